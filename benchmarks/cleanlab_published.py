@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit
-from scipy.stats import spearmanr
+from scipy.stats import beta, spearmanr
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -39,7 +39,6 @@ from threadpoolctl import threadpool_limits
 
 from schirn import Sieve
 from schirn.exceptions import EmptyCandidatesWarning
-from schirn.noise.missing import missing_probability
 
 Array = np.ndarray
 
@@ -52,6 +51,14 @@ BEST = {"small": 0.772, "large": 0.864}
 MAX_FLIPS = 3
 TEMPERATURE = 0.1
 MEASURES = ("AUPRC", "AUROC", "AP@T", "Spearman")
+# Surest shares of the expected true cells, of at least 50 cells, that show how many are listed.
+_SUREST, _LEAST_CELLS = (0.02, 0.05, 0.1), 50
+# One-sided confidence level of the shares, and the limit below which the rate is zero.
+_LEVEL, _SMALLEST_RATE = 0.9, 0.07
+# Rate that suggestions assume where none could be shown: some label is always forgotten.
+_ASSUMED_RATE = 0.02
+# Features that separate labels less than this are never sure that a label is missing.
+STRONG = 0.25
 
 
 class Problem(NamedTuple):
@@ -112,6 +119,60 @@ def softmin(W: Array) -> Array:
     return (W * weights).sum(axis=1) / weights.sum(axis=1)
 
 
+def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
+    """Share of the true labels that are missing from the candidates; 0 unless it is clear.
+
+    It is the share of unlisted cells among those that look most true: the median of several such
+    shares. Labels that go missing at random are missing among the surest cells too, so the lower
+    confidence limits of all these shares must be large: features that are merely unsure become sure
+    in the end.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n, l)
+        Log-odds that each label is true, each row left out of its own fit.
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    rate : float
+        Rate at which false labels are listed.
+    """
+    expected = max((float(Y.sum()) - rate * Y.size) / (1 - rate), 0.0)
+    sizes = [min(max(int(share * expected), _LEAST_CELLS), Y.size) for share in _SUREST]
+    if not Y.size:
+        return 0.0
+    surest = np.argpartition(-log_odds, sizes[-1] - 1, axis=None)[: sizes[-1]]
+    surest = surest[np.argsort(-log_odds.ravel()[surest], kind="stable")]
+    listed = Y.ravel()[surest].cumsum()
+    least, shares = 1.0, []
+    for m in sizes:
+        k = int(listed[m - 1])
+        least = min(least, float(1 - beta.ppf(_LEVEL, k + 1, m - k)) if k < m else 0.0)
+        shares.append(1 - k / m)
+    return float(np.median(shares)) if least > _SMALLEST_RATE else 0.0
+
+
+def missing_probability(log_odds: Array, rate: float, missing: float) -> Array:
+    """Probability that an unlisted label is true, given its log-odds.
+
+    Parameters
+    ----------
+    log_odds : ndarray
+    rate : float
+        Rate at which false labels are listed.
+    missing : float
+        Share of the true labels that are missing.
+    """
+    p, mu = expit(log_odds), max(missing, _ASSUMED_RATE)
+    return np.asarray(p * mu / (p * mu + (1 - p) * (1 - rate)))
+
+
+def share_missing(model: Sieve, Y: Array) -> float:
+    """Share of the true labels that are missing; weak features are never sure of any."""
+    if model.caution_.separation <= STRONG:
+        return 0.0
+    return missing_rate(model.training_log_odds_, Y, float(np.mean(model.noise_model_.rate)))
+
+
 def wrong_cells(model: Sieve, Y: Array) -> Array:
     """Probability (n, l) that each cell is wrong, listed or not.
 
@@ -119,7 +180,7 @@ def wrong_cells(model: Sieve, Y: Array) -> Array:
     ranked here.
     """
     rate = float(np.mean(model.noise_model_.rate))
-    missing = missing_probability(model.training_log_odds_, rate, model.missing_rate_)
+    missing = missing_probability(model.training_log_odds_, rate, share_missing(model, Y))
     doubt = np.minimum((1 - model.label_confidence_) / model.caution_.factors, 1)
     return np.where(Y == 1, doubt, missing)
 
@@ -174,7 +235,7 @@ def measure(size: str, seed: int) -> dict[str, Any]:
             f"schirn, {kind}": {**score(problem, suspicion), "seconds": ours}
             for kind, suspicion in suspicions.items()
         }
-        row["missing_rate"], row["claimed"] = model.missing_rate_, model.wrong_share_
+        row["missing_rate"], row["claimed"] = share_missing(model, Y), model.wrong_share_
         if importlib.util.find_spec("cleanlab") is not None:
             start = time.process_time()
             P = out_of_fold(classifier, X, Y)

@@ -1,20 +1,24 @@
-"""How much code one call crosses: files, functions and switches between files of the package.
+"""How much code one call crosses: files, functions, their lines, and switches between files.
 
     python -m benchmarks.crossings
     PYTHONPATH=other/src python -m benchmarks.crossings     (another version of the package)
 
 A profiler records every Python function of schirn that runs, in all threads. Files and functions
-are counted once; a switch is a call from one schirn file into another. Each call runs once before
-it is recorded, so that imports do not count. Modules, lines and public names describe the package
+are counted once, with their lines of code (no blank lines, comments or docstrings); a switch is a
+call from one schirn file into another. Each call runs once before it is recorded, so that imports
+do not count. Modules, lines and public names describe the package
 as a whole; public names are those listed in tests/public_api.txt.
 """
 
+import ast
 import contextlib
 import io
 import sys
 import tempfile
 import threading
+import tokenize
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,7 +27,7 @@ import numpy as np
 
 import schirn
 from schirn.cli import main as program
-from schirn.datasets import make_partial_multilabel
+from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.lab.bench import run
 
 PACKAGE = Path(schirn.__file__).parent
@@ -41,7 +45,7 @@ def main() -> None:
     n_names = sum(line[:1] not in ("", " ", "[") for line in listing)
     print("| modules | at the root | lines | public names |\n|--:|--:|--:|--:|")
     print(f"| {len(files)} | {len(root)} | {n_lines:,} | {n_names} |\n")
-    print("| call | files | functions | switches |\n|---|--:|--:|--:|")
+    print("| call | files | functions | code lines | switches |\n|---|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as name:
         for call, action in calls(Path(name)).items():
             action()
@@ -68,7 +72,9 @@ def calls(folder: Path) -> dict[str, Callable[[], Any]]:
         with tempfile.TemporaryDirectory(dir=folder) as output:
             run([DATA], ["Schirn"], output=output, folds=2, tuning="none", jobs=0)
 
+    digits = load_digits_attributes().subset(range(400))
     return {
+        "`Sieve().fit`, 400 digits": lambda: schirn.Sieve().fit(digits.X, digits.candidates),
         "`Sieve().fit`": lambda: schirn.Sieve().fit(DATA.X, DATA.candidates),
         "`Schirn().fit`": lambda: schirn.Schirn().fit(DATA.X, DATA.candidates),
         "`schirn clean`": clean,
@@ -76,8 +82,27 @@ def calls(folder: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-def crossings(action: Callable[[], Any]) -> tuple[int, int, int]:
-    """Return the number of files, functions and switches of an action."""
+@cache
+def code_lines(name: str) -> tuple[dict[int, int], frozenset[int]]:
+    """Last line of each function of a file by its first line, and the lines that hold code."""
+    source = Path(name).read_text("utf-8")
+    tree, ends, texts = ast.parse(source), {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            ends[first] = node.end_lineno or first
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            texts.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    empty = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in empty:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return ends, frozenset(lines - texts)
+
+
+def crossings(action: Callable[[], Any]) -> tuple[int, int, int, int]:
+    """Return the number of files, functions, their code lines and switches of an action."""
     functions: set[tuple[str, int]] = set()
     switches = 0
     prefix = str(PACKAGE)
@@ -102,7 +127,11 @@ def crossings(action: Callable[[], Any]) -> tuple[int, int, int]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return len({name for name, _ in functions}), len(functions), switches
+    total = 0
+    for name, first in functions:
+        ends, lines = code_lines(name)
+        total += len(lines & set(range(first, ends[first] + 1)))
+    return len({name for name, _ in functions}), len(functions), total, switches
 
 
 if __name__ == "__main__":

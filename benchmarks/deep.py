@@ -33,9 +33,7 @@ from schirn.datasets import add_noise, load, load_digits_attributes
 from schirn.deep import (
     DeepSieve,
     GeneralizedCrossEntropy,
-    PARDLoss,
     PartialMultiLabelLoss,
-    SchirnHead,
     SieveHead,
 )
 from schirn.exceptions import EmptyCandidatesWarning
@@ -49,7 +47,7 @@ SETTINGS: list[tuple[str, int | None]] = [
 ]
 # Maximum number of epochs.
 EPOCHS = {"birds": 80, "scene": 80, "digits": 40, "yeastmf": 40}
-SINGLE = ("BCE", "GCE", "PARD", "PartialMultiLabelLoss", "SieveHead", "SchirnHead")
+SINGLE = ("BCE", "GCE", "PartialMultiLabelLoss", "SieveHead")
 MODELS = ("candidates", *SINGLE, "DeepSieve, 1 fold", "Sieve", "DeepSieve", "truth")
 
 
@@ -129,14 +127,13 @@ def make_loss(
 ) -> tuple[Callable[..., torch.Tensor], Callable[[], None]]:
     """The loss as a function of (features, logits, candidates, rows), and an end-of-epoch hook."""
     n, l = candidates.shape
-    if name.endswith("Head"):
-        head = {"SieveHead": SieveHead, "SchirnHead": SchirnHead}[name](n_hidden, l, n)
+    if name == "SieveHead":
+        head = SieveHead(n_hidden, l, n)
         head.linear = learner.network.linear
         return lambda f, z, c, i: head.loss(f, c, i), head.end_epoch
     made: Any = {
         "BCE": lambda: lambda z, c, i: binary_cross_entropy_with_logits(z, c),
         "GCE": GeneralizedCrossEntropy,
-        "PARD": lambda: PARDLoss(candidates.mean(dim=0), n, warm_up=3),
         "PartialMultiLabelLoss": lambda: PartialMultiLabelLoss(n, l),
     }[name]()
     return lambda f, z, c, i: made(z, c, i), lambda: None

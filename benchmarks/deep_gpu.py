@@ -28,7 +28,7 @@ try:
 except ImportError:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from schirn.deep import Confidences, PartialMultiLabelLoss, SchirnHead, SieveHead
+from schirn.deep import Confidences, PartialMultiLabelLoss, SieveHead
 
 Tensor = torch.Tensor
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -89,9 +89,8 @@ class Runner:
             loss: Any = PartialMultiLabelLoss(n, l, warm_up=1, counts=counts, confidences=table)
             loss.to(self.device)
             return lambda f, c, i: loss(self.linear(f), c, i)
-        make: Any = SchirnHead if name.startswith("SchirnHead") else SieveHead
-        options = {} if make is SchirnHead else {"counts": "Bayes" not in name}
-        head = make(h, l, n, warm_up=1, confidences=table, **options).to(self.device)
+        counts = "Bayes" not in name
+        head = SieveHead(h, l, n, warm_up=1, confidences=table, counts=counts).to(self.device)
         head.linear, self.end = self.linear, head.end_epoch
         return lambda f, c, i: head.loss(f, c, i)
 
@@ -125,7 +124,6 @@ NAMES = (
     "SieveHead",
     "SieveHead, plain Bayes",
     "SieveHead, table on the CPU",
-    "SchirnHead",
 )
 
 

@@ -1,11 +1,11 @@
-"""Labels that are missing from the candidates: ranking of the unlisted ones, and the missing rate.
+"""Labels that are missing from the candidates: ranking of the unlisted ones.
 
     SCHIRN_DATA=folder python -m benchmarks.missing --jobs 2
 
 Every false label is listed at the rate that gives r per row, and a quarter of the true labels is
 dropped. All unlisted cells are ranked, by the leave-one-out log-odds of one fit of Sieve and by the
 probabilities of one-vs-rest logistic regression on the candidates in five folds; AUC tells dropped
-labels from false ones. With nothing dropped, the estimated missing rate must be 0.
+labels from false ones.
 
 What answers about missing labels bring: `python -m benchmarks.answers --kind missing`.
 """
@@ -50,29 +50,22 @@ def logistic(X: Any, Y: np.ndarray) -> np.ndarray:
 
 
 def measure(name: str, r: int) -> dict[str, Any]:
-    """Rankings and rates of one data set."""
+    """Rankings of one data set."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     data = load_digits_attributes() if name == "digits" else load(name)
     X, T = data.X, data.y_true
-    C, complete = noisy("two", r, data), noisy("coin", r, data)
+    C = noisy("two", r, data)
     unlisted = C == 0
     with threadpool_limits(1):
         model = Sieve().fit(X, C)
         P = logistic(X, C)
-        nothing_dropped = Sieve().fit(X, complete)
     listed = data.y_true.sum() - (T & (C == 0)).sum()
-    suggested = model.missing_.tocoo()
     return {
         "data": name,
         "r": r,
         "sieve": roc_auc_score(T[unlisted], model.training_log_odds_[unlisted]),
         "logistic": roc_auc_score(T[unlisted], P[unlisted]),
         "dropped": 1 - listed / T.sum(),
-        "rate": model.missing_rate_,
-        "suggested": suggested.nnz,
-        "right": T[suggested.row, suggested.col].mean() if suggested.nnz else np.nan,
-        "rate_complete": nothing_dropped.missing_rate_,
-        "suggested_complete": nothing_dropped.missing_.nnz,
     }
 
 
@@ -87,23 +80,15 @@ def main() -> None:
     from benchmarks.missing import measure as job
 
     rows = Parallel(n_jobs=args.jobs)(delayed(job)(*setting) for setting in sets)
-    print(
-        "| data | r | AUC, Sieve | AUC, logistic regression | dropped | estimated | suggested "
-        "| of these true | estimated, none dropped | suggested, none dropped |"
-    )
-    print("|---|" + "--:|" * 9)
+    print("| data | r | AUC, Sieve | AUC, logistic regression | dropped |")
+    print("|---|" + "--:|" * 4)
     for row in rows:
-        right = "–" if np.isnan(row["right"]) else f"{100 * row['right']:.0f} %"
         print(
             f"| {row['data']} | {row['r']} | {100 * row['sieve']:.1f} "
-            f"| {100 * row['logistic']:.1f} | {100 * row['dropped']:.1f} % "
-            f"| {100 * row['rate']:.1f} % | {row['suggested']} | {right} "
-            f"| {100 * row['rate_complete']:.1f} % | {row['suggested_complete']} |"
+            f"| {100 * row['logistic']:.1f} | {100 * row['dropped']:.1f} % |"
         )
     behind = [row["data"] for row in rows if row["sieve"] <= row["logistic"]]
-    wrong = [row["data"] for row in rows if row["rate_complete"] > 0]
     print(f"\n- Sieve not ahead of logistic regression: {', '.join(behind) or 'none'}.")
-    print(f"- Missing rate above 0 with nothing dropped: {', '.join(wrong) or 'none'}.")
 
 
 if __name__ == "__main__":

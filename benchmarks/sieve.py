@@ -126,8 +126,6 @@ def run_cell(
                 row["cleanlab"] = _cleanlab_auc(T[train], C[train], P)
             if not trusting:
                 row["claimed_share"] = model.wrong_share_
-                row["largest_share"] = model.largest_wrong_share_
-                row["missing_rate"] = model.missing_rate_
         if rivals:
             row |= _rival_noise(data.X[train], C[train], T[train])
     return row
@@ -212,9 +210,9 @@ def _print_quality(order: list[Setting], groups: dict[Setting, Any], known: Any)
     print("\n### Average precision, and wrong candidates found (%)\n")
     print(
         "| noise | data | r | folds | candidates | Sieve | truth | gap closed | noise AUC "
-        "| precision | recall | claimed | largest | truly wrong | Schirn published | best |"
+        "| precision | recall | claimed | truly wrong | Schirn published | best |"
     )
-    print("|---|---|" + "--:|" * 14)
+    print("|---|---|" + "--:|" * 13)
     table, harmed, above = [], [], 0
     for kind, name, r in order:
         rows = groups[kind, name, r]
@@ -225,7 +223,7 @@ def _print_quality(order: list[Setting], groups: dict[Setting, Any], known: Any)
         noise = [_noise_mean(rows, key) for key in ("auc", "precision", "recall")]
         shares = [
             100 * float(np.mean([row.get(f"{key}_share", np.nan) for row in rows]))
-            for key in ("claimed", "largest", "true")
+            for key in ("claimed", "true")
         ]
         table.append([c, s, t, gap, *noise, *shares])
         above += bool(theirs) and s > max(theirs.values())

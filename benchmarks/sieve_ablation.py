@@ -61,7 +61,7 @@ class InSample(KernelInverse):
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "Sieve": {},
-    "without label correlations": {"options": {"label_correlations": False}},
+    "without label correlations": {"patch": (solver.KernelRidges, "most_stacked", 0)},
     "without the count law (plain Bayes)": {"patch": (rounds, "update_noise", independent_counts)},
     "pool with equal weights": {"patch": (rounds, "fit_pool", lambda *args: args[4])},
     "one ridge weight instead of three": {"one": True},
@@ -76,7 +76,7 @@ def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.nd
     lams = lams[-1:] if change.get("one") else lams
     with patch.object(*change.get("patch", (rounds, "sieve", rounds.sieve))):
         ridges = solver.KernelRidges(K, Y, lams, rng=rng)
-        result = rounds.sieve(ridges, rng=rng, **change.get("options", {}))
+        result = rounds.sieve(ridges, rng=rng)
     return np.asarray(result.scores(K_test))
 
 

@@ -38,8 +38,41 @@ def named(modules, names):
 
 @pytest.fixture(scope="module")
 def added():
-    """What `import schirn` loads beyond scikit-learn's own base."""
-    return loaded("import schirn") - loaded("import sklearn.base, sklearn.utils.validation")
+    """What the names of `schirn` load beyond scikit-learn's own base."""
+    return loaded("from schirn import *") - loaded("import sklearn.base, sklearn.utils.validation")
+
+
+@pytest.mark.parametrize(
+    ("statement", "most"),
+    [
+        ("import schirn", {"schirn", "schirn._plugins"}),
+        ("import schirn.cli; schirn.cli.main(['--help'])", None),
+    ],
+)
+def test_names_are_imported_when_they_are_used(statement, most):
+    modules = loaded(
+        f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()): {statement}"
+    )
+    assert named(modules, {"sklearn", "scipy", *OPTIONAL - {"http"}}) == []
+    if most is not None:
+        assert {module for module in modules if module.startswith("schirn")} == most
+        assert "numpy" not in modules
+
+
+def test_a_name_is_what_it_is_in_any_order_of_imports():
+    """The function `methods` has the name of its module."""
+    for statement in ("import schirn.methods", "from schirn.methods import Sieve", "import schirn"):
+        code = f"{statement}\nimport schirn, pickle\nprint(*schirn.methods(), sep='\\n')"
+        code += "\nassert pickle.loads(pickle.dumps(schirn.Sieve)) is schirn.Sieve"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stderr == ""
+        assert done.stdout.startswith("Sieve\n")
+
+
+def test_the_rooms_are_attributes_of_the_package():
+    code = "import schirn\nprint(schirn.features.TagPipeline.__name__, 'Sieve' in dir(schirn))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("TagPipeline True\n", "")
 
 
 def test_no_optional_package_is_loaded(added):

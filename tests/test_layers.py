@@ -19,7 +19,7 @@ LAYERS = (
     "datasets solvers",
     "methods",
     "features model_selection persist testing",
-    "report cleaning deep demo",
+    "report cleaning deep demo serving",
     "cli review __main__",
     "lab",
 )

@@ -156,8 +156,9 @@ def test_tables_of_numbers_and_vectors(tmp_path):
 def test_what_a_graph_cannot_express(data, tmp_path):
     path = tmp_path / "m.onnx"
     table = {"text": ["red pan", "oak chair"] * 10, "tags": ["pan", "chair"] * 10}
-    tagger = TagPipeline(text="text").fit(table, table["tags"])
-    with pytest.raises(InputError, match="learns from text, categories or pictures, and ONNX"):
+    table["brand"] = ["Acme", "Oaks"] * 10
+    tagger = TagPipeline(text="text", categories="brand").fit(table, table["tags"])
+    with pytest.raises(InputError, match="learns from text, brand, and a graph makes features of"):
         to_onnx(tagger, path)
     # As the message says:
     to_onnx(tagger.method_, path, dtype="float64")
@@ -178,6 +179,44 @@ def test_what_a_graph_cannot_express(data, tmp_path):
     with pytest.raises(Exception, match="not fitted"):
         to_onnx(schirn.Sieve(), path)
     assert not path.exists()
+
+
+TEXTS = ["red pan", "Blue PAN with lid", "an oak chair", "chair  of oak-wood", "x", "", "pan pan_1"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [["title"], ["title", "more"]])
+def test_texts_are_taken_apart_in_the_graph(tmp_path, columns, dtype):
+    table = {"title": TEXTS * 8, "more": ["steel and wood", "", "good old oak"] * 18 + ["", "a"]}
+    tags = [["pan"] if "pan" in title.lower() else ["chair", "oak"] for title in table["title"]]
+    tagger = TagPipeline(text=columns).fit(table, tags)
+    to_onnx(tagger, tmp_path / "m.onnx", dtype=dtype)
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    assert [(each.name, each.type) for each in session.get_inputs()] == [
+        (name, "tensor(string)") for name in columns
+    ]
+    new = ["a PAN", "oaken chairs,red", "re-pan!", "pa", "1 22 333", "  oak   chair ", "", "zzz"]
+    rows = {name: [*new, *table[name][:9]] for name in columns}
+    arrays = {name: np.array(cells, dtype=object) for name, cells in rows.items()}
+    _, probabilities, labels = session.run(["scores", "probabilities", "labels"], arrays)
+    np.testing.assert_allclose(probabilities, tagger.predict_proba(rows), atol=1e-5)
+    np.testing.assert_array_equal(labels, tagger.predict(rows))
+    # One text alone, as a service gets them.
+    for i in range(3):
+        one = {name: cells[i : i + 1] for name, cells in arrays.items()}
+        np.testing.assert_allclose(
+            session.run(["probabilities"], one)[0][0], probabilities[i], atol=1e-6
+        )
+
+
+def test_a_graph_of_texts_is_no_larger_than_twice_the_model_file(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}{'abcde'[i % 5]}" for i in range(300)]
+    titles = [" ".join(rng.choice(words, 6)) for _ in range(300)]
+    tagger = TagPipeline(text="title").fit({"title": titles}, [[t[:3]] for t in titles])
+    to_onnx(tagger, tmp_path / "m.onnx")
+    schirn.save(tagger, tmp_path / "m.schirn", include_training=False)
+    assert (tmp_path / "m.onnx").stat().st_size < 2 * (tmp_path / "m.schirn").stat().st_size
 
 
 def test_a_model_that_is_too_large(data, tmp_path, monkeypatch):
@@ -208,9 +247,16 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "w.csv").write_text(text)
     assert main(["fit", str(tmp_path / "w.csv"), "--text", "text", "-o", model]) == 0
     capsys.readouterr()
+    assert main(["export", model, "-o", out]) == 0
+    assert "text: one text per row, without accents" in capsys.readouterr().out
+    assert main(["export", model, "-o", out, "--classifier"]) == 0
+    text = "\n".join(["text,brand,tags", *(f"{t},{t[:3]},{t[:3]}" for t in words)])
+    (tmp_path / "w.csv").write_text(text)
+    argv = ["fit", str(tmp_path / "w.csv"), "--text", "text", "--categories", "brand"]
+    assert main([*argv, "-o", model]) == 0
+    capsys.readouterr()
     assert main(["export", model, "-o", out]) == 2
     assert "--classifier" in capsys.readouterr().err
-    assert main(["export", model, "-o", out, "--classifier"]) == 0
     assert main(["export", model, "-o", model]) == 2
     assert main(["export", str(tmp_path / "w.csv"), "-o", out]) == 2
     assert "not a model file of schirn" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import csv
 import errno
 import hashlib
 import io
+import json
 import lzma
 import math
 import os
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tokenize import TokenError
@@ -395,6 +396,119 @@ def spreadsheet_safe(text: str) -> str:
 def spreadsheet_text(cell: str) -> str:
     """Return the text of a CSV cell without the apostrophe of `spreadsheet_safe`."""
     return cell[1:] if cell[:1] == "'" and cell[1:2] in (*FORMULA, "'") else cell
+
+
+Record = dict[str, Any]
+
+
+class Lines(NamedTuple):
+    """The complete lines of a file.
+
+    Attributes
+    ----------
+    records : list of dict or None
+        None is a line that holds no JSON object.
+    size : int
+        Bytes of the complete lines.
+    repaired : str
+        What was wrong with the last line; empty if nothing was.
+    """
+
+    records: list[Record | None]
+    size: int
+    repaired: str
+
+
+def complete_lines(content: bytes) -> Lines:
+    """Parse a file; a last line that is not JSON was cut short by a crash, and is left out."""
+    records: list[Record | None] = []
+    size = 0
+    for line in io.BytesIO(content):
+        record = _parse(line)
+        if record is None and size + len(line) == len(content):
+            return Lines(records, size, f"the incomplete last line {brief(line)} is left out")
+        records.append(record)
+        size += len(line)
+    ended = not content or content.endswith(b"\n")
+    return Lines(records, size, "" if ended else "the last line lacks its line end; it is complete")
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def append_lines(path: Path, records: Iterable[Record]) -> None:
+    """Append records to a file, all or none; other programs may append at the same time."""
+    content = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records)
+    if not content:
+        return
+    with _locked(path) as file:
+        size = os.fstat(file).st_size
+        last = os.pread(file, 1, size - 1) if size else b"\n"
+        if last != b"\n":
+            lines = complete_lines(path.read_bytes())
+            os.ftruncate(file, lines.size)
+            content = "\n" * (lines.size == size) + content
+            size = lines.size
+        put(file, path, size, content.encode("utf-8", "surrogatepass"))
+        if not size:
+            sync_folder(path.parent)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Open a file to append to it, and let no other program do so until the end."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            with suppress(ImportError, OSError):
+                # Windows and some network file systems have no such locks.
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            # Another program may have replaced the file while this one waited.
+            if os.path.samestat(os.stat(path), os.fstat(file)):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
+def put(
+    file: Any, path: Path, size: int, content: bytes, check: Callable[[int], None] | None = None
+) -> None:
+    """Write after the first `size` bytes of an open file; an error leaves these bytes alone.
+
+    Parameters
+    ----------
+    file : int
+        The open file.
+    path : Path
+        Its path, for errors.
+    size : int
+        Bytes of the file so far.
+    content : bytes
+        What to write.
+    check : callable, optional
+        Called with the new size once the content is on the disk; its error undoes the writing.
+    """
+    try:
+        with disk_errors_named(path):
+            os.lseek(file, size, os.SEEK_SET)
+            done = 0
+            while done < len(content):
+                done += os.write(file, content[done:])
+            os.fsync(file)
+        if check is not None:
+            check(size + len(content))
+    except BaseException:
+        with suppress(OSError):
+            os.ftruncate(file, size)
+        raise
 
 
 class Stamp(NamedTuple):

@@ -1,6 +1,5 @@
 """Input validation shared by all backends: parameters, features, names."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, validate_data
 
 from schirn.exceptions import InputError
+from schirn.exceptions import suggest as suggest
 
 Array = np.ndarray
 """A NumPy array; `schirn.linalg.arrays.Array` is one of any library."""
@@ -263,21 +263,6 @@ def find_name(text: str, known: Iterable[str]) -> str | None:
     'PMLMA'
     """
     return {name.lower(): name for name in known}.get(text.lower().replace("-", ""))
-
-
-def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
-    """Return a hint for an unknown name: the closest known one, and else the known names.
-
-    `listed` replaces "there are ..." and also follows the closest name.
-
-    >>> suggest("Shirn", ["Schirn", "Sieve"]), suggest("x", ["a", "b"])
-    ("did you mean 'Schirn'?", 'there are a, b')
-    """
-    known = list(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if not close:
-        return f"there are {', '.join(known)}" if listed is None else listed
-    return " ".join(filter(None, (f"did you mean {close[0]!r}?", listed)))
 
 
 def check_same_length(rows: int, labels: int) -> None:

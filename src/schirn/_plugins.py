@@ -1,4 +1,6 @@
-"""The only links from the core to the lab: what plugin packages add, and where old names live now.
+"""Names found when they are used: what plugin packages add, public names, and where old names live.
+
+This is the only link from the core to the lab.
 
 A plugin package may have the modules ``rivals`` (with `METHODS`), ``model_files`` (with `RECORDS`
 and `ONNX_SCORES`) and ``cli`` (with `COMMANDS`). They are imported when somebody asks for them.
@@ -63,11 +65,16 @@ MOVED_MODULES: dict[str, str] = {
 }
 
 
-def moved_names(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module that finds names in their new home."""
+def moved_names(module: str, other: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module that finds names in their new home.
+
+    `other` is the `__getattr__` for names that have not moved.
+    """
 
     def __getattr__(name: str) -> Any:
         home = MOVED_NAMES[module].get(name)
+        if home is None and other is not None:
+            return other(name)
         if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         _warn(f"{module}.{name}", f"{home}.{name}")
@@ -103,6 +110,45 @@ class MovedModules(MetaPathFinder, Loader):
 def _warn(old: str, new: str) -> None:
     message = f"{old} has moved to {new}; the old name will be removed in the next version"
     warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports its public names when they are used.
+
+    Parameters
+    ----------
+    package : str
+        The package, which may already have submodules of the same names.
+    homes : dict from str to str
+        The module of each name; a submodule is its own home.
+    """
+    module = sys.modules[package]
+    module.__class__ = type("Package", (_Package,), {"homes": homes})
+
+    def __getattr__(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = import_module(homes[name])
+        value = home if homes[name] == f"{package}.{name}" else getattr(home, name)
+        setattr(module, name, value)
+        return vars(module)[name]
+
+    return __getattr__
+
+
+class _Package(ModuleType):
+    """A package in which a name stays what it is when a submodule of that name is imported."""
+
+    homes: Mapping[str, str]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_module = isinstance(value, ModuleType) and name in self.homes
+        if is_module and self.homes[name] == value.__name__ and hasattr(value, name):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.homes})
 
 
 # Before the other finders, which would load a second copy from the folder of a moved package.

@@ -1,14 +1,15 @@
 """Progress of long work: steps, rounds, the share done and the time left.
 
-Code that runs long wraps its loops in `track` and names its stages with `stage`. Nothing happens
-unless a caller has opened a display with `shown`. It draws a bar with Rich if that is installed and
-stderr is a terminal, and otherwise prints a line every few seconds, less often the longer the work
-takes.
+Code that runs long wraps its loops in `track` and names its stages with `stage`. Both are logged,
+with one logger per room such as `schirn.cleaning`, and shown if a caller has opened a display with
+`shown`. It draws a bar with Rich if that is installed and stderr is a terminal, and otherwise
+prints a line every few seconds, less often the longer the work takes.
 
 The share and the time left are those of the outermost counted loop, including the passes of loops
 inside it.
 """
 
+import logging
 import os
 import sys
 import threading
@@ -52,19 +53,28 @@ def track(
         said.
     """
     display = _DISPLAY.get()
-    if display is None:
-        return items
     if total is None and isinstance(items, Sized):
         total = len(items)
+    _log(logging.DEBUG, what if total is None else f"{what}, {total} in all")
+    if display is None:
+        return items
     level = Level(what, 0, total, before=before, minor=minor, may_stop=may_stop)
     return display.count(items, level)
 
 
 def stage(what: str) -> None:
     """Name what happens next; it lasts until the next stage, or the next pass of a loop."""
+    _log(logging.INFO, what)
     display = _DISPLAY.get()
     if display is not None:
         display.doing = what
+
+
+def _log(level: int, what: str) -> None:
+    """Log what the caller of the caller does, by the logger of its room: `schirn.cleaning`."""
+    if logging.getLogger("schirn").isEnabledFor(level):
+        name = str(sys._getframe(2).f_globals.get("__name__", "schirn"))
+        logging.getLogger(".".join(name.split(".")[:2])).log(level, what)
 
 
 @contextmanager

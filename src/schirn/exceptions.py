@@ -1,5 +1,8 @@
 """Errors and warnings; each message says what is wrong, where, and what to do."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """The data or arguments are invalid.
@@ -40,3 +43,18 @@ class CentredFeaturesWarning(UserWarning):
 
 class ApproximationWarning(UserWarning):
     """The data are too large for the exact method; an approximation is used."""
+
+
+def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
+    """Return a hint for an unknown name: the closest known one, and else the known names.
+
+    `listed` replaces "there are ..." and also follows the closest name.
+
+    >>> suggest("Shirn", ["Schirn", "Sieve"]), suggest("x", ["a", "b"])
+    ("did you mean 'Schirn'?", 'there are a, b')
+    """
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if not close:
+        return f"there are {', '.join(known)}" if listed is None else listed
+    return " ".join(filter(None, (f"did you mean {close[0]!r}?", listed)))

@@ -102,19 +102,6 @@ def test_the_likeliest_unlisted_cells(small, name):
     assert dropped[row, column].mean() > 2 * dropped[tags.dense() == 0].mean()
 
 
-def test_one_fit_gives_the_cells_that_sieve_suggests(digits_dropped):
-    X, tags = digits_dropped
-    task = RankingTask(tags, np.arange(len(tags.names)), np.zeros(len(tags.row), dtype=np.int8))
-    ranker = SieveRanker(Sieve(max_iter=3))
-    few = ranker.rank(X, task).unlisted
-    assert (few.log_odds >= 0).all()
-    fitted = Sieve(max_iter=3).fit(X, tags.dense())
-    cells = fitted.missing_.tocoo()
-    assert set(zip(few.row, few.column, strict=True)) == set(zip(cells.row, cells.col, strict=True))
-    more = ranker.rank(X, RankingTask(*list(vars(task).values())[:3], n_unlisted=len(few.row) + 5))
-    assert len(more.unlisted.row) == len(few.row) + 5
-
-
 @pytest.fixture(scope="module")
 def digits_dropped():
     from schirn.datasets import load_digits_attributes

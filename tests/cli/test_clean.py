@@ -173,6 +173,8 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
             "encoding": "utf-8",
             "delimiter": ",",
             "merge": None,
+            "id": "id",
+            "content": ["description"],
         },
     }
     assert read_csv(folder / "table.csv") == read_csv(Path(source))

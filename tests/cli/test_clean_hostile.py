@@ -398,7 +398,7 @@ def test_json_with_halves_of_characters_becomes_a_usable_project(items, tmp_path
     project = tmp_path / "p"
     assert main(["clean", str(source), "--text", "description", "--project", str(project)]) == 0
     assert "line 1 holds half of a character" in capsys.readouterr().err
-    assert main(["review", str(project), "--decisions", str(tmp_path / "tags.jsonl")]) == 0
+    assert main(["review", str(project), "--verdicts", str(tmp_path / "tags.jsonl")]) == 0
     assert "\ufffd" in (tmp_path / "tags.jsonl").read_text("utf-8")
 
 

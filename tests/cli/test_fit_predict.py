@@ -232,8 +232,13 @@ def test_labels_are_matched_by_name(model, data, tmp_path, capsys):
         column = {"=1+1": 0, "dog": 2}[entry["label"]]
         assert entry["confidence"] == pytest.approx(expected[entry["row"], column])
     np.savez(tmp_path / "new.npz", X=data.X, C=data.candidates[:, order], label_names=["a", "b"])
-    err = refused(capsys, "predict", model, path, "--disambiguate")
-    assert "which is not among the known labels" in err
+    assert main(["predict", model, path, "--disambiguate", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    counts = data.candidates[:, order].sum(axis=0)
+    assert document["unseen_tags"] == {"a": counts[0], "b": counts[1]}
+    assert {entry["verdict"] for entry in document["results"]} == {"unseen"}
+    assert "2 tags were not seen in training and cannot be judged: " in captured.err
 
 
 def test_predict_mistakes(model, npz, data, tmp_path, capsys):
@@ -291,8 +296,12 @@ class TestTables:
         assert {row["label"] for row in rows} == {"dry", "warm", "wet"}
         new = tmp_path / "new.csv"
         new.write_text("a,b,tags\n1,1,warm\n1,1,foggy\n")
-        err = refused(capsys, "predict", fitted, str(new), "--disambiguate")
-        assert "row 1 of the candidates names the label 'foggy'" in err
+        assert main(["predict", fitted, str(new), "--disambiguate"]) == 0
+        captured = capsys.readouterr()
+        first, second = rows_of(captured.out)
+        assert first["verdict"] in ("true", "wrong")
+        assert second == {"row": "1", "label": "foggy", "confidence": "", "verdict": "unseen"}
+        assert "1 tag was not seen in training and cannot be judged: foggy" in captured.err
 
     def test_a_model_of_the_library_takes_the_columns_as_they_are(
         self, table, tmp_path, data, capsys

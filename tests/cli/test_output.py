@@ -53,18 +53,22 @@ def calls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("colours")
     table = folder / "photos.csv"
     rows = ["a;b,1,0.5", "b,0,0.1", "a,1,0.4", "b;a,0,0.2"] * 8
-    table.write_text("tags,x,z\n" + "\n".join(rows) + "\n")
+    rows = [f"{row},s{k}" for k, row in enumerate(rows)]
+    table.write_text("tags,x,z,sku\n" + "\n".join(rows) + "\n")
     model = folder / "model.schirn"
-    assert main(["fit", str(table), "--labels", "tags", "-o", str(model)]) == 0
+    learned = ["--labels", "tags", "--columns", "x,z"]
+    assert main(["fit", str(table), *learned, "-o", str(model)]) == 0
     changes = folder / "changes.csv"
     assert main(["clean", str(table), "--columns", "x,z", "--changes", str(changes)]) == 0
     bench = ["bench", "--datasets", "digits_attributes", "--methods", "CandidateRidge", "--folds"]
     return {
         "demo": ["demo", "--no-page"],
-        "fit": ["fit", str(table), "--labels", "tags", "-o", str(folder / "again.schirn")],
+        "fit": ["fit", str(table), *learned, "-o", str(folder / "again.schirn")],
         "predict": ["predict", str(model), str(table)],
+        "serve": ["serve", str(table)],
         "export": ["export", str(model), "-o", str(folder / "model.onnx")],
         "clean": ["clean", str(table), "--labels", "tags", "--columns", "x,z"],
+        "update": ["update", str(table), "--model", str(model), "--id", "sku"],
         "apply": ["apply", str(changes), str(table)],
         "undo": ["undo", str(changes), str(table)],
         "certificate": ["certificate", "check", str(table)],
@@ -79,7 +83,7 @@ def calls(tmp_path_factory):
 
 
 def command_names():
-    return [command.__name__.rpartition(".")[2] for command in commands()]
+    return [command.name for command in commands()]
 
 
 def test_every_command_is_tried(calls):

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from schirn.datasets import Dataset, load_digits_attributes
-from schirn.datasets._dataset import label_matrix
+from schirn.datasets.dataset import label_matrix
 from schirn.exceptions import DataError
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.lab import PARD
 from schirn.noise.calibration import calibrate
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
@@ -18,7 +17,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 from schirn.deep import (  # noqa: E402
     Confidences,
     GeneralizedCrossEntropy,
-    PARDLoss,
     PartialMultiLabelLoss,
     bayes,
     candidate_nll,
@@ -63,36 +61,6 @@ def test_gradients_in_double_precision(name):
     logits, candidates, rows = batch()
     loss = LOSSES[name]()
     assert torch.autograd.gradcheck(lambda z: loss(z, candidates, rows), (logits,))
-
-
-def test_gradient_of_pard_is_that_of_its_bound():
-    logits, candidates, _ = batch()
-    loss = PARDLoss(torch.full((4,), 0.5), n_rows=8, warm_up=0).eval()
-
-    def bound(z):
-        # Written out with q at its optimum, whose own change does not count there.
-        s, pi, rho = candidates.double(), loss.prior.double(), loss.rates.double()
-        q = loss.posterior(z, candidates).clamp(1e-12, 1 - 1e-12)
-        p = z.sigmoid()
-        entropy = q * q.log() + (1 - q) * (1 - q).log()
-        from_p = entropy - q * p.log() - (1 - q) * (1 - p).log()
-        from_pi = entropy - q * pi.log() - (1 - q) * (1 - pi).log()
-        listed = (1 - q) * (s * rho.log() + (1 - s) * (1 - rho).log())
-        return -(listed - from_p - 0.1 * from_pi).mean()
-
-    expected = torch.autograd.grad(bound(logits), logits)[0]
-    found = torch.autograd.grad(loss(logits, candidates), logits)[0]
-    torch.testing.assert_close(found, expected, atol=1e-7, rtol=1e-5)
-
-
-def test_posterior_of_pard_equals_that_of_the_estimator():
-    data = make_partial_multilabel(n_samples=60, n_labels=4, r=1, random_state=0)
-    model = PARD(max_iter=8).fit(data.X, data.candidates)
-    loss = PARDLoss(torch.as_tensor(data.candidates.mean(axis=0)), n_rows=60)
-    loss.rates.copy_(torch.as_tensor(model.noise_rate_))
-    scores = torch.as_tensor(model.decision_function(data.X))
-    found = loss.posterior(scores, torch.as_tensor(data.candidates))
-    np.testing.assert_allclose(found, model.disambiguate(data.X, data.candidates), atol=1e-6)
 
 
 def test_warm_up_is_cross_entropy_on_the_candidates():
@@ -233,25 +201,6 @@ def test_a_break_in_the_middle_of_a_pass_changes_nothing(counts):
     assert torch.equal(second.confidences.table, whole.confidences.table)
 
 
-def test_pard_learns_rates_after_its_warm_up():
-    logits, candidates, _ = batch(dtype=torch.float32)
-    loss = PARDLoss(torch.full((4,), 0.5), n_rows=8, warm_up=1, momentum=0.75)
-    before = loss.rates.clone()
-    expected = binary_cross_entropy_with_logits(logits, candidates.float())
-    torch.testing.assert_close(loss(logits, candidates), expected)
-    assert torch.equal(loss.rates, before)
-    q = loss.posterior(logits.detach(), candidates)
-    torch.testing.assert_close(
-        loss(logits, candidates), binary_cross_entropy_with_logits(logits, q)
-    )
-    # Of the labels that are false by the posterior, the share that is listed.
-    found = (candidates * (1 - q)).sum(dim=0) / (1 - q).sum(dim=0)
-    torch.testing.assert_close(loss.rates, 0.75 * before + 0.25 * found.clamp(1e-3, 0.95))
-    learned = loss.rates.clone()
-    loss.eval()(logits, candidates)
-    assert torch.equal(loss.rates, learned)
-
-
 def test_training_goes_on_from_a_state_dict_as_if_never_stopped():
     data = make_data()
     whole = PartialMultiLabelLoss(600, 8, counts=True, warm_up=2)
@@ -322,15 +271,3 @@ def test_under_lightning(tmp_path):
     assert module.loss.passes == 3
     assert module.loss.confidences.written.all()
     assert np.isfinite(float(trainer.callback_metrics["held out"]))
-
-
-def test_the_warm_up_of_the_bound_is_not_repeated_after_a_break():
-    first = PARDLoss(torch.tensor([0.5, 0.2]), n_rows=4, warm_up=1)
-    candidates = torch.tensor([[1, 0], [1, 1]])
-    for _ in range(6):
-        first(torch.zeros(2, 2), candidates)
-    second = PARDLoss(torch.tensor([0.5, 0.2]), n_rows=4, warm_up=1)
-    second.load_state_dict(first.state_dict())
-    assert second.n_seen == first.n_seen == 12
-    logits = torch.tensor([[1.0, -1.0], [0.5, -2.0]])
-    assert first.eval()(logits, candidates) == second.eval()(logits, candidates)

@@ -5,7 +5,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
 from schirn.deep import rank_loss  # noqa: E402
-from schirn.deep.rank import _by_eigenvalues, _by_products  # noqa: E402
 
 
 def example(kind, shape=(6, 4)):
@@ -65,23 +64,6 @@ def test_steps_raise_the_rank():
         P = (P - 0.05 * gradient).detach().requires_grad_()
     after = torch.linalg.svdvals(P.detach())
     assert after[-1] / after[0] > 5 * before[-1] / before[0]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("smoothing", [1e-3, 1.0])
-def test_products_give_what_eigenvalues_give(kind, smoothing):
-    P = example(kind, (60, 12)).sigmoid() if kind == "generic" else example(kind, (60, 12))
-    norm, inverse = _by_products(P.T @ P, smoothing)
-    expected_norm, expected_inverse = _by_eigenvalues(P.T @ P, smoothing)
-    torch.testing.assert_close(norm, expected_norm, rtol=1e-8, atol=0)
-    torch.testing.assert_close(P @ inverse, P @ expected_inverse, rtol=0, atol=1e-6)
-
-
-def test_products_stay_bounded_where_the_gram_matrix_is_all_rounding():
-    P = 1e6 * torch.ones(50, 20, dtype=torch.float64)
-    norm, inverse = _by_products(P.T @ P, 1e-3)
-    torch.testing.assert_close(norm, torch.linalg.svdvals(P).sum(), rtol=1e-6, atol=0)
-    assert (P @ inverse).abs().max() <= 1.01
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -10,8 +10,6 @@ import schirn
 from schirn import lab
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.linalg.inverse import KernelInverse
-from schirn.solvers.kernel_ridges import fit_stack
 
 STORAGES = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 
@@ -34,35 +32,6 @@ def first_copies(weights):
     return np.cumsum(weights) - weights
 
 
-def test_a_weighted_inverse_is_that_of_repeated_rows_left_out_together(data, weights):
-    K = data.X @ data.X.T
-    Q = data.candidates.astype(float)
-    weighted = KernelInverse(K, [0.3, 2.0], weights=weights.astype(float))
-    X, R, rows = repeated(weights, data.X, Q, np.arange(90))
-    copies = KernelInverse(X @ X.T, [0.3, 2.0], rows)
-    first = first_copies(weights)
-    np.testing.assert_allclose(weighted.fit(Q).left_out, copies.fit(R).left_out[:, first])
-    for (A, b), (B, c) in zip(weighted.expansion(Q), copies.expansion(R), strict=True):
-        np.testing.assert_allclose(K @ A + b, (X @ X.T @ B + c)[first])
-    held = np.arange(0, 90, 4)
-    found = weighted.hold_out(held).fit(np.delete(Q, held, axis=0))
-    out = np.isin(rows, held)
-    expected = copies.hold_out(np.flatnonzero(out)).fit(R[~out])
-    kept = np.delete(weights, held)
-    np.testing.assert_allclose(found.left_out, expected.left_out[:, first_copies(kept)])
-    np.testing.assert_allclose(found.held, expected.held[:, first_copies(weights[held])])
-
-
-@pytest.mark.parametrize("n", [90, 4], ids=["few labels", "more labels than rows"])
-def test_a_weighted_stack_is_that_of_repeated_rows(data, weights, n):
-    rng, w = np.random.default_rng(0), weights[:n]
-    S, Q = rng.standard_normal((n, 5)), data.candidates[:n].astype(float)
-    stack, left_out = fit_stack(S, Q, w.astype(float))
-    copies, without = fit_stack(*repeated(w, S, Q), groups=np.repeat(np.arange(n), w))
-    np.testing.assert_allclose(stack.scores(S), copies.scores(S), atol=1e-9)
-    np.testing.assert_allclose(left_out, without[first_copies(w)], atol=1e-6)
-
-
 @STORAGES
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_whole_weights_are_repeated_rows_for_sieve(data, weights, kernel, storage):
@@ -75,7 +44,7 @@ def test_whole_weights_are_repeated_rows_for_sieve(data, weights, kernel, storag
     np.testing.assert_allclose(found.training_log_odds_, model.training_log_odds_[first], atol=1e-6)
     np.testing.assert_allclose(found.label_confidence_, model.label_confidence_[first], atol=1e-6)
     np.testing.assert_allclose(found.predict_proba(data.X), model.predict_proba(data.X), atol=1e-6)
-    for name in ("wrong_share_", "largest_wrong_share_", "cardinality_", "missing_rate_"):
+    for name in ("wrong_share_", "cardinality_"):
         assert getattr(found, name) == pytest.approx(getattr(model, name), abs=1e-6)
     np.testing.assert_allclose(found.objective_, model.objective_, atol=1e-6)
 
@@ -113,7 +82,7 @@ def test_rows_without_weight_are_judged_like_unseen_ones(data, dtype, storage):
     unseen = expected.disambiguate(X[~kept], Y[~kept])
     np.testing.assert_array_equal(found.label_confidence_[~kept], unseen)
     assert found.label_confidence_.dtype == dtype
-    assert found.noise_.shape == found.training_log_odds_.shape == found.missing_.shape == Y.shape
+    assert found.noise_.shape == found.training_log_odds_.shape == Y.shape
     assert found.cardinality_ == expected.cardinality_
 
 
@@ -243,7 +212,7 @@ def test_where_weights_are_not_supported_the_error_says_so(data, weights):
     X, Y = data.X, data.candidates
     with pytest.raises(InputError, match="sample_weight needs rows in main memory"):
         schirn.Sieve().fit(torch.from_numpy(X), Y, sample_weight=weights)
-    with pytest.raises(InputError, match="up to max_kernel_rows=50 rows, and X has 90"):
+    with pytest.raises(InputError, match="up to max_kernel_rows=50 copies of rows"):
         schirn.Sieve(max_kernel_rows=50).fit(X, Y, sample_weight=weights)
     with pytest.raises(InputError, match="cannot be combined with known"):
         schirn.Sieve().fit(X, Y, sample_weight=weights, known=Y)

@@ -35,8 +35,6 @@ def test_strong_features_are_believed(strong):
     removed = (Y == 1) & (confidence < 0.5)
     assert (~T[removed]).mean() > 0.9
     assert removed[(Y == 1) & ~T].mean() > 0.85
-    wrong = (~T & (Y == 1)).sum() / Y.sum()
-    assert abs(found.largest_share - wrong) < 0.05
 
 
 def test_random_scores_are_not_believed(strong):
@@ -98,7 +96,6 @@ def test_nothing_to_judge():
     for Y in (np.zeros((10, 3)), np.ones((10, 3)), np.zeros((0, 3))):
         found = caution(np.zeros(Y.shape), Y, Y, 0.3)
         assert found.factors.shape == (3,)
-        assert 0 <= found.largest_share <= 1
         assert found.apply(np.array([0.0, 1.0]), np.array([0, 2])).min() >= 0.9
 
 
@@ -110,4 +107,3 @@ def test_the_order_of_the_labels_does_not_matter():
     order = np.array([3, 0, 4, 2, 1])
     found, other = caution(z, Y, Q, 0.2), caution(z[:, order], Y[:, order], Q[:, order], 0.2)
     np.testing.assert_allclose(other.factors, found.factors[order])
-    assert other.largest_share == pytest.approx(found.largest_share)

@@ -105,9 +105,9 @@ def test_cells_and_sums_of_blocks_give_those_of_all_rows(edges):
         row, label = np.nonzero(Y[rows])
         indptr = np.concatenate([[0], np.cumsum(Y[rows].sum(axis=1))]).astype(int)
         found = cell_posterior(P[rows][row, label], indptr, label, 5, model)
-        np.testing.assert_allclose(found.q, whole.Q[rows][row, label], atol=1e-14)
+        np.testing.assert_allclose(found.Q, whole.Q[rows][row, label], atol=1e-14)
         longer = np.pad(found.true_counts, (0, 6 - len(found.true_counts)))
-        soft = np.bincount(label, found.q, minlength=5)
+        soft = np.bincount(label, found.Q, minlength=5)
         blocks.append((len(rows), Y[rows].sum(axis=0), soft, found.noise_counts, longer))
     sums = NoiseSums(*(sum(column) for column in zip(*blocks, strict=True)))
     got, expected = noise_from_sums(sums), update_noise(Y, whole)
@@ -213,7 +213,7 @@ def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():
     tilt[200] = 0.0
     found = cell_posterior(p, np.array([0, listed]), np.arange(listed), l, NoiseModel(0.02, tilt))
     odds = p / (1 - p)
-    np.testing.assert_allclose(found.q, odds / odds.sum(), rtol=1e-6)
+    np.testing.assert_allclose(found.Q, odds / odds.sum(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["tilt", "propensities", "rates"])
@@ -234,8 +234,8 @@ def test_tensors_have_the_posterior_of_arrays(kind, monkeypatch):
     for cells in (2**27, 2000):
         monkeypatch.setattr("schirn.noise.model._DEVICE_CELLS", cells)
         found = cell_posterior(torch.asarray(p), indptr, label, l, model)
-        assert isinstance(found.q, torch.Tensor)
-        np.testing.assert_allclose(found.q.numpy(), expected.q, atol=1e-13)
+        assert isinstance(found.Q, torch.Tensor)
+        np.testing.assert_allclose(found.Q.numpy(), expected.Q, atol=1e-13)
         np.testing.assert_allclose(found.noise_counts, expected.noise_counts, atol=1e-10)
         np.testing.assert_allclose(found.true_counts, expected.true_counts, atol=1e-10)
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from schirn.labels.votes import Ballots
-from schirn.noise.votes import anchored, vote_model
+from schirn.noise.votes import frequency_shift, vote_model
 
 
 def simulate(seed=0, n=800, l=6, k=4, annotators=30, careless=5):
@@ -70,8 +70,9 @@ def test_rows_without_voters_have_no_evidence():
     np.testing.assert_array_equal(vote_model(counts, voters).log_ratio[1], 0)
 
 
-def test_anchored_log_odds_have_the_frequency():
+def test_shifted_log_odds_have_the_frequency():
     rng = np.random.RandomState(0)
     t = np.array([0.01, 0.4, 0.9])
-    z = anchored(3 * rng.randn(500, 3), t)
+    z = 3 * rng.randn(500, 3)
+    z += frequency_shift(z, t)
     np.testing.assert_allclose((1 / (1 + np.exp(-z))).mean(axis=0), t, atol=1e-6)

@@ -7,7 +7,7 @@ import uvicorn
 from browser_helpers import until
 
 from schirn.review._app import create_app
-from schirn.review._serve import _listen
+from schirn.serving.connections import listen
 
 
 class ThreadServer:
@@ -15,7 +15,7 @@ class ThreadServer:
 
     def __init__(self, session):
         self.session = session
-        self.socket = _listen(0)
+        self.socket = listen("127.0.0.1", 0)
         port = self.socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/?token=secret"
         app = create_app(session, "secret", port)

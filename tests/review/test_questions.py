@@ -301,7 +301,7 @@ def test_mistakes_about_the_table(table, tmp_path, capsys):
     assert "knows its columns" in refused(str(tmp_path / "p"), "--text", "description")
     # Where the images are may change.
     moved = ["review", str(tmp_path / "p"), "--image-root", str(tmp_path)]
-    assert main([*moved, "--decisions", str(tmp_path / "d.csv")]) == 0
+    assert main([*moved, "--verdicts", str(tmp_path / "d.csv")]) == 0
     capsys.readouterr()
     argv = (path, "--project", str(tmp_path / "p"), "--terminal")
     assert "to other options" in refused(*argv, "--text", "code")

@@ -199,9 +199,9 @@ def test_clients_that_never_read_do_not_hold_up_others(server):
 def test_an_answer_must_be_read_in_time(monkeypatch):
     import uvicorn
 
-    from schirn.review import _connections
+    from schirn.serving import connections
 
-    monkeypatch.setattr(_connections, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
     ended = threading.Event()
 
     async def app(scope, receive, send):
@@ -212,7 +212,7 @@ def test_an_answer_must_be_read_in_time(monkeypatch):
         finally:
             ended.set()
 
-    options = {"lifespan": "off", "log_level": "critical", "http": _connections.LimitedProtocol}
+    options = {"lifespan": "off", "log_level": "critical", "http": connections.LimitedProtocol}
     server = uvicorn.Server(uvicorn.Config(app, **options))
     listener = socket.create_server(("127.0.0.1", 0))
     running = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -230,9 +230,9 @@ def test_an_answer_must_be_read_in_time(monkeypatch):
 def test_a_request_must_be_complete_in_time(tmp_path, monkeypatch):
     import uvicorn
 
-    from schirn.review import _connections
+    from schirn.serving import connections
 
-    monkeypatch.setattr(_connections, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.3)
 
     async def app(scope, receive, send):
         while (await receive()).get("more_body"):
@@ -241,7 +241,7 @@ def test_a_request_must_be_complete_in_time(tmp_path, monkeypatch):
         await send({"type": "http.response.body"})
 
     config = uvicorn.Config(
-        app, lifespan="off", log_level="critical", http=_connections.LimitedProtocol
+        app, lifespan="off", log_level="critical", http=connections.LimitedProtocol
     )
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -258,7 +258,7 @@ def test_a_request_must_be_complete_in_time(tmp_path, monkeypatch):
                 with suppress(ConnectionError):
                     assert line.recv(100) == b""
         # A connection can be used again after a whole request.
-        monkeypatch.setattr(_connections, "REQUEST_SECONDS", 60)
+        monkeypatch.setattr(connections, "REQUEST_SECONDS", 60)
         with socket.create_connection(listener.getsockname(), timeout=60) as line:
             for _ in range(2):
                 line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -259,7 +259,7 @@ def test_program(tmp_path, capsys):
         code = main(["review", str(folder), *map(str, argv)])
         return code, capsys.readouterr().err
 
-    code, err = run("--export", tmp_path / "a.csv", "--decisions", tmp_path / "b.jsonl")
+    code, err = run("--export", tmp_path / "a.csv", "--verdicts", tmp_path / "b.jsonl")
     assert code == 0
     assert "wrote 5 items to" in err
     records = objects(tmp_path / "b.jsonl")
@@ -270,7 +270,7 @@ def test_program(tmp_path, capsys):
     assert (code, "must end as that of a table" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.jsonl")
     assert (code, objects(tmp_path / "a.jsonl")[0]["tags"]) == (0, "beach")
-    code, err = run("--decisions", tmp_path / "a.txt")
+    code, err = run("--verdicts", tmp_path / "a.txt")
     assert (code, "must end in .csv or .jsonl" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "a.csv")
     assert (code, "given twice" in err) == (2, True)

@@ -91,18 +91,14 @@ def test_single_precision_and_integers(data, tmp_path):
 def test_sieve_on_files(data, kernel_rows, scratch, monkeypatch):
     X, Y = data
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
-    # A sample of the rows decides how much to trust, and labels are missing.
+    # A sample of the rows decides how much to trust.
     monkeypatch.setattr(sys.modules["schirn.methods.sieve"], "JUDGED_ROWS", 100)
     monkeypatch.setattr("schirn.noise.caution.JUDGED_ROWS", 100)
-    monkeypatch.setattr("schirn.noise.caution.missing_rate", lambda *sample: 0.3)
-    monkeypatch.setattr("schirn.noise.caution._STRONG", -1.0)
     expected = Sieve(**options).fit(X, Y)
     with RowFile([X], block_rows=60, scratch=scratch) as rows:
         found = Sieve(**options).fit(rows, Y)
     np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
     np.testing.assert_allclose(found.caution_.factors, expected.caution_.factors, atol=1e-4)
-    assert expected.missing_.nnz
-    np.testing.assert_allclose(found.missing_.toarray(), expected.missing_.toarray(), atol=1e-3)
     np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-3)
     assert not list(scratch.iterdir())
 

@@ -196,15 +196,14 @@ def test_cells_that_fit_the_pool(monkeypatch, many):
     Y = sp.csr_array(np.random.default_rng(0).random((4, 7)) < 0.3)
     labels = row_labels(make_candidates(Y), np.arange(4), Knowledge())
     split = Split(labels, np.arange(0), labels, np.array([2, 0, 3, 1]))
-    sample = draw_cells(split, 15, np.random.RandomState(0))
-    row, label = sample.row, sample.label
+    row, label, candidates = draw_cells(split, 15, np.random.RandomState(0))
     assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15
     assert (np.diff(row) >= 0).all()
     cells = np.column_stack(Y.nonzero())
-    for k, candidate in enumerate(sample.candidate):
+    for k, candidate in enumerate(candidates):
         is_listed = bool(Y[row[k], label[k]])
         assert is_listed == (candidate < Y.nnz)
         if is_listed:
             assert cells[candidate].tolist() == [row[k], label[k]]
-    repeated = draw_cells(split, 15, np.random.RandomState(0))
-    np.testing.assert_array_equal(repeated.row, row)
+    repeated, _, _ = draw_cells(split, 15, np.random.RandomState(0))
+    np.testing.assert_array_equal(repeated, row)

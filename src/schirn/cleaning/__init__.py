@@ -3,8 +3,10 @@
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.clean_then_fit import CleanThenFit
+from schirn.cleaning.decisions import Carried, Decision, Decisions, RowContent
 from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning.nightly import TagState, Update, update_tags
 from schirn.cleaning.noisy_labels import LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.questions import Questions
 from schirn.cleaning.ranker import (
@@ -32,11 +34,14 @@ from schirn.tables.merges import (
 
 __all__ = [
     "Annotator",
+    "Carried",
     "CentroidRanker",
     "Certificate",
     "Change",
     "ChangeList",
     "CleanThenFit",
+    "Decision",
+    "Decisions",
     "Evidence",
     "Expectations",
     "Explanation",
@@ -53,11 +58,14 @@ __all__ = [
     "Ranker",
     "RankingTask",
     "Reasons",
+    "RowContent",
     "RunSummary",
     "SieveRanker",
     "Storage",
     "Swaps",
+    "TagState",
     "UnlistedCells",
+    "Update",
     "Violation",
     "Votes",
     "Word",
@@ -67,6 +75,7 @@ __all__ = [
     "merge_tags",
     "propose_merges",
     "read_merges",
+    "update_tags",
     "votes_to_candidates",
     "write_merges",
 ]

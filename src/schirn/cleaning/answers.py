@@ -7,12 +7,13 @@ those of other files.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
+from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe, spreadsheet_text
 from schirn._input import is_missing
 from schirn.cleaning.certificate import Certificate, tags_digest
+from schirn.cleaning.decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, Questions
 from schirn.exceptions import InputError
@@ -47,6 +48,7 @@ def write_questions(
     certificate: Certificate | None = None,
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
+    earlier: Mapping[tuple[int, str], object] | None = None,
 ) -> None:
     """Write questions as a CSV file with an empty column, `right`, sorted by row.
 
@@ -60,6 +62,8 @@ def write_questions(
         What asks.
     texts, ids : sequence of str, optional
         Text and name of each row. Rows are numbered from 1.
+    earlier : dict from (row, tag) to Decision, optional
+        Answers from before a row has changed, which are shown.
     """
     question = f"{questions.kind}:{_table(ranking)}"
     if certificate is not None:
@@ -67,10 +71,12 @@ def write_questions(
         question += f":{certificate.tags_sha256[:12]}"
     shown = {"id": ids, "text": texts}
     columns = [name for name, cells in shown.items() if cells is not None]
-    lines: list[Any] = [("row", *columns, "tag", "right", "question")]
+    before = ("before",) if earlier else ()
+    lines: list[Any] = [("row", *columns, "tag", *before, "right", "question")]
     for i, label in sorted(zip(questions.row.tolist(), questions.label.tolist(), strict=True)):
         values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        lines.append((i + 1, *values, spreadsheet_safe(label), "", question))
+        said = [spreadsheet_safe(str(earlier.get((i, label), "")))] if earlier else []
+        lines.append((i + 1, *values, spreadsheet_safe(label), *said, "", question))
     with atomic_write(path) as stream:
         stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
 
@@ -123,6 +129,78 @@ def read_answers(
     return certificate.ranking or ranking, certificate
 
 
+def answered_tags(
+    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels
+) -> set[tuple[int, str]]:
+    """Return row and name of the tags that files of answers are about."""
+    plain = {spreadsheet_safe(name): name for name in ranking.label_names}
+    names, lines = set(ranking.label_names), (_lines(path, _table(ranking)) for path in paths)
+    return {
+        (line.row, line.label if line.label in names else plain.get(line.label, line.label))
+        for each in lines
+        for line in each
+    }
+
+
+def write_questions_by_id(
+    path: str | os.PathLike[str],
+    questions: Questions,
+    rows: RowContent,
+    *,
+    texts: Sequence[str],
+    earlier: Mapping[tuple[int, str], object] | None = None,
+) -> None:
+    """Write questions that name rows by their ids, so that the table may change before the answer.
+
+    Parameters
+    ----------
+    path : path
+    questions : Questions
+    rows : RowContent
+        The rows that are asked about.
+    texts : sequence of str
+        Text of each row.
+    earlier : dict from (row, tag) to Decision, optional
+        Answers from before a row has changed, which are shown.
+    """
+    lines: list[Any] = [("id", "text", "tag", "before", "right", "columns", "content")]
+    for i, label in zip(questions.row.tolist(), questions.label.tolist(), strict=True):
+        before = "" if earlier is None else str(earlier.get((i, label), ""))
+        shown = (rows.ids[i], texts[i], label, before, "", ",".join(rows.columns), rows.hashes[i])
+        lines.append(tuple(map(spreadsheet_safe, shown)))
+    with atomic_write(path) as stream:
+        stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
+
+
+def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Decision]:
+    """Return the answers in a file of `write_questions_by_id`; empty ones do not count."""
+    opened = open_table(path, delimiter=_delimiter(path))
+    names = ("id", "tag", "right", "columns", "content")
+    absent = [name for name in names if name not in opened.columns]
+    if absent:
+        raise InputError(
+            f"{path}: there is no column {absent[0]!r}, so these are not answers by id"
+        )
+    decisions = []
+    for number, values in enumerate(zip(*map(opened.column, names), strict=True), 1):
+        texts = ["" if is_missing(v) else spreadsheet_text(str(v)) for v in values]
+        right = _answer_of(texts[2], f"{path}, answer {number}")
+        if right != "":
+            columns = tuple(filter(None, texts[3].split(",")))
+            decisions.append(Decision(texts[0], texts[1], right, who, "", columns, texts[4]))
+    return decisions
+
+
+def _answer_of(text: str, where: str) -> str:
+    """Return "right", "wrong", "unsure" or, without an answer, ""."""
+    word = text.strip().lower()
+    words = {RIGHT: _RIGHT, WRONG: _WRONG, NOT_SURE: _UNSURE, "": ("",)}
+    for answer, spellings in words.items():
+        if word in spellings:
+            return answer
+    raise InputError(f"{where}: {brief(text)} is not an answer; write yes, no or ?")
+
+
 def _table(ranking: NoisyLabels) -> str:
     """Short hash of the table of tags."""
     columns = (ranking.label_names, ranking.row, ranking.column)
@@ -162,13 +240,12 @@ def _lines(path: str | os.PathLike[str], table: str) -> list[_Line]:
     cells = zip(*(opened.column(name) for name in _COLUMNS), strict=True)
     for number, values in enumerate(cells, 1):
         row, tag, right, question = ("" if is_missing(v) else str(v).strip() for v in values)
-        where, word = f"{path}, answer {number}", right.lower()
+        where = f"{path}, answer {number}"
+        word = _answer_of(right, where)
         if not word:
             continue
         if not re.fullmatch(r"[1-9][0-9]{0,14}", row.removesuffix(".0")):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
-        if word not in _RIGHT + _WRONG + _UNSURE:
-            raise InputError(f"{where}: {brief(right)} is not an answer; write yes, no or ?")
         asked = _QUESTION.fullmatch(question or f"{LISTED}:{table}")
         if asked is None:
             raise InputError(
@@ -180,7 +257,7 @@ def _lines(path: str | os.PathLike[str], table: str) -> list[_Line]:
                 f"{where}: the question is about another table, or its tags have changed since"
             )
         certificate = None if asked[3] is None else (asked[3], int(asked[4]), asked[5])
-        answer = None if word in _UNSURE else word in _RIGHT
+        answer = None if word == NOT_SURE else word == RIGHT
         number_of_row = int(row.removesuffix(".0")) - 1
         lines.append(_Line(where, number_of_row, tag, answer, asked[1], certificate))
     return lines

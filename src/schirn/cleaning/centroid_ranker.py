@@ -348,7 +348,7 @@ def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
         once = cell_posterior(p, indptr, tags.column, l, model, blocks)
         tilt = count_tilt(once.noise_counts, once.true_counts, rate)
         model = model._replace(tilt=tilt)
-    q = cell_posterior(p, indptr, tags.column, l, model, blocks).q
+    q = cell_posterior(p, indptr, tags.column, l, model, blocks).Q
     return Law(q, p, before, model)
 
 
@@ -418,4 +418,4 @@ def _judge_planted(law: Law, tags: Tags, planted: PlantedTags, p_planted: Array)
     p, label = law.p[source], tags.column[source]
     place = starts[:-1] + planted.replaced - first
     p[place], label[place] = p_planted, planted.column
-    return np.asarray(cell_posterior(p, starts, label, len(tags.names), law.model).q[place])
+    return np.asarray(cell_posterior(p, starts, label, len(tags.names), law.model).Q[place])

@@ -12,6 +12,7 @@ import numpy as np
 from schirn._files import brief, brief_list, read_npy, spreadsheet_safe
 from schirn._input import suggest
 from schirn._progress import stage
+from schirn.cleaning.decisions import RowContent
 from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
@@ -561,6 +562,23 @@ class TagTable:
         if self._id is None:
             return [str(i + 1) for i in range(self.table.n_rows)]
         return [str(cell) for cell in self.table.column(self._id)]
+
+    def content(self) -> RowContent:
+        """Return the ids of the rows, and hashes of the cells that are learned from."""
+        if self._id is None:
+            raise InputError(
+                f"{self.path}: decisions are kept by row id; name the column of ids", parameter="id"
+            )
+        return RowContent(self.ids(), self.table, self.content_columns())
+
+    def content_columns(self) -> list[str]:
+        """Return the columns that are learned from, or else all except tags and ids."""
+        transformer = self.transformer()
+        names: list[str] = []
+        if transformer is not None:
+            names = [name for kind in transformer.kinds for name in transformer.names_of(kind)]
+        names = [name for name in names if name not in self._unread]
+        return names or [n for n in self.table.columns if n not in (self.labels, self._id)]
 
     def images(self) -> list[Path | None] | None:
         """Return the image file of each row; paths are relative to the folder of images."""

@@ -32,7 +32,7 @@ from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
-from schirn.noise.votes import anchored
+from schirn.noise.votes import frequency_shift
 from schirn.scale.input import location
 
 Array = np.ndarray
@@ -151,14 +151,14 @@ class SieveRanker(ModelRanker):
         planted = planted._replace(log_odds=_log_odds_of_planted(fitted, Z, Y, task, planted))
         annotators = _annotators(task.votes, fitted.vote_model_)
         if plain is None or not judged.any():
-            unlisted = _likeliest(fitted, Z, Y, task)
+            unlisted = likeliest_unlisted(Z, Y, columns, task.n_unlisted)
             return Evidence(logit(confidence), judged, planted, unlisted, annotators=annotators)
         experts = np.stack([logit(confidence), tags.pick(plain, columns, 0.0)])
         listed = ExpertSum.of(experts[:, judged], LISTED_WEIGHTS)
         cells = planted.row, np.searchsorted(columns, planted.column)
         planted = planted._replace(log_odds=listed([planted.log_odds, plain[cells]]))
         others = ExpertSum.of(np.stack([Z[Y == 0], plain[Y == 0]]), UNLISTED_WEIGHTS)
-        unlisted = _likeliest(fitted, others([Z, plain]), Y, task)
+        unlisted = likeliest_unlisted(others([Z, plain]), Y, columns, task.n_unlisted)
         return Evidence(listed(experts), judged, planted, unlisted, experts, annotators)
 
     def _trusting_log_odds(
@@ -274,7 +274,7 @@ class FoldRanker(ModelRanker):
         if task.n_unlisted is not None:
             z = logit(to_numpy(fitted.predict_proba(X[test])).astype(np.float64))
             unlisted = likeliest_unlisted(z, Y[test], columns, task.n_unlisted)
-            unlisted = unlisted._replace(row=test[unlisted.row])
+            unlisted = unlisted and unlisted._replace(row=test[unlisted.row])
         return Evidence(logit(confidence), judged, planted, unlisted)
 
     def _folds(self, X: Any, task: RankingTask) -> Iterable[tuple[Array, Array]]:
@@ -340,17 +340,10 @@ def _log_odds_of_planted(
         return np.asarray(logit(fitted.posterior_of_candidates(Z[row], candidates)[k, new]))
     # A planted tag has the votes of the tag that it replaces.
     old = np.searchsorted(task.columns, task.tags.column[planted.replaced])
-    z = anchored(np.clip(Z, -_LARGEST, _LARGEST), votes.frequency)
+    z = np.clip(Z, -_LARGEST, _LARGEST)
+    z = z + frequency_shift(z, votes.frequency)
     confidence = fitted.label_confidence_[row, old].astype(np.float64)
     return np.asarray(logit(np.clip(confidence, 1e-9, 1 - 1e-9)) - z[row, old] + z[row, new])
-
-
-def _likeliest(fitted: Any, log_odds: Array, Y: Array, task: RankingTask) -> UnlistedCells:
-    """As many unlisted cells as the task asks for, or those that the method would suggest."""
-    if task.n_unlisted is None:
-        missing = fitted.missing_.tocoo()
-        return UnlistedCells(missing.row, task.columns[missing.col], logit(missing.data))
-    return likeliest_unlisted(log_odds, Y, task.columns, task.n_unlisted)
 
 
 def _annotators(votes: Any, model: Any) -> list[Annotator] | None:

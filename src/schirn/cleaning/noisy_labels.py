@@ -482,7 +482,7 @@ class NoisyLabels:
         if (k is None) == (below is None):
             raise InputError("remove takes either a number of tags or below", parameter="k")
         order = self.worklist.order
-        allowed = order[self._within_limits(order)[order]]
+        allowed = order[self.within_limits(order)[order]]
         chosen = allowed[:k] if below is None else allowed[self.confidence[allowed] < below]
         mask = np.zeros(len(self.row), dtype=bool)
         mask[chosen] = True
@@ -514,7 +514,7 @@ class NoisyLabels:
         work = self.worklist
         chosen = self.ordered
         if chosen is None:
-            chosen = self._within_limits(work.order[: work.limit(self.precision)])
+            chosen = self.within_limits(work.order[: work.limit(self.precision)])
         return (chosen & np.isnan(work.answer)) | (work.answer == 0) | (self._known < 0)
 
     @cached_property
@@ -526,7 +526,7 @@ class NoisyLabels:
             chosen[work.order[: work.limit(self.precision)]] = True
         return (chosen & np.isnan(work.answer)) | (work.answer == 1)
 
-    def _within_limits(self, chosen: Array) -> Array:
+    def within_limits(self, chosen: Array) -> Array:
         """Mask of tags to remove, the most suspicious first, within the limits for every row."""
         removed = np.zeros(len(self.row), dtype=bool)
         wrong = (self.worklist.answer == 0) | (self._known < 0)

@@ -127,8 +127,7 @@ class RankingTask:
     planted : PlantedTags or int
         Wrong tags to judge, or how many to draw.
     n_unlisted : int, optional
-        How many of the likeliest unlisted cells to return. None returns those that the method
-        itself would suggest, if it suggests any.
+        How many of the likeliest unlisted cells to return; None returns none.
     random_state : int, optional
     """
 
@@ -305,7 +304,9 @@ class ExpertSum:
         return np.asarray(self.centres[0] + self.spreads[0] * self.standardised(experts))
 
 
-def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: int) -> UnlistedCells:
+def likeliest_unlisted(
+    log_odds: Array, listed: Array, columns: Array, count: int | None
+) -> UnlistedCells | None:
     """Return the likeliest unlisted cells, the likeliest first.
 
     Parameters
@@ -314,9 +315,11 @@ def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: in
     listed : (n, k) 0/1 array
     columns : (k,) int array
         The labels in question.
-    count : int
-        How many cells to return at most.
+    count : int or None
+        How many cells to return at most; None returns None.
     """
+    if count is None:
+        return None
     z = np.where(listed, -np.inf, log_odds).ravel()
     cells = np.argpartition(-z, max(min(count, len(z)) - 1, 0))[:count]
     cells = cells[np.argsort(-z[cells], kind="stable")]

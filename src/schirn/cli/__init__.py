@@ -7,30 +7,34 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-import schirn.cli.apply as apply
-import schirn.cli.certificate as certificate
-import schirn.cli.clean as clean
-import schirn.cli.demo as demo
-import schirn.cli.doctor as doctor
-import schirn.cli.export as export
-import schirn.cli.fit as fit
-import schirn.cli.predict as predict
-import schirn.cli.review as review
-import schirn.cli.undo as undo
 from schirn._files import reason_of
 from schirn._plugins import from_plugins
-from schirn.cli.output import colours, note
-from schirn.cli.parser import build_parser
+from schirn.cli.config import configuration, with_configuration
+from schirn.cli.output import colours, note, print_json, running
+from schirn.cli.parser import Command, UsageError, build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-_COMMANDS = (demo, fit, predict, export, clean, apply, undo, review, certificate)
+_COMMANDS = {
+    "demo": "rank the tags of digit images, ask, remove wrong ones; write a page about it",
+    "fit": "train a method and write the model to a file",
+    "predict": "predict labels, or judge the candidates of new rows",
+    "serve": "answer requests for tags over HTTP",
+    "export": "write a model as an ONNX file",
+    "clean": "rank the tags of a table; ask, and write clean tags",
+    "update": "judge only new and changed rows, and keep what was decided",
+    "apply": "make the changes of a list in a copy of a table",
+    "undo": "take back the changes of a list in a copy of a table",
+    "review": "answer questions about suspicious tags, and remove the wrong ones",
+    "certificate": "check a certificate",
+}
+_DOCTOR = "check the installation: packages, threads, GPU, data folders"
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -65,35 +69,76 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever types no more wants to see what there is.
         words.append("list" if words else "--help")
     debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
-    args = argparse.Namespace()
-    try:
-        _prepare_streams()
+    common = {"quiet": "--quiet" in words, "log_json": "--log-json" in words}
+    args = argparse.Namespace(**common, json="--json" in words)
+    with ExitStack() as stack:
         try:
-            args = build_parser(commands()).parse_args(words)
+            _prepare_streams()
+            stack.enter_context(running(args))
+            args = _parse(words)
+            # From here on, options of the configuration count as well.
+            stack.close()
+            stack.enter_context(running(args))
+            stack.enter_context(_threads(args.threads))
+            with _termination(), colours(args.color), _warnings_as_notes(debug):
+                code = args.run(args)
+            sys.stdout.flush()
+            return code or 0
+        except UsageError as error:
+            return _fail(error.sentence, 2, args)
         except SystemExit as stop:
             sys.stdout.flush()
             return int(stop.code or 0)
-        with _termination(), colours(args.color), _warnings_as_notes(debug), _threads(args.threads):
-            code = args.run(args)
+        except KeyboardInterrupt as error:
+            is_term = isinstance(error, _Terminated)
+            code = 128 + (signal.SIGTERM if is_term else signal.SIGINT)
+            return _fail("terminated" if is_term else "interrupted", code, args)
+        except BrokenPipeError:
+            return _closed_pipe()
+        except Exception as error:
+            if debug:
+                raise
+            is_bug = not isinstance(error, _USER_ERRORS)
+            sentence = _bug(error) if is_bug else _sentence(error, args)
+            return _fail(sentence, 1 if is_bug else 2, args)
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    """Return the arguments: those that were typed, and those of the configuration.
+
+    Only the command that the words name is imported, unless a configuration has to be checked
+    against the options of all commands.
+    """
+    path, options = configuration(words)
+    names = {command.name for command in commands()}
+    wanted = None if options else next((word for word in words if word in names), "")
+    parser = build_parser(commands(), wanted)
+    try:
+        return parser.parse_args(with_configuration(parser, words, path, options))
+    except UsageError as error:
+        if options:
+            error.sentence += f"; options also come from {path}"
+        raise
+
+
+def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
+    """Print an error, under --json as a document on stdout as well, and return the exit code."""
+    note(sentence, error=True)
+    if getattr(args, "json", False):
+        print_json({"error": sentence, "exit_code": code})
         sys.stdout.flush()
-        return code or 0
-    except KeyboardInterrupt as error:
-        is_term = isinstance(error, _Terminated)
-        note("terminated" if is_term else "interrupted")
-        return 128 + (signal.SIGTERM if is_term else signal.SIGINT)
-    except BrokenPipeError:
-        return _closed_pipe()
-    except Exception as error:
-        if debug:
-            raise
-        is_bug = not isinstance(error, _USER_ERRORS)
-        note(_bug(error) if is_bug else _sentence(error, args))
-        return 1 if is_bug else 2
+    return code
 
 
-def commands() -> list[Any]:
-    """Return the modules of all commands, in the order of the help."""
-    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), doctor]
+def commands() -> list[Command]:
+    """Return all commands, in the order of the help."""
+    own = [Command(name, help, f"schirn.cli.{name}") for name, help in _COMMANDS.items()]
+    plugins = from_plugins("cli", "COMMANDS").values()
+    return [
+        *own,
+        *(Command(*each) for each in plugins),
+        Command("doctor", _DOCTOR, "schirn.cli.doctor"),
+    ]
 
 
 def _bug(error: Exception) -> str:

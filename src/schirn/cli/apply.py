@@ -35,7 +35,6 @@ def add(found: Any) -> None:
         found,
         "apply",
         run,
-        help="make the changes of a list in a copy of a table",
         description="Make the changes that schirn clean --changes has listed, in a copy of the "
         "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
         "by their id, or else by their other cells, so rows may have been added, deleted or moved. "
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
         same_table = changes.fits(cells if args.forward else new[name])
     for each in conflicts:
-        note(f"{args.data}: {each}")
+        note(f"{args.data}: {each}", error=True)
     if args.output:
         write_copy(args.output, table, new, {}, separator=changes.separator)
     _print(args, changes, same_table, len(conflicts))

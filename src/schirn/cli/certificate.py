@@ -37,7 +37,6 @@ def add(found: Any) -> None:
         found,
         "certificate",
         None,
-        help="check a certificate",
         examples=_EXAMPLES,
         json=False,
     )

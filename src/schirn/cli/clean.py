@@ -14,6 +14,7 @@ from schirn._input import repeated
 from schirn._optional import optional
 from schirn._progress import stage
 from schirn.cleaning import (
+    Carried,
     Certificate,
     ChangeList,
     Expectations,
@@ -27,10 +28,11 @@ from schirn.cleaning import (
     read_merges,
     write_merges,
 )
-from schirn.cleaning.answers import read_answers, write_questions
+from schirn.cleaning.answers import answered_tags, read_answers, write_questions
 from schirn.cleaning.centroid_ranker import CENTROIDS
 from schirn.cleaning.certificate import ADDED, REMOVED
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
+from schirn.cleaning.decisions import ask_again
 from schirn.cleaning.noisy_labels import NOT_CHECKED, PRECISION
 from schirn.cleaning.questions import LISTED, MISSING, ORDERS
 from schirn.cleaning.ranker import MIN_COUNT
@@ -40,11 +42,14 @@ from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.parser import CHECKPOINT, add_command
 from schirn.cli.reading import (
     COLUMNS,
+    DECISIONS,
     GROUP,
     METHOD,
     check_copy,
     check_new_columns,
     check_not_input,
+    describe_decisions,
+    open_decisions,
     tag_roles,
 )
 from schirn.exceptions import InputError
@@ -96,6 +101,8 @@ data TABLE  table to clean
 --order {"|".join(ORDERS)}  which tags to ask about (default: along all ranks, then around the limit
     of the removals)
 --answers FILE...  files of questions that were answered; all answers add up
+{DECISIONS.strip()}; needs --id
+--name NAME  who answered, for the decisions
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 --suggest  ask about missing tags instead, and show likely swaps of a listed and a missing tag; with
     --output, write columns of tags that may be missing
@@ -141,7 +148,6 @@ def add(found: Any) -> None:
         found,
         "clean",
         run,
-        help="rank the tags of a table; ask, and write clean tags",
         description="Rank every tag of a table by comparing its row with similar rows. Nothing is "
         "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
         ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
@@ -191,8 +197,15 @@ def _clean(args: argparse.Namespace) -> int:
         ranking = ranking.remove(args.remove, below=args.remove_below)
     if args.add is not None:
         ranking = ranking.add(above=args.add)
+    store, rows = open_decisions(args, source)
+    carried = Carried({}, {}, 0)
+    if store is not None and rows is not None:
+        newer = answered_tags(args.answers, ranking)
+        ranking, carried = store.answer(ranking, rows, besides=newer)
     if args.answers:
         ranking, certificate = read_answers(args.answers, ranking)
+    if store is not None and rows is not None:
+        store.save(ranking, rows, args.name or "")
     if args.output:
         if args.to is None:
             source.write_clean(args.output, ranking, suggest=args.suggest)
@@ -203,7 +216,8 @@ def _clean(args: argparse.Namespace) -> int:
         changes.keyed(source.table, _id_column(args, source)).write(args.changes)
     reasons = _reasons(args, ranking, features)
     if args.report or args.project or args.questions:
-        _write_pages(args, source, ranking, features, findings, reasons, certificate)
+        pages = (findings, reasons, certificate, carried)
+        _write_pages(args, source, ranking, features, *pages)
     path = _certificate_path(args)
     if certificate is not None and certificate.certified and path is not None:
         certificate.to_json(path)
@@ -212,7 +226,9 @@ def _clean(args: argparse.Namespace) -> int:
     if args.summary and not violations:
         summary.write(args.summary)
     seconds = time.perf_counter() - start
-    run = _Run(args, source, ranking, features, findings, violations, reasons, certificate, seconds)
+    about = describe_decisions(store, carried) if store is not None else ""
+    checks = (findings, violations, reasons, certificate)
+    run = _Run(args, source, ranking, features, *checks, seconds, about)
     run.print()
     return UNEXPECTED if violations else 0
 
@@ -336,8 +352,8 @@ def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[
     if args.json:
         print_json({"data": args.data, **_checks(findings, violations)})
     for each in violations:
-        note(str(each))
-    note("no tag was ranked, because of --strict")
+        note(str(each), error=True)
+    note("no tag was ranked, because of --strict", error=True)
     if args.propose_merges:
         note(f"wrote the proposed merges to {args.propose_merges}")
     return UNEXPECTED
@@ -378,6 +394,7 @@ def _write_pages(
     findings: list[Finding],
     reasons: Reasons | None,
     certificate: Certificate | None,
+    carried: Carried,
 ) -> None:
     """Write the report, the project folder and the questions."""
     texts, ids = rows = shown_rows(source)
@@ -385,7 +402,7 @@ def _write_pages(
         make_project(args, args.project, source, ranking, features, rows)
     if args.questions:
         shown = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
-        _write_questions(args, ranking, certificate, shown)
+        _write_questions(args, ranking, certificate, shown, carried)
     if args.report:
         page = CleanReport(
             ranking,
@@ -437,6 +454,8 @@ def make_project(
             image=args.image,
             image_root=args.image_root,
             merge=read_merges(args.merge) if args.merge else None,
+            id=args.id if ids == source.ids() else None,
+            content=tuple(source.content_columns()),
         ),
         feature_names=features.feature_names,
         scaled=features.is_scaled,
@@ -449,12 +468,15 @@ def _write_questions(
     ranking: NoisyLabels,
     certificate: Certificate | None,
     shown: dict[str, Any],
+    carried: Carried,
 ) -> None:
-    """Write the next questions."""
+    """Write the next questions; those about rows that have changed come first."""
     kind = MISSING if args.suggest else LISTED
     if not args.certify:
         options: Any = {"kind": kind, "order": args.order, "random_state": args.seed}
         questions, certificate = ranking.questions(args.number, **options), None
+        shown = shown | {"earlier": carried.changed}
+        questions = ask_again(ranking, carried, questions, args.number)
     else:
         if certificate is None:
             certificate = ranking.certify(of=ADDED if args.suggest else REMOVED)
@@ -481,6 +503,7 @@ class _Run(NamedTuple):
     reasons: Reasons | None
     certificate: Certificate | None
     seconds: float
+    decisions: str
 
     def print(self) -> None:
         """Print the summary, or one JSON document."""
@@ -504,7 +527,7 @@ class _Run(NamedTuple):
                 table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
         for each in self.violations:
-            note(str(each))
+            note(str(each), error=True)
         if self.violations:
             unwritten = ", so the summary is not written" if args.summary else ""
             count = len(self.violations)
@@ -544,6 +567,7 @@ class _Run(NamedTuple):
             "storage_reason": ranking.storage and ranking.storage.reason,
             **ranking.summary(),
             "sentence": ranking.sentence,
+            "decisions": self.decisions or None,
             "seconds": round(self.seconds, 2),
             "suspects": list(ranking.suspects(_MAX_SUSPECTS).records()),
             "swaps": list(ranking.swaps(_MAX_SUSPECTS).records()),
@@ -578,6 +602,8 @@ class _Run(NamedTuple):
                     f"suspicious tenth",
                 )
             )
+        if self.decisions:
+            lines.append(("decisions", self.decisions))
         lines.append(("wrong tags", ranking.sentence))
         share = f"{whole['removed_share']:.1%} of the tags"
         lines.append(("removed", f"{whole['removed']:,} ({share}){self._unchecked}"))
@@ -678,7 +704,8 @@ def _next_commands(args: argparse.Namespace) -> list[str]:
 
 def ranking_options(args: argparse.Namespace) -> list[str]:
     """Return the options that decide about the ranks, wherever the image files are."""
-    return same_command(argparse.Namespace(**{**vars(args), "image_root": None}))[2:]
+    elsewhere = {"image_root": None, "decisions": None}
+    return same_command(argparse.Namespace(**{**vars(args), **elsewhere}))[2:]
 
 
 def same_command(args: argparse.Namespace) -> list[str]:
@@ -694,6 +721,8 @@ def same_command(args: argparse.Namespace) -> list[str]:
         value = getattr(args, name)
         if value is not None and value != usual.get(name):
             words += [f"--{name.replace('_', '-')}", str(value)]
+    if args.decisions is not None:
+        words += ["--decisions", args.decisions]
     for name in ("text", "columns", "categories"):
         if getattr(args, name):
             words += [f"--{name}", ",".join(getattr(args, name))]
@@ -740,7 +769,7 @@ def _check_paths(args: argparse.Namespace) -> None:
     outputs = {name: path for name, path in outputs.items() if path}
     taken: dict[str, str] = {}
     for name, path in outputs.items():
-        read = (args.data, args.features, args.merge, args.expect, *args.answers)
+        read = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
         check_not_input(path, *filter(None, read))
         if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")

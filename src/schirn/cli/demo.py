@@ -36,7 +36,6 @@ def add(found: Any) -> None:
         found,
         "demo",
         run,
-        help="rank the tags of digit images, ask, remove wrong ones; write a page about it",
         description="Add wrong tags to images of handwritten digits, rank the tags, let the truth "
         "answer 50 questions, and show what the answers remove and how well Sieve, Schirn and two "
         "ridges do: in the terminal, and on a page with the images. The demo needs no download and "

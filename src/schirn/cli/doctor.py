@@ -38,7 +38,6 @@ def add(found: Any) -> None:
         found,
         "doctor",
         run,
-        help="check the installation: packages, threads, GPU, data folders",
         description="Check the installation and print what is broken, what is missing, and how to "
         "fix it. The exit code is 1 if something is broken, else 0.",
         examples=_EXAMPLES,

@@ -13,13 +13,13 @@ from schirn.persist import load, to_onnx
 
 _EXAMPLES = """
 schirn export photos.schirn -o photos.onnx
-schirn export tagger.schirn --classifier -o classifier.onnx
+schirn export tagger.schirn -o tagger.onnx
 """
 _OPTIONS = """
 model MODEL  a file written by schirn fit
 -o, --output FILE!  file to write
 --double  use double instead of single precision
---classifier  write the part of a model that takes features of texts or pictures
+--classifier  write the part of a model that takes features of texts, categories or pictures
 """
 
 
@@ -29,11 +29,10 @@ def add(found: Any) -> None:
         found,
         "export",
         run,
-        help="write a model as an ONNX file",
         description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
-        "X holds rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
-        "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must be turned "
-        "into features beforehand.",
+        "X holds rows of features; a model of texts has one input per column of text. The outputs "
+        "are scores, probabilities and labels (0/1). Sieve, linear methods, PMLMA, PMLPLR and PARD "
+        "can be exported.",
         examples=_EXAMPLES,
         options=_OPTIONS,
     )
@@ -44,14 +43,15 @@ def run(args: argparse.Namespace) -> None:
     check_not_input(args.output, args.model)
     check_writable(args.output)
     model: Any = load(args.model)
-    source = None
+    source, texts = None, []
     if isinstance(model, TagPipeline):
         source = model.features_.source()
-        is_numeric = model.features_.columns is not None or model.features_.vectors is not None
-        if not is_numeric and not args.classifier:
+        texts = [] if args.classifier else model.features_.names_of("text")
+        is_numeric = not model.features_.is_scaled
+        if not (is_numeric or args.classifier or model.features_.kinds == ["text"]):
             raise InputError(
-                f"{args.model}: learns from {source}, and an ONNX file cannot make features of "
-                f"texts or pictures as this library does; --classifier writes the part after it"
+                f"{args.model}: learns from {source}, and an ONNX file can make features of text "
+                f"alone; --classifier writes the part after the features"
             )
         model = model.method_ if args.classifier else model
     dtype = "float64" if args.double else "float32"
@@ -68,11 +68,15 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print_json({**summary, "learned_from": source})
         return
-    numbers = f"{summary['features']:,} numbers per row"
+    what = f"X: {summary['features']:,} numbers per row" + (
+        f", made from {source}" if source else ""
+    )
+    if texts:
+        what = f"{', '.join(texts)}: one text per row, without accents"
     facts(
         [
             ("model", f"{args.model} ({summary['method']})"),
-            ("input", f"X: {numbers}" + (f", made from {source}" if source else "")),
+            ("input", what),
             ("outputs", f"scores, probabilities and labels: {summary['labels']:,} per row"),
             ("precision", "double" if args.double else "single"),
             ("output", args.output),

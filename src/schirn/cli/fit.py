@@ -7,26 +7,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable
 from schirn._input import suggest
 from schirn._progress import stage
-from schirn.cleaning import look_at_table
+from schirn.cleaning import TagState, look_at_table
 from schirn.cleaning.columns import Features, TagTable
+from schirn.cleaning.decisions import RIGHT, WRONG
 from schirn.cleaning.groups import group_numbers
+from schirn.cleaning.nightly import file_hash, state_after_training, state_path
 from schirn.cli.device import DEVICE, to_device, to_memory
 from schirn.cli.output import facts, note, print_json, working
 from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.provenance import provenance
 from schirn.cli.reading import (
+    DECISIONS,
     ENCODING,
     GROUP,
     MERGE,
     METHOD,
     READING,
     check_not_input,
+    describe_decisions,
     inputs,
+    open_decisions,
     read,
     read_tag_table,
 )
@@ -55,6 +62,8 @@ _OPTIONS = f"""
 {READING}
 {ENCODING}
 {GROUP}
+--id COLUMN  column of row ids; the state for schirn update is then written beside the model
+{DECISIONS.strip()}; needs --id
 []
 {MERGE}
 {METHOD}
@@ -74,7 +83,6 @@ def add(found: Any) -> None:
         found,
         "fit",
         run,
-        help="train a method and write the model to a file",
         description="Train a method on rows with candidate labels and write the model to a file. "
         "The model of a table with a column of tags includes how its columns become features, so "
         "that schirn predict tags the rows of another table. If a data set has only true labels, "
@@ -110,7 +118,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         raise InputError(f"{args.data}: --merge needs a table with one column of tags")
     extra: dict[str, Any] = {}
     if source is None:
-        for name in ("image", "encoder", "group", "categories"):
+        for name in ("image", "encoder", "group", "categories", "id", "decisions"):
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs a table with one column of tags")
         data, columns = with_candidates(read(args), args.add_noise, args.seed), None
@@ -120,6 +128,9 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         for sentence in columns.notes(source.table):
             note(f"note: {sentence}")
         data = _tagged(source, columns)
+        if args.decisions is not None:
+            data, known = _with_decisions(args, source, data)
+            extra |= {"known": known} if find_method(args.method) is Sieve else {}
         _note_findings(args, source, columns)
         if columns.groups is not None:
             if find_method(args.method) is not Sieve:
@@ -135,6 +146,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
+    notes["provenance"] = provenance(args)
     if data.zero_based is not None:
         notes["zero_based"] = data.zero_based
     whole = model
@@ -144,6 +156,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
             whole = TagPipeline.from_fitted(columns.transformer, model, source.separator)
     stage("writing the model")
     save(whole, args.output, include_training=not args.drop_training, notes=notes)
+    if args.id is not None and source is not None:
+        _write_state(args.output, model, source, data)
     report = _report(model, data, seconds)
     if columns is not None:
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
@@ -190,6 +204,37 @@ def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features
     if findings:
         found = ", ".join(f"{each.title} ({each.count:,})" for each in findings)
         note(f"note: look at the table with schirn clean: {found}")
+
+
+def _with_decisions(
+    args: argparse.Namespace, source: TagTable, data: Dataset
+) -> tuple[Dataset, Any]:
+    """Add the tags that people called right to the candidates; return what is known about all.
+
+    Only Sieve learns from what is known, so the other methods do not see tags called wrong.
+    """
+    store, rows = open_decisions(args, source)
+    if store is None or rows is None:
+        return data, None
+    place = {name: j for j, name in enumerate(data.label_names)}
+    known = np.zeros(data.candidates.shape, dtype=np.int8)
+    carried = store.match(rows)
+    for (row, tag), decision in carried.valid.items():
+        if tag in place:
+            known[row, place[tag]] = {RIGHT: 1, WRONG: -1}.get(decision.answer, 0)
+    note(f"decisions: {describe_decisions(store, carried)}")
+    candidates = np.where(known > 0, 1, data.candidates)
+    if find_method(args.method) is not Sieve:
+        candidates = np.where(known < 0, 0, candidates)
+    return replace(data, candidates=candidates.astype(data.candidates.dtype)), known
+
+
+def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> None:
+    """Write the state from which `schirn update` goes on, beside the model."""
+    path = state_path(output)
+    last = TagState.read(path) if Path(path).exists() else None
+    options: Any = {"last": last, "model_hash": file_hash(output)}
+    state_after_training(model, source.content(), source.tags(), data.X, **options).write(path)
 
 
 def _tagged(source: TagTable, columns: Features) -> Dataset:

@@ -2,39 +2,86 @@
 
 import argparse
 import json
+import logging
 import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from schirn import _progress
 from schirn._progress import Display, is_terminal, printable, shown
+from schirn.cli.provenance import provenance
 
 _COLOUR_VARIABLES = ("NO_COLOR", "FORCE_COLOR")
+_ARGS: ContextVar[argparse.Namespace | None] = ContextVar("args", default=None)
 
 
-def say(text: str = "") -> None:
-    """Print to stdout; results end the display of what is being done."""
+@contextmanager
+def running(args: argparse.Namespace) -> Iterator[None]:
+    """Print as the common options say, with the provenance of this run in every document."""
+    token, logger = _ARGS.set(args), logging.getLogger("schirn")
+    handler, level = logging.StreamHandler(), logger.level
+    handler.setFormatter(_JsonLines())
+    if args.log_json:
+        logger.addHandler(handler)
+        logger.setLevel(logging.ERROR if args.quiet else logging.INFO)
+    try:
+        yield
+    finally:
+        _ARGS.reset(token)
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object per record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": when, "level": record.levelname.lower(), "logger": record.name}
+        return json.dumps({**line, "message": record.getMessage()}, ensure_ascii=False)
+
+
+def _has(option: str) -> bool:
+    """Whether the command that runs has this common option."""
+    return bool(getattr(_ARGS.get(), option, False))
+
+
+def say(text: str = "", *, always: bool = False) -> None:
+    """Print to stdout; results end the display of what is being done.
+
+    With --quiet, only what a person needs to go on is printed, which is said `always`.
+    """
     _end_display()
-    sys.stdout.write(f"{text}\n")
+    if always or not _has("quiet"):
+        sys.stdout.write(f"{text}\n")
 
 
-def note(text: str) -> None:
-    """Print one line to stderr, apart from the results."""
+def note(text: str, *, error: bool = False) -> None:
+    """Print one line to stderr, apart from the results; with --quiet, only errors."""
     display = _progress.current()
-    if display is None:
+    if _has("log_json"):
+        logging.getLogger("schirn.cli").log(logging.ERROR if error else logging.INFO, text)
+    elif _has("quiet") and not error:
+        return
+    elif display is None:
         sys.stderr.write(f"schirn: {printable(text)}\n")
     else:
         display.say(text)
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; NaN and infinity become null."""
-    say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
+    """Print one JSON document and its provenance; NaN and infinity become null."""
+    args = _ARGS.get()
+    if isinstance(document, dict) and args is not None:
+        document = {**document, "provenance": provenance(args)}
+    say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False), always=True)
 
 
 @contextmanager
@@ -62,6 +109,8 @@ def coloured(stream: Any) -> bool:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
     """Print a table; an "r" in `right` aligns the column at that position to the right."""
+    if _has("quiet"):
+        return
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     aligned = [k < len(right) and right[k] == "r" for k in range(len(columns))]
     console = rich_console(sys.stdout)
@@ -103,8 +152,8 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
 
 
 def working(what: str, args: argparse.Namespace) -> AbstractContextManager[Display | None]:
-    """Show on stderr what long work does, unless --quiet is given."""
-    return shown(what, not args.quiet, prefix="schirn: ", summary=False)
+    """Show on stderr what long work does, unless --quiet or --log-json is given."""
+    return shown(what, not (args.quiet or args.log_json), prefix="schirn: ", summary=False)
 
 
 def _end_display() -> None:

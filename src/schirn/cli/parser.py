@@ -7,10 +7,11 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any, NamedTuple, NoReturn
 
 import schirn
-from schirn._input import suggest
+from schirn.exceptions import suggest
 
 _DESCRIPTION = "Learn from noisy label sets: find the wrong labels and predict the correct ones."
 _EXAMPLES = """\
@@ -26,7 +27,9 @@ _COMMON = """
 [common options]
 --threads N:positive  number of threads for linear algebra (default: all)
 --debug  show the traceback of an error (also: SCHIRN_DEBUG=1)
---quiet  do not show progress
+--quiet  print errors only, besides JSON and data
+--log-json  write notes, stages and errors to stderr as lines of JSON
+--config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
 """
 _COLOR = """
 --color auto|always|never = auto  when to use colours (default: auto, on a terminal; also:
@@ -36,6 +39,14 @@ CHECKPOINT = """
 --checkpoint DIR  keep the state of a long run in this folder; if the run is killed, the same
     command resumes it; the folder is removed at the end
 """
+
+
+class UsageError(SystemExit):
+    """An error in the arguments; the program prints its sentence and ends with code 2."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(2)
+        self.sentence = sentence
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,27 +59,50 @@ class Parser(argparse.ArgumentParser):
         self.color = False
 
     def error(self, message: str) -> NoReturn:
-        """Print one sentence and exit with code 2."""
+        """Raise one sentence."""
         if message.endswith("required: COMMAND"):
             message = "no command given"
         choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice and "COMMAND" in message:
             known = re.findall(r"[\w-]+", choice[2])
             message = f"there is no command {choice[1]!r}; {suggest(choice[1], known)}"
-        self.exit(2, f"schirn: {message} (see {self.prog} --help)\n")
+        raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def build_parser(commands: Iterable[Any]) -> Parser:
-    """Return the parser of the program with all its commands."""
+class Command(NamedTuple):
+    """A command, whose module is imported when it is used."""
+
+    name: str
+    summary: str
+    """Its line in the help of the program."""
+    module: str
+    """The module with `add`, a function that adds the command to the parser."""
+
+
+def build_parser(commands: Iterable[Command], wanted: str | None = None) -> Parser:
+    """Return the parser of the program.
+
+    Parameters
+    ----------
+    commands : iterable of Command
+    wanted : str, optional
+        The command whose options are needed; of the others, the parser knows only the names. By
+        default it knows the options of all commands.
+    """
     parser = Parser(prog="schirn", description=_DESCRIPTION, epilog=_EXAMPLES)
     version = f"schirn {schirn.__version__}"
     parser.add_argument(
         "--version", action="version", version=version, help="show the version and exit"
     )
     _add_common(parser, default=True)
-    found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    found: Any = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    found.summaries = {}
     for command in commands:
-        command.add(found)
+        found.summaries[command.name] = command.summary
+        if wanted in (None, command.name):
+            import_module(command.module).add(found)
+        else:
+            found.add_parser(command.name, help=command.summary)
     return parser
 
 
@@ -77,13 +111,17 @@ def add_command(
     name: str,
     run: Any,
     *,
-    help: str,
+    help: str | None = None,
     examples: str,
     description: str | None = None,
     options: str = "",
     json: bool = True,
 ) -> Parser:
-    """Add one command; `run` is called with the parsed arguments."""
+    """Add one command; `run` is called with the parsed arguments.
+
+    The commands of the program have their `help` from `Command.summary`.
+    """
+    help = found.summaries[name] if help is None else help
     epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
     # The formatter keeps the lines of the epilog, and therefore does not wrap the description.
     description = textwrap.fill(description or f"{help[0].upper()}{help[1:]}.", 80)

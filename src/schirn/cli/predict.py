@@ -1,14 +1,20 @@
 """`schirn predict`: predict labels with a saved model, or judge candidates."""
 
 import argparse
-from collections.abc import Callable, Iterable
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schirn._files import check_writable, spreadsheet_safe
+from schirn._files import atomic_write, brief_list, check_writable, spreadsheet_safe
 from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
 from schirn.cli.device import DEVICE, to_device
@@ -28,18 +34,28 @@ from schirn.datasets import Dataset
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TagPipeline
 from schirn.labels.cells import TagCells
-from schirn.labels.matrix import as_labels, label_lists
+from schirn.labels.matrix import label_lists
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
 from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.tables.annotations import TOOLS, Verdict
-from schirn.tables.files import TABLES, TEXT_TABLES, Table, open_table, write_copy, write_verdicts
-from schirn.tables.text import base_name, format_suffix, is_packed
+from schirn.tables.files import (
+    TABLES,
+    TEXT_TABLES,
+    Table,
+    json_line,
+    open_table,
+    write_copy,
+    write_verdicts,
+)
+from schirn.tables.stream import CsvBlock, RowStream, format_of, unpacked
+from schirn.tables.text import base_name, format_suffix, is_packed, pack
 
 _EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv
+zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
 schirn predict tagger.schirn new.csv --threshold top-3 --proba
 schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
 schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
@@ -60,9 +76,12 @@ model MODEL  a file written by schirn fit
     predicted tags as its predictions (suggestions in Argilla)
 {DEVICE}
 []
--o, --output FILE  a copy of the table, or .csv, .jsonl or .npz (default: CSV to stdout)
+-o, --output FILE  a copy of the table, or .csv, .jsonl or .npz; - writes the copy to stdout
+    (default: CSV to stdout)
+--format {"|".join(kind[1:] for kind in TABLES)}  format of -o - (default: that of DATA)
 """
 _FORMATS = (".csv", ".jsonl", ".npz")
+_STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 Record = dict[str, Any]
 
@@ -73,11 +92,12 @@ def add(found: Any) -> None:
         found,
         "predict",
         run,
-        help="predict labels, or judge the candidates of new rows",
         description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
         "A model that was trained on a table tags the rows of another table with the same columns; "
         "the output is a copy of the table, in the format of its name, with the predicted tags and "
-        "their probabilities as new columns. Other outputs number the rows from 0. In CSV files, "
+        "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
+        "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
+        "and written in blocks, so that tables of any length need little memory. In CSV files, "
         "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
         "@) have an apostrophe in front, which is removed when they are read.",
         examples=_EXAMPLES,
@@ -87,26 +107,147 @@ def add(found: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read model and rows, predict, write."""
-    kind = _check_arguments(args)
-    with working(f"predicting {Path(args.data).name}", args):
-        data, records = _predict(args, kind)
-    summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
+    with tempfile.TemporaryDirectory() as folder:
+        # "photos" for photos.csv; rows of stdin are called so.
+        name = "stdin" if args.data == "-" else base_name(Path(args.data))
+        is_copy_to_stdout = args.output == "-"
+        if args.json and is_copy_to_stdout:
+            raise InputError(
+                "--json cannot be combined with --output -, since both write to stdout"
+            )
+        with working(f"predicting {name}", args), _source(args) as (stream, kind):
+            if is_copy_to_stdout:
+                args.output = str(Path(folder, f"stdout.{args.format or kind.removeprefix('.')}"))
+            elif args.format:
+                raise InputError(
+                    "--format is the format of --output -; other files are named by it"
+                )
+            stage("reading the model")
+            model, notes = load(args.model), read_notes(args.model)
+            rows = _row_stream(args, model, stream, kind)
+            if rows is None:
+                if args.data == "-":
+                    args.data = str(Path(folder, f"stdin{kind}"))
+                    with open(args.data, "wb") as file:
+                        shutil.copyfileobj(stream, file)
+                result = _predict(args, model, notes, _check_arguments(args))
+            else:
+                result = _predict_blocks(args, model, notes, rows, is_copy_to_stdout)
+            if is_copy_to_stdout and rows is None:
+                with open(args.output, "rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+    if not is_copy_to_stdout:
+        _report(args, name, *result)
+
+
+def _report(
+    args: argparse.Namespace,
+    name: str,
+    n_rows: int,
+    records: Iterable[Record],
+    unseen: Counter[str],
+) -> None:
+    """Print what was predicted, or where it was written."""
+    if unseen:
+        tags = brief_list([tag for tag, _ in unseen.most_common()], 6)
+        what = f"{len(unseen):,} tags were" if len(unseen) > 1 else "1 tag was"
+        note(f"note: {what} not seen in training and cannot be judged: {tags}")
+    summary: dict[str, Any] = {"model": args.model, "data": name, "rows": n_rows}
+    if args.disambiguate:
+        summary["unseen_tags"] = dict(unseen.most_common())
     if args.output is not None:
         if args.json:
             print_json({**summary, "output": args.output})
         else:
-            note(f"wrote {data.n_samples:,} rows to {args.output}")
+            note(f"wrote {n_rows:,} rows to {args.output}")
     elif args.json:
         print_json({**summary, "results": list(records)})
     else:
         write_lines(csv_lines(records), None)
 
 
-def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Record]]:
-    """Return the rows and what is predicted for them; write the output, if there is one."""
-    stage("reading the model")
-    model: Any = load(args.model)
-    notes = read_notes(args.model)
+@contextmanager
+def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
+    """Open stdin, or a table of text that may be read in blocks; also its format."""
+    path = Path(args.data)
+    if args.data == "-":
+        stream = unpacked(sys.stdin.buffer)
+        yield stream, format_of(stream)
+        return
+    kind = format_suffix(path)
+    if path.is_file() and kind in _STREAMED and path.stat().st_size:
+        with open(path, "rb", buffering=0) as file:
+            yield unpacked(file), kind
+    else:
+        yield None, kind
+
+
+def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
+    """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
+    chosen = (args.features, args.columns, args.image, args.device, args.to, args.truth)
+    whole = args.disambiguate or args.option or args.tf32 or args.part != "all"
+    if stream is None or kind not in _STREAMED or whole or any(chosen) or args.json:
+        return None
+    if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
+        return None
+    # A CSV file needs all columns in its first line.
+    target = kind if args.output is None else format_suffix(Path(args.output))
+    if target != kind and (kind, target) not in ((".csv", ".jsonl"), (".tsv", ".jsonl")):
+        return None
+    path, options = Path(args.data), {"encoding": args.encoding, "delimiter": args.delimiter}
+    rows = RowStream(stream, Path("stdin") if args.data == "-" else path, kind, **options)
+    return rows if rows.is_exact else None
+
+
+def _predict_blocks(
+    args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], rows: RowStream, pipe: bool
+) -> tuple[int, Iterable[Record], Counter[str]]:
+    """Predict block after block; write the copy, or print the predictions."""
+    _check_choice(args, model.features_)
+    if args.output is None:
+        first = 0
+        for block in rows.blocks():
+            if block.n_rows:
+                arrays = _arrays(
+                    args, model.method_, _of_table(args, model.features_.transform, block)
+                )
+                lines = list(csv_lines(_prediction_records(args, arrays, first)))
+                write_lines(lines[first > 0 :], None)
+            first += block.n_rows
+        return rows.n_rows, (), Counter()
+    if not pipe:
+        _check_arguments(args)
+    target, out = (
+        Path(args.output),
+        nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output),
+    )
+    with out as file, pack(file, target) as packed:
+        packed.write(rows.mark)
+        for block in rows.blocks():
+            stage(f"predicting row {rows.n_rows:,}")
+            columns = _block_columns(args, model, notes, block)
+            if isinstance(block, CsvBlock) and format_suffix(target) == ".jsonl":
+                text = "".join(json_line(row) + "\n" for row in block.rows(columns))
+            else:
+                text = block.copy(columns)
+            packed.write(text.encode(rows.codec))
+    return rows.n_rows, (), Counter()
+
+
+def _block_columns(
+    args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], block: Table
+) -> dict[str, list[Any]]:
+    """The new columns of a block of rows."""
+    if not block.n_rows:
+        return _copy_columns(args, model, notes, block, _no_arrays(args, model))
+    X = _of_table(args, model.features_.transform, block)
+    return _copy_columns(args, model, notes, block, _arrays(args, model.method_, X))
+
+
+def _predict(
+    args: argparse.Namespace, model: Any, notes: dict[str, Any], kind: str
+) -> tuple[int, Iterable[Record], Counter[str]]:
+    """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
     table, whole = _new_table(args, model), model
     if args.to is not None and table is None:
@@ -124,19 +265,23 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
     _check_fit(args, model, data)
     data = replace(data, X=to_device(data.X, args, model))
     stage("predicting")
-    arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
-    if args.output is None:
-        return data, records
-    stage("writing the results")
-    if args.to is not None and table is not None:
-        _write_verdicts(args, whole, notes, table, arrays)
-    elif table is not None and not args.disambiguate and _is_copy(args):
-        _write_copy(args, whole, notes, table, arrays)
-    elif kind == ".npz":
-        write_lines(arrays, args.output)
+    unseen: Counter[str] = Counter()
+    if args.disambiguate:
+        arrays, records, unseen = _verdicts(args, model, data)
     else:
-        write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
-    return data, records
+        arrays = _arrays(args, model, data.X)
+        records = _prediction_records(args, arrays)
+    if args.output is not None:
+        stage("writing the results")
+        if args.to is not None and table is not None:
+            _write_verdicts(args, whole, notes, table, arrays)
+        elif table is not None and not args.disambiguate and _is_copy(args):
+            _write_copy(args, whole, notes, table, arrays)
+        elif kind == ".npz":
+            write_lines(arrays, args.output)
+        else:
+            write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
+    return data.n_samples, records, unseen
 
 
 def _check_arguments(args: argparse.Namespace) -> str:
@@ -168,7 +313,7 @@ def _is_copy(args: argparse.Namespace) -> bool:
     source, output = Path(args.data), Path(args.output)
     if source.is_dir() and not output.suffix:
         return True
-    is_table = source.is_dir() or format_suffix(source) in TABLES
+    is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
     is_text = format_suffix(output) in TEXT_TABLES
     return is_table and format_suffix(output) in TABLES and (is_text or not is_packed(output))
 
@@ -251,32 +396,52 @@ def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
     encoder.name = args.encoder
 
 
-def _new_columns(
-    args: argparse.Namespace, prefix: str, separator: str, table: Table, arrays: dict[str, Any]
+def _copy_columns(
+    args: argparse.Namespace,
+    model: Any,
+    notes: dict[str, Any],
+    table: Table,
+    arrays: dict[str, Any],
 ) -> dict[str, list[Any]]:
     """Columns of predicted tags and their probabilities, of all tags with --proba and --scores."""
+    prefix = str(notes.get("labels", "labels"))
+    # A model of several 0/1 columns has no column of tags.
+    prefix = "tags" if "," in prefix else prefix
+    separator = _separator(args, model)
     names, predicted = arrays["label_names"].tolist(), arrays["predicted"]
-    tag_cells = TagCells(separator, spreadsheet=table.spreadsheet)
+    quoted = [TagCells(separator).join([name]) for name in names]
+    safe = spreadsheet_safe if table.spreadsheet else str
 
-    def values_cell(values: np.ndarray, chosen: np.ndarray) -> Any:
-        pairs = {names[j]: round(float(values[j]), 4) for j in np.flatnonzero(chosen)}
+    def column(chosen: Any, values: Any = None) -> list[Any]:
+        """The chosen tags of each row, with their values if there are any."""
+        rows, columns = np.nonzero(chosen)
+        ends = np.searchsorted(rows, np.arange(len(chosen) + 1)).tolist()
+        js = columns.tolist()
+        if values is None and table.lists:
+            cells = [names[j] for j in js]
+            return [cells[i:k] for i, k in pairwise(ends)]
+        if values is None:
+            cells = [quoted[j] for j in js]
+            return [safe(separator.join(cells[i:k])) for i, k in pairwise(ends)]
+        numbers = np.round(values[rows, columns].astype(np.float64), 4).tolist()
         if table.lists:
-            return pairs
-        text = separator.join(f"{k}={v:.4g}" for k, v in pairs.items())
-        return spreadsheet_safe(text) if table.spreadsheet else text
+            pairs = [(names[j], v) for j, v in zip(js, numbers, strict=True)]
+            return [dict(pairs[i:k]) for i, k in pairwise(ends)]
+        cells = [f"{names[j]}={v:.4g}" for j, v in zip(js, numbers, strict=True)]
+        return [safe(separator.join(cells[i:k])) for i, k in pairwise(ends)]
 
-    tags = label_lists(predicted, names)
-    columns: dict[str, list[Any]] = {
-        f"{prefix}_predicted": tags if table.lists else [tag_cells.join(each) for each in tags]
-    }
+    new = {f"{prefix}_predicted": column(predicted)}
     every = np.ones_like(predicted)
     if "proba" in arrays:
-        shown = every if args.proba else predicted
-        columns[f"{prefix}_probability"] = list(map(values_cell, arrays["proba"], shown))
+        new[f"{prefix}_probability"] = column(every if args.proba else predicted, arrays["proba"])
     if "score" in arrays:
-        columns[f"{prefix}_score"] = list(map(values_cell, arrays["score"], every))
-    check_new_columns(args.data, table, columns)
-    return columns
+        new[f"{prefix}_score"] = column(every, arrays["score"])
+    check_new_columns(args.data, table, new)
+    return new
+
+
+def _separator(args: argparse.Namespace, model: Any) -> str:
+    return str(args.separator or getattr(model, "separator", ";"))
 
 
 def _write_copy(
@@ -287,29 +452,30 @@ def _write_copy(
     arrays: dict[str, Any],
 ) -> None:
     """Write a copy of the table with the predicted tags and their probabilities."""
-    prefix = str(notes.get("labels", "labels"))
-    # A model of several 0/1 columns has no column of tags.
-    prefix = "tags" if "," in prefix else prefix
-    separator = args.separator or getattr(model, "separator", ";")
-    new = _new_columns(args, prefix, separator, table, arrays)
-    write_copy(args.output, table, {}, new, separator=separator)
+    new = _copy_columns(args, model, notes, table, arrays)
+    write_copy(args.output, table, {}, new, separator=_separator(args, model))
 
 
 def _predict_nothing(
     args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
-) -> tuple[Dataset, Iterable[Record]]:
+) -> tuple[int, Iterable[Record], Counter[str]]:
     """Write the copy of a table without rows."""
-    names = list(getattr(model, "method_", model).label_names_)
-    none = np.empty((0, len(names)))
-    arrays = {"label_names": np.array(names), "predicted": none, "proba": none}
-    arrays |= {"score": none} if args.scores else {}
+    arrays = _no_arrays(args, model)
     if args.output is not None and args.to is not None:
         _write_verdicts(args, model, notes, table, arrays)
     elif args.output is not None and _is_copy(args):
         _write_copy(args, model, notes, table, arrays)
     elif args.output is not None:
         raise InputError(f"{args.data}: the table has no rows; write the output as a table")
-    return Dataset(name=base_name(Path(args.data)), X=np.empty((0, 1))), ()
+    return 0, (), Counter()
+
+
+def _no_arrays(args: argparse.Namespace, model: Any) -> dict[str, Any]:
+    """The predictions for no rows."""
+    names = list(getattr(model, "method_", model).label_names_)
+    none = np.empty((0, len(names)))
+    arrays = {"label_names": np.array(names), "predicted": none, "proba": none}
+    return arrays | ({"score": none} if args.scores else {})
 
 
 def _write_verdicts(
@@ -409,57 +575,61 @@ def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, dat
         )
 
 
-def _predictions(
-    args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
-) -> tuple[dict[str, Any], Iterable[Record]]:
-    """Predicted labels, with probabilities and scores if requested."""
-    predicted = to_numpy(model.predict(data.X, threshold=_threshold(args.threshold)))
-    values: dict[str, np.ndarray] = {}
-    copied = args.to is not None or (args.output is not None and _is_copy(args))
-    if args.proba or copied:
-        values["proba"] = to_numpy(model.predict_proba(data.X))
+def _arrays(args: argparse.Namespace, model: PartialMultiLabelClassifier, X: Any) -> dict[str, Any]:
+    """Predicted labels, with probabilities and scores if requested; rows are scored once."""
+    scores = model.decision_function(X)
+    rule = _threshold(args.threshold)
+    arrays = {"predicted": to_numpy(model.apply_threshold(scores, threshold=rule))}
+    if args.proba or args.to is not None or (args.output is not None and _is_copy(args)):
+        arrays["proba"] = to_numpy(model.calibration_.probability(scores))
     if args.scores:
-        values["score"] = to_numpy(model.decision_function(data.X))
-    names = model.label_names_
+        arrays["score"] = to_numpy(scores)
+    return {**arrays, "label_names": np.array(model.label_names_, dtype=str)}
 
-    def records() -> Iterable[Record]:
-        for row, labels in enumerate(label_lists(predicted, names)):
-            extra = {
-                key: dict(zip(names, matrix[row].tolist(), strict=True))
-                for key, matrix in values.items()
-                if key != "proba" or args.proba
-            }
-            yield {"row": row, "labels": labels, **extra}
 
-    return {"predicted": predicted, **values, "label_names": np.array(names, dtype=str)}, records()
+def _prediction_records(
+    args: argparse.Namespace, arrays: dict[str, Any], first: int = 0
+) -> Iterator[Record]:
+    """Yield the predictions of rows that are numbered from `first`."""
+    names = arrays["label_names"].tolist()
+    shown = {"proba": args.proba, "score": args.scores}
+    for row, labels in enumerate(label_lists(arrays["predicted"], names)):
+        extra = {
+            key: dict(zip(names, arrays[key][row].tolist(), strict=True))
+            for key, is_shown in shown.items()
+            if is_shown
+        }
+        yield {"row": first + row, "labels": labels, **extra}
 
 
 def _verdicts(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
-) -> tuple[dict[str, Any], Iterable[Record]]:
-    """Confidence and verdict for every candidate."""
+) -> tuple[dict[str, Any], Iterable[Record], Counter[str]]:
+    """Confidence and verdict for every candidate; also the tags that training did not have."""
     names = model.label_names_
-    given: Any = data.candidates if data.candidates is not None else data.y_true
-    if given is None or not data.n_labels:
+    listed: Any = data.candidates if data.candidates is not None else data.y_true
+    if listed is None or not data.n_labels:
         raise InputError(f"{args.data}: --disambiguate needs rows with labels")
-    if data.label_names != names:
-        dense = given.toarray() if hasattr(given, "toarray") else given
-        given = label_lists(dense, data.label_names)
-    candidates = as_labels(given, names=names).matrix.astype(bool)
+    tags = read_tags(listed, data.label_names or names)
+    candidates, unseen = tags.matched(names)
     confidence = to_numpy(model.disambiguate(data.X, candidates))
-    wrong = candidates & (confidence < 0.5)
+    wrong = (candidates == 1) & (confidence < 0.5)
 
-    def records() -> Iterable[Record]:
-        for row, column in np.argwhere(candidates):
-            yield {
-                "row": int(row),
-                "label": names[column],
-                "confidence": float(confidence[row, column]),
-                "verdict": "wrong" if wrong[row, column] else "true",
-            }
+    def records() -> Iterator[Record]:
+        for row, column in np.argwhere(candidates).tolist():
+            verdict = "wrong" if wrong[row, column] else "true"
+            confidence_of = float(confidence[row, column])
+            yield _verdict_record(row, names[column], confidence_of, verdict)
+        yield from (_verdict_record(row, tag, None, "unseen") for row, tag in unseen)
 
-    arrays = {"candidates": candidates, "confidence": confidence, "wrong": wrong}
-    return {**arrays, "label_names": np.array(names, dtype=str)}, records()
+    arrays = {"candidates": candidates == 1, "confidence": confidence, "wrong": wrong}
+    arrays["label_names"] = np.array(names, dtype=str)
+    in_order = sorted(records(), key=lambda record: record["row"])
+    return arrays, in_order, Counter(tag for _, tag in unseen)
+
+
+def _verdict_record(row: int, label: str, confidence: float | None, verdict: str) -> Record:
+    return {"row": row, "label": label, "confidence": confidence, "verdict": verdict}
 
 
 def _threshold(text: str | None) -> Any:

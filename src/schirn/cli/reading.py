@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from schirn._files import brief, brief_list, check_new_folder, check_writable
+from schirn.cleaning import Carried, Decisions, RowContent
 from schirn.cleaning.columns import TagTable
+from schirn.cli.output import note
 from schirn.cli.parser import Parser, add_options, is_whole, json_value
 from schirn.cli.parser import assignment as assignment
 from schirn.datasets import Dataset, load
@@ -69,6 +71,9 @@ COLUMNS = f"""
 {TEXT_FORMAT}
 {MERGE}
 """
+DECISIONS = """
+--decisions FILE  .jsonl file of answers by row id, which carries them over from run to run
+"""
 METHOD = """
 --method METHOD = Sieve  method
 --param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
@@ -115,7 +120,7 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     usual = set(LABEL_COLUMNS) & set(opened.columns)
     if args.labels is None and not usual and not opened.tag_columns:
         return None
-    source = TagTable(opened, args.data, **tag_roles(args))
+    source = TagTable(opened, args.data, **tag_roles(args), id=args.id)
     values = source.table.numbers(source.labels)
     if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
         return None
@@ -127,6 +132,34 @@ def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
     names = (*_COLUMN_ROLES, "separator", "encoder", "image_root")
     roles = {name: getattr(args, name) for name in names}
     return {**roles, "merge": read_merges(args.merge) if args.merge else None}
+
+
+def open_decisions(
+    args: argparse.Namespace, source: TagTable
+) -> tuple[Decisions | None, RowContent | None]:
+    """Open the file of decisions, and name the rows of the table as it does."""
+    if args.decisions is None:
+        return None, None
+    if not args.decisions.endswith(".jsonl"):
+        raise InputError(f"{args.decisions}: the name of the decisions must end in .jsonl")
+    store = Decisions(args.decisions)
+    if store.repaired:
+        note(f"note: {args.decisions}: {store.repaired}")
+    return store, source.content()
+
+
+def describe_decisions(store: Decisions, carried: Carried) -> str:
+    """Say what became of the decisions of earlier runs."""
+    if not len(store):
+        return "none yet"
+    parts = [f"{len(carried.valid):,} carried over"]
+    if carried.changed:
+        parts.append(f"{len(carried.changed):,} to ask again, because their rows have changed")
+    if carried.gone:
+        parts.append(f"{carried.gone:,} about rows that are gone")
+    if store.contradictions:
+        parts.append(f"{store.contradictions:,} contradicted by a later one, which counts")
+    return "; ".join(parts)
 
 
 def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
-from schirn.cli.parser import add_command, build_parser
-from schirn.cli.reading import COLUMNS, GROUP, check_copy
+from schirn.cli.parser import Command, add_command, build_parser
+from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
@@ -27,7 +28,8 @@ schirn review items.csv --labels tags --text description
 schirn review items.csv --terminal
 schirn review items.csv --export cleaned.csv
 schirn review photos-review --port 8000 --no-browser
-schirn review photos-review --changes changes.csv --decisions decisions.csv
+schirn review photos-review --changes changes.csv --verdicts verdicts.csv
+schirn review items.csv --id sku --decisions decisions.jsonl
 """
 _OPTIONS = f"""
 data TABLE  a table, or a project folder
@@ -43,10 +45,11 @@ data TABLE  a table, or a project folder
 --id COLUMN  column of row names (default: 1, 2, ...)
 {GROUP}
 --known-clean COLUMN  1 for rows whose tags were checked
+{DECISIONS.strip()}; needs --id
 --precision P:share = {PRECISION:g}  share of the removals that should be right, by the answers
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format of the name
---decisions FILE  tags kept, removed, checked and added, and notes, as .csv or .jsonl
+--verdicts FILE  tags kept, removed, checked and added, and notes, as .csv or .jsonl
 --changes FILE  a .csv or .jsonl list of changes for schirn apply
 """
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
@@ -58,7 +61,6 @@ def add(found: Any) -> None:
         found,
         "review",
         run,
-        help="answer questions about suspicious tags, and remove the wrong ones",
         description="Rank the tags of TABLE and ask about them on a page that only this machine "
         "can open: fifty questions first, then in the order that you choose. Every answer ranks "
         "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
@@ -74,11 +76,12 @@ def run(args: argparse.Namespace) -> None:
     """Ask on the page or in the terminal, or write the final tags."""
     args = _with_defaults(args)
     folder = _project_folder(args)
-    if args.export or args.decisions or args.changes:
+    if args.export or args.verdicts or args.changes:
         _write(args, folder)
         return
     if args.terminal:
-        decided = ask(folder, order=args.order, name=args.name or "", image_root=args.image_root)
+        options = {"name": args.name or "", "image_root": args.image_root}
+        decided = ask(folder, order=args.order, decisions=args.decisions, **options)
     else:
         from schirn.review import serve
 
@@ -88,6 +91,7 @@ def run(args: argparse.Namespace) -> None:
             browser=not args.no_browser,
             name=args.name or "",
             image_root=args.image_root,
+            decisions=args.decisions,
             ready=lambda address: _announce(folder, address),
         )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
@@ -99,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _with_defaults(args: argparse.Namespace) -> argparse.Namespace:
     """Return the arguments together with those that only `schirn clean` has."""
-    usual = build_parser([clean]).parse_args(["clean", args.data])
+    usual = build_parser([Command("clean", "", clean.__name__)]).parse_args(["clean", args.data])
     return argparse.Namespace(**{**vars(usual), **vars(args)})
 
 
@@ -117,13 +121,16 @@ def _project_folder(args: argparse.Namespace) -> str:
         raise InputError(f"{args.data}: there is no such table or project folder")
     folder = args.project or str(path.with_name(f"{path.name.partition('.')[0]}-review"))
     if Path(folder, "project.json").is_file():
-        if not was_made_by(folder, options, args.data):
+        if was_made_by(folder, options, args.data):
+            return folder
+        if args.decisions is None or args.export or args.verdicts or args.changes:
             raise InputError(
                 f"{folder}: belongs to another version of {args.data}, or to other options; move "
-                f"it away, or choose another folder with --project"
+                f"it away, or choose another folder with --project, or keep its answers with "
+                f"--decisions"
             )
-        return folder
-    if args.export or args.decisions or args.changes:
+        _set_aside(folder, args.decisions)
+    if args.export or args.verdicts or args.changes:
         raise InputError(f"{args.data}: was not reviewed yet, so there is nothing to write")
     check_new_folder(folder)
     with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
@@ -137,6 +144,16 @@ def _project_folder(args: argparse.Namespace) -> str:
     return folder
 
 
+def _set_aside(folder: str, decisions: str) -> None:
+    """Move the project of an earlier table out of the way, once all its answers are elsewhere."""
+    from schirn.review import open_session
+
+    open_session(folder, decisions=decisions).journal.close()
+    aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
+    os.rename(folder, aside)
+    note(f"the table or the options have changed; the former project is now {aside}")
+
+
 def _holds_tables(folder: Path) -> bool:
     """Whether a folder may be a table in several files, and not a damaged project."""
     parts = [*folder.glob("*.parquet"), *folder.glob("*.jsonl")]
@@ -144,9 +161,9 @@ def _holds_tables(folder: Path) -> bool:
 
 
 def _announce(folder: str, address: str) -> None:
-    say(f"Review page: {address}")
+    say(f"Review page: {address}", always=True)
     journal = printable(str(Path(folder, "journal.jsonl")))
-    say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.")
+    say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.", always=True)
     sys.stdout.flush()
 
 
@@ -154,16 +171,16 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
-    for path, kinds in ((args.decisions, _FORMATS), (args.changes, SUFFIXES)):
+    for path, kinds in ((args.verdicts, _FORMATS), (args.changes, SUFFIXES)):
         if path and Path(path).suffix.lower() not in kinds:
             raise InputError(f"{path}: the file name must end in {' or '.join(kinds)}")
-    outputs = [path for path in (args.export, args.decisions, args.changes) if path]
+    outputs = [path for path in (args.export, args.verdicts, args.changes) if path]
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise InputError(f"{outputs[-1]}: is given twice")
     for path in outputs:
         check_writable(path)
     session = open_session(folder, write=False)
-    table, decisions = session.table, args.decisions
+    table, verdicts = session.table, args.verdicts
     if args.export and table is None:
         # A project of version 1 knows tags and texts only.
         if Path(args.export).suffix.lower() not in _FORMATS:
@@ -173,8 +190,8 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     elif args.export and table is not None:
         check_copy(str(table.path), args.export)
         session.write_table(args.export)
-    if decisions:
-        write_lines(_FORMATS[Path(decisions).suffix.lower()](session.final_tags()), decisions)
+    if verdicts:
+        write_lines(_FORMATS[Path(verdicts).suffix.lower()](session.final_tags()), verdicts)
     if args.changes:
         session.changes().write(args.changes)
     certificate = session.certificate()

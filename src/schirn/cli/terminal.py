@@ -1,19 +1,27 @@
 """`schirn review --terminal`: the questions of the review page, one line of input each."""
 
 import os
+from functools import partial
 from typing import Any
 
 from schirn._progress import printable
-from schirn.cli.output import say
+from schirn.cli import output
 from schirn.review import open_session
 from schirn.review.session import CERTIFY, Session
 
+# Questions are asked with --quiet as well.
+say = partial(output.say, always=True)
 _ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "b": "undo"}
 _MAX_TEXT = 600
 
 
 def ask(
-    folder: str | os.PathLike[str], *, order: str, name: str = "", image_root: str | None = None
+    folder: str | os.PathLike[str],
+    *,
+    order: str,
+    name: str = "",
+    image_root: str | None = None,
+    decisions: str | None = None,
 ) -> int:
     """Ask until nothing is left or the person quits; return the number of decided tags.
 
@@ -27,8 +35,10 @@ def ask(
         Who decides.
     image_root : str, optional
         Folder of the image files.
+    decisions : str, optional
+        File of decisions.
     """
-    session = open_session(folder, image_root=image_root)
+    session = open_session(folder, image_root=image_root, decisions=decisions)
     say("Is the tag right? y: yes, n: no, u: unsure, b: back to the one before, q: quit")
     try:
         while _ask_one(session, order, name):
@@ -59,6 +69,8 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
         say(f"image: {printable(current['image'])}")
     if other_tags:
         say(f"other tags: {printable(', '.join(other_tags))}")
+    if current["earlier"]:
+        say(f"before the row has changed, {printable(current['earlier'])}")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
     key = _read(f"{question}: {printable(current['label'])}? [y/n/u/b/q] ", (*_ACTIONS, "q"))
     if key == "q":

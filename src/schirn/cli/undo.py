@@ -16,7 +16,6 @@ def add(found: Any) -> None:
         found,
         "undo",
         run,
-        help="take back the changes of a list in a copy of a table",
         description="Put back the tags as they were before schirn apply, in a copy of the table. "
         "If the tags of a changed row are not what schirn apply made of them, nothing is written. "
         "Without --output, the changes are only checked.",

@@ -1,16 +1,13 @@
-"""Readers of data files, built-in and generated data sets, and noise."""
+"""Data sets: built-in, generated and from files, and noise. Their readers are in the lab."""
 
-from schirn._plugins import moved_names
-from schirn.datasets._arff import read_arff
-from schirn.datasets._dataset import Dataset
-from schirn.datasets._dataset import label_matrix as label_matrix
+from typing import Any
+
+from schirn._plugins import from_plugins, moved_names
 from schirn.datasets._digits import load_digits_attributes
-from schirn.datasets._mat import read_mat
-from schirn.datasets._svmlight import read_svmlight
 from schirn.datasets._synthetic import make_partial_multilabel
-from schirn.datasets._table import read_table
+from schirn.datasets.dataset import Dataset
+from schirn.datasets.dataset import label_matrix as label_matrix
 from schirn.datasets.noise import add_noise
-from schirn.datasets.npz import read_npz
 from schirn.datasets.registry import Available, available, load
 
 __all__ = [
@@ -28,4 +25,11 @@ __all__ = [
     "read_table",
 ]
 
-__getattr__ = moved_names(__name__)
+_moved = moved_names(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    """Find the readers in the lab, and names that have moved there."""
+    if name in __all__:
+        return from_plugins("data", "READERS")[name]
+    return _moved(name)

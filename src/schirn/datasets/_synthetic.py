@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn.datasets._dataset import Dataset
+from schirn.datasets.dataset import Dataset
 from schirn.datasets.noise import add_noise
 from schirn.exceptions import InputError
 

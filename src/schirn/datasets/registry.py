@@ -12,47 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from schirn._input import suggest
-from schirn.datasets._dataset import Dataset
+from schirn._plugins import from_plugins
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets.cache import cache_folder, recorded_options
+from schirn.datasets.dataset import Dataset
 from schirn.exceptions import DataError
 from schirn.tables.text import format_suffix, is_packed
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
 
-# OpenML ids of multi-label sets (version 4 of each name).
-OPENML: dict[str, int] = {
-    "birds": 40588,
-    "emotions": 40589,
-    "enron": 40590,
-    "genbase": 40591,
-    "image": 40592,
-    "langLog": 40593,
-    "reuters": 40594,
-    "scene": 40595,
-    "slashdot": 40596,
-    "yeast": 40597,
-}
-# Names of the sets that `schirn data fetch` downloads.
-DOWNLOADABLE = (*OPENML, "emoji_editions", "emoji_keywords")
-
-# Suffix -> module and function; a module is imported when such a file is read.
-READERS: dict[str, tuple[str, str]] = {
-    ".npz": ("npz", "read_npz"),
-    ".mat": ("_mat", "read_mat"),
-    ".arff": ("_arff", "read_arff"),
-    ".svm": ("_svmlight", "read_svmlight"),
-    ".svmlight": ("_svmlight", "read_svmlight"),
-    ".libsvm": ("_svmlight", "read_svmlight"),
-    ".txt": ("_svmlight", "read_svmlight"),
-    ".csv": ("_table", "read_table"),
-    ".tsv": ("_table", "read_table"),
-    ".parquet": ("_table", "read_table"),
-    ".jsonl": ("_table", "read_table"),
-    ".json": ("_table", "read_table"),
-    ".feather": ("_table", "read_table"),
-    ".arrow": ("_table", "read_table"),
-    ".xlsx": ("_table", "read_table"),
+# Suffix -> reader in `schirn.datasets`; they are in the lab.
+READERS: dict[str, str] = {
+    ".npz": "read_npz",
+    ".mat": "read_mat",
+    ".arff": "read_arff",
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm", ".txt"), "read_svmlight"),
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".jsonl", ".json"), "read_table"),
+    **dict.fromkeys((".feather", ".arrow", ".xlsx"), "read_table"),
 }
 
 # Formats that may be packed with gzip, as in photos.csv.gz.
@@ -150,7 +126,7 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix.lower() in NAMED_SUFFIXES and path.is_file():
                 entries.setdefault(path.stem, Available(path.stem, "folder", path))
-    for name in DOWNLOADABLE:
+    for name in from_plugins("data", "DOWNLOADABLE"):
         entries.setdefault(name, Available(name, "downloadable"))
     return sorted(entries.values(), key=lambda entry: entry.name)
 
@@ -163,8 +139,8 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
         raise DataError(f"{path}: no reader for {kind}; known are {', '.join(READERS)}.")
     if not _is_file(path):
         raise DataError(f"{path}: there is no such file.")
-    module, function = READERS[suffix]
-    reader: Callable[..., Dataset] = getattr(import_module(f"schirn.datasets.{module}"), function)
+    function = READERS[suffix]
+    reader: Callable[..., Dataset] = getattr(import_module("schirn.datasets"), function)
     unknown = sorted(set(options) - set(signature(reader).parameters))
     if unknown:
         raise DataError(f"{path}: {unknown[0]!r} is not an option of {function}.")

@@ -1,4 +1,4 @@
-"""Partial multi-label learning in PyTorch: losses, heads and an estimator.
+"""Partial multi-label learning in PyTorch: losses, a head and an estimator.
 
 Requires the extra `deep`: ``pip install "schirn[deep]"``.
 """
@@ -11,10 +11,9 @@ optional("torch", "deep", "schirn.deep")
 
 from schirn.deep.confidences import Confidences
 from schirn.deep.deep_sieve import DeepSieve
-from schirn.deep.head import SchirnHead, SieveHead
+from schirn.deep.head import SieveHead
 from schirn.deep.losses import (
     GeneralizedCrossEntropy,
-    PARDLoss,
     PartialMultiLabelLoss,
     candidate_nll,
 )
@@ -26,9 +25,7 @@ __all__ = [
     "DeepSieve",
     "GeneralizedCrossEntropy",
     "NoiseLaw",
-    "PARDLoss",
     "PartialMultiLabelLoss",
-    "SchirnHead",
     "SieveHead",
     "bayes",
     "candidate_nll",

@@ -19,7 +19,7 @@ from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.arrays import pick_device
-from schirn.linalg.scaling import standard_factor
+from schirn.linalg.features import standard_factor
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule

@@ -1,4 +1,4 @@
-"""Heads for any backbone: a linear layer, a closed-form ridge, and confidences of the rows."""
+"""A head for any backbone: a linear layer, a closed-form ridge, and confidences of the rows."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from schirn.deep.losses import at_least_single, check_batch, judge, soft_cross_e
 from schirn.deep.posterior import NoiseLaw, NoiseSums
 from schirn.deep.ridge import Ridge, RidgeSums
 from schirn.exceptions import InputError
-from schirn.linalg.prox import noise_threshold
 from schirn.noise.calibration import calibrate
 
 # Number of rows per epoch whose features are kept to calibrate the scores of the new ridge.
@@ -273,63 +272,3 @@ class SieveHead(nn.Module):
         self.law = None if law is None else NoiseLaw(*law).to(device)
         self.confidences.restore(state["confidences"])
         self._begin()
-
-
-class SchirnHead(SieveHead):
-    r"""The objective of Schirn on the features of a backbone.
-
-    .. math::
-        \min_{W, N} \|F W + 1 b^\top - (Y - N)\|_F^2 + \alpha \|N\|_1 + \lambda \|W\|_F^2,
-        \quad N \in \{0, 1\}^{n \times l}, \; N \le Y
-
-    W is solved for in closed form after every epoch. A candidate is noise if its leave-one-out
-    score s satisfies 1 - s > (1 + \alpha)/2, and the confidences move towards Y - N. The rank term
-    -\beta \|P\|_* is applied to the predictions of each batch.
-
-    Parameters
-    ----------
-    in_features, n_labels, n_rows, warm_up, momentum, lam, judge_own, confidences
-        See `SieveHead`.
-    alpha : float, default=0.2
-        Penalty for declaring a candidate noise.
-    rank_weight : float, default=0.01
-        Weight \beta of the rank term.
-
-    Examples
-    --------
-    >>> head = SchirnHead(16, n_labels=3, n_rows=64, alpha=0.2)
-    >>> head(torch.zeros(2, 16)).shape
-    torch.Size([2, 3])
-    """
-
-    def __init__(
-        self,
-        in_features: int,
-        n_labels: int,
-        n_rows: int,
-        *,
-        alpha: float = 0.2,
-        rank_weight: float = 0.01,
-        warm_up: int = 3,
-        momentum: float = 0.7,
-        lam: float | None = None,
-        judge_own: bool = True,
-        confidences: Confidences | None = None,
-    ):
-        super().__init__(
-            in_features,
-            n_labels,
-            n_rows,
-            warm_up=warm_up,
-            momentum=momentum,
-            lam=lam,
-            rank_weight=rank_weight,
-            judge_own=judge_own,
-            confidences=confidences,
-        )
-        Number().check("alpha", alpha)
-        self.alpha = alpha
-
-    def _judge(self, scores: Tensor, candidates: Tensor) -> Tensor:
-        noise = scores < noise_threshold(self.alpha, "exact")
-        return ((candidates > 0) & ~noise).float()

@@ -1,6 +1,5 @@
 """The rank term on a batch of predictions, with gradients that are always finite."""
 
-from math import sqrt
 from typing import Any
 
 import torch
@@ -50,54 +49,15 @@ class _RankLoss(torch.autograd.Function):
             P = predictions.double()
             wide = P.shape[0] < P.shape[1]
             gram = P @ P.T if wide else P.T @ P
-            norm, inverse = (_by_products if P.is_cuda else _by_eigenvalues)(gram, smoothing)
+            values, V = torch.linalg.eigh(gram)
+            root = (values.clamp_min(0) + smoothing**2).sqrt()
+            inverse = (V / root) @ V.T
             gradient = inverse @ P if wide else P @ inverse
         ctx.save_for_backward(gradient.to(predictions.dtype))
-        return -norm.to(predictions.dtype)
+        return -root.sum().to(predictions.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None]:
         (gradient,) = ctx.saved_tensors
         return -above * gradient, None
-
-
-def _by_eigenvalues(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the trace of the square root of G + tau^2 I, and the inverse of that root."""
-    values, V = torch.linalg.eigh(gram)
-    root = (values.clamp_min(0) + smoothing**2).sqrt()
-    return root.sum(), (V / root) @ V.T
-
-
-def _by_products(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Compute the same by matrix products alone, without synchronising with the GPU.
-
-    Newton-Schulz: Y and Z tend to the root and its inverse. If x^2 is an eigenvalue of ZY, a step
-    maps x to a x (3 - a^2 x^2)/2. The scales a are optimal for x between `_LEAST` and 1; shorter
-    directions are lost in the rounding of the Gram matrix anyway.
-    """
-    one = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-    A = gram + smoothing**2 * one
-    trace = A.diagonal().sum()
-    Y, Z = A / trace, one
-    for a in _SCALES:
-        T = torch.addmm(one, Z, Y, beta=1.5 * a, alpha=-0.5 * a**3)
-        Y, Z = Y @ T, T @ Z
-    root = trace.sqrt()
-    return root * Y.diagonal().sum(), Z / root
-
-
-_LEAST = 1e-7
-
-
-def _scales(low: float) -> list[float]:
-    """Return the scales of the steps that map all of [low, 1] to 1 in double precision."""
-    scales = []
-    while 1 - low > 1e-9:
-        scale = sqrt(3 / (1 + low + low**2))
-        scales.append(scale)
-        low = scale * low * (3 - (scale * low) ** 2) / 2
-    return [*scales, 1.0]
-
-
-_SCALES = _scales(_LEAST)

@@ -1,7 +1,7 @@
 """The whole road from a table to tags, as one estimator."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,17 @@ from schirn.features.output import arrays_of
 from schirn.features.table import KINDS, TableFeatures
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
+
+
+class Judgement(NamedTuple):
+    """What a model says about the tags of one row."""
+
+    confidence: dict[str, float]
+    """Probability that each listed tag is correct."""
+    unseen: list[str]
+    """Tags that training did not have."""
+    suggestions: dict[str, float]
+    """Tags that are probably missing, with the probability that they are correct."""
 
 
 class TagPipeline(ClassifierMixin, BaseEstimator):
@@ -141,6 +152,41 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         tags = read_tags(candidates, self.label_names_, self.separator)
         matrix = tags.dense()
         return np.asarray(self._method.disambiguate(self._rows(X), matrix))
+
+    def judge(self, X: Any, tags: Any, *, min_confidence: float = 0.5) -> list[Judgement]:
+        """Judge the tags of new rows; tags that training did not have are listed, not judged.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+        tags : sequence of texts or of lists
+        min_confidence : float
+            Smallest probability of a suggestion; only `Sieve` suggests tags.
+
+        Examples
+        --------
+        >>> from schirn.features import TagPipeline
+        >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 5
+        >>> tags = ["pan", "pan", "chair", "chair"] * 5
+        >>> tagger = TagPipeline(text="title").fit({"title": titles}, tags)
+        >>> (judgement,) = tagger.judge([{"title": "blue pan"}], [["chair", "wok"]])
+        >>> list(judgement.confidence), judgement.unseen, list(judgement.suggestions)
+        (['chair'], ['wok'], ['pan'])
+        """
+        names, rows = self.label_names_, self._rows(X)
+        matrix, others = read_tags(tags, None, self.separator).matched(names)
+        confidence = self._method.disambiguate(rows, matrix)
+        judgements = [Judgement({}, [], {}) for _ in matrix]
+        for i, j in np.argwhere(matrix).tolist():
+            judgements[i].confidence[names[j]] = float(confidence[i, j])
+        for i, tag in others:
+            judgements[i].unseen.append(tag)
+        if isinstance(self._method, Sieve):
+            missing = self._method.suggest(rows, matrix, min_confidence=min_confidence)
+            cells = sp.coo_array(missing)
+            for i, j, value in zip(*cells.coords, cells.data, strict=True):
+                judgements[i].suggestions[names[j]] = float(value)
+        return judgements
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""

@@ -25,7 +25,7 @@ from schirn.features.text import TextFeatures, with_unit_rows
 from schirn.features.weights import choose_weights
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
-from schirn.linalg.scaling import moments
+from schirn.linalg.features import moments
 from schirn.scale.input import location
 from schirn.tables.arrow import ArrowTable
 
@@ -166,6 +166,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def texts(self, X: Any) -> list[str]:
         """Return the text of each row: its cells of text, one after the other."""
         cells = self._cells(as_columns(X), "text").values()
+        if len(cells) == 1:
+            return ["" if is_missing(cell) else str(cell) for cell in next(iter(cells))]
         return [
             " ".join(str(cell) for cell in row if not is_missing(cell) and cell != "")
             for row in zip(*cells, strict=True)

@@ -1,7 +1,8 @@
 """Features of texts: tf-idf weights of words, pairs of words and character n-grams."""
 
+import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,12 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, is_missing
 from schirn.exceptions import InputError
-from schirn.features.output import arrays_of, as_output
+from schirn.features.output import as_output
+from schirn.features.terms import TermCounter
 
 _MAX_WORDS, _MAX_CHARACTERS = 50_000, 20_000
 _N_GRAMS, _MIN_TEXTS = (3, 5), 2
 # Character sequences per text, on average.
 _PER_TEXT = 128
+
+
+# Attribute with what `transform` makes of words and sequences once.
+_TERMS = "_remembered_terms"
+
+
+class _Terms(NamedTuple):
+    words: Array
+    counter: TermCounter
+    idf: Array
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):
@@ -70,35 +82,52 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             Texts; a missing one counts as empty.
         y : ignored
         """
-        arrays_of(self, X, learn=True)
-        return self
-
-    def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
-        """Learn words and character sequences, and return the weights of the same texts."""
         texts = _clean(X)
         vectorizer = _word_vectorizer(max_features=self.max_words)
         try:
-            words = sp.csr_array(vectorizer.fit_transform(texts))
+            vectorizer.fit(texts)
         except ValueError:
             raise InputError(
                 "the texts have no words of two or more letters, so there is nothing to learn from"
             ) from None
         self.words_, self.idf_ = vectorizer.get_feature_names_out(), vectorizer.idf_
-        counts = self._learn_characters(texts)
-        return as_output(self, self._joined(words, counts), X)
+        self._learn_characters(texts)
+        return self
+
+    def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
+        """Learn words and character sequences, and return the weights of the same texts."""
+        X = X if hasattr(X, "index") or isinstance(X, str) else list(X)
+        return self.fit(X).transform(X)
 
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
         """Return the weights (n, features) of texts; unknown words and sequences are left out."""
         check_is_fitted(self)
-        texts = _clean(X)
-        vectorizer = _word_vectorizer(vocabulary=self.words_.tolist())
-        vectorizer.idf_ = self.idf_
-        words = sp.csr_array(vectorizer.transform(texts))
-        counts = None
-        if self.n_characters:
-            tokens, spelled = _tokens(texts)
-            counts = tokens @ _spelling(spelled, vocabulary=self.characters_.tolist())[0]
-        return as_output(self, self._joined(words, counts), X)
+        weights = self._terms.counter.counts(_clean(X))
+        weights.sort_indices()
+        weights.data = self._terms.idf[weights.indices] * (1 + np.log(weights.data))
+        # Words and sequences have unit length each, and so has the row.
+        row = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+        block = 2 * row + (weights.indices >= len(self.words_))
+        squares = np.bincount(block, weights.data**2, minlength=2 * weights.shape[0])
+        filled = (squares > 0).reshape(-1, 2).sum(axis=1).repeat(2)
+        lengths = np.sqrt(np.where(squares > 0, squares * filled, 1)).astype(np.float32)
+        weights.data /= lengths[block]
+        return as_output(self, weights, X)
+
+    @property
+    def _terms(self) -> "_Terms":
+        # Not part of the fitted state: model files and pickles do without.
+        terms: _Terms | None = vars(self).get(_TERMS)
+        if terms is None or terms.words is not self.words_:
+            characters = getattr(self, "characters_", [])
+            counter = TermCounter(self.words_.tolist(), list(characters), _N_GRAMS)
+            idf = np.concatenate([self.idf_, getattr(self, "characters_idf_", [])])
+            terms = _Terms(self.words_, counter, idf.astype(np.float32))
+            setattr(self, _TERMS, terms)
+        return terms
+
+    def __getstate__(self) -> Any:
+        return {k: v for k, v in super().__getstate__().items() if k != _TERMS}
 
     @property
     def n_characters(self) -> int:
@@ -111,8 +140,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         sequences = [f"~{each}" for each in getattr(self, "characters_", ())]
         return np.array([*self.words_, *sequences], dtype=object)
 
-    def _learn_characters(self, texts: list[str]) -> "sp.csr_array":
-        """Choose the character sequences; return how often each text has each of them."""
+    def _learn_characters(self, texts: list[str]) -> None:
+        """Choose the character sequences."""
         tokens, spelled = _tokens(texts)
         letters, names = _spelling(spelled)
         totals = np.asarray(tokens.sum(axis=0)).ravel() @ letters
@@ -126,17 +155,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         chosen = np.sort(order[n_texts[order] >= _MIN_TEXTS])
         self.characters_ = names[frequent[chosen]]
         self.characters_idf_ = np.log((1 + len(texts)) / (1 + n_texts[chosen])) + 1
-        return sp.csr_array(counts[:, chosen])
-
-    def _joined(self, words: "sp.csr_array", counts: "sp.csr_array | None") -> "sp.csr_array":
-        """Return both blocks, each of unit length, in rows of unit length."""
-        if counts is not None:
-            characters = sp.csr_array(counts, dtype=np.float32)
-            characters.data = 1 + np.log(characters.data)
-            characters.data *= self.characters_idf_.astype(np.float32)[characters.indices]
-            words = sp.csr_array(sp.hstack([words, with_unit_rows(characters)]))
-        words.sort_indices()
-        return with_unit_rows(words)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -190,8 +208,13 @@ def _counts(documents: Any, **options: Any) -> "tuple[sp.csr_array, Array]":
 
 def _clean(texts: Iterable[Any]) -> list[str]:
     """Return texts in lower case and without accents."""
-    from sklearn.feature_extraction.text import strip_accents_unicode
-
     if isinstance(texts, str):
         raise InputError("texts must be a sequence of texts, not one text")
-    return ["" if is_missing(text) else strip_accents_unicode(str(text).lower()) for text in texts]
+    return ["" if is_missing(text) else _without_accents(str(text).lower()) for text in texts]
+
+
+def _without_accents(text: str) -> str:
+    if text.isascii():
+        return text
+    letters = unicodedata.normalize("NFKD", text)
+    return "".join(each for each in letters if not unicodedata.combining(each))

@@ -6,20 +6,25 @@ computes exact ranks. The core does not import the lab; it finds its methods, co
 of model files by name (`schirn._plugins`).
 """
 
-from schirn.lab.rivals import (
-    FPML,
-    GLC,
-    NLR,
-    PAKS,
-    PARD,
-    PMLLENFN,
-    PMLLRS,
-    PMLMA,
-    PMLNI,
-    PMLPLR,
-    ParticleMAP,
-    ParticleVLS,
-)
+from typing import TYPE_CHECKING
+
+from schirn._plugins import lazy_names
+
+if TYPE_CHECKING:
+    from schirn.lab.rivals import (
+        FPML,
+        GLC,
+        NLR,
+        PAKS,
+        PARD,
+        PMLLENFN,
+        PMLLRS,
+        PMLMA,
+        PMLNI,
+        PMLPLR,
+        ParticleMAP,
+        ParticleVLS,
+    )
 
 __all__ = [
     "FPML",
@@ -35,3 +40,5 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
 ]
+
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "schirn.lab.rivals"))

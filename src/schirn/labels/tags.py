@@ -3,7 +3,7 @@
 Pairs need no room for the cells that are empty, so tens of thousands of rare tags cost little.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,22 @@ class Tags(NamedTuple):
         matrix = np.zeros((self.n_rows, len(columns)), np.uint8 if values is None else values.dtype)
         matrix[self.row[inside], position[inside]] = 1 if values is None else values[inside]
         return matrix
+
+    def matched(self, names: Sequence[str]) -> "tuple[Array, list[tuple[int, str]]]":
+        """Return the 0/1 matrix of the tags with these names, and the row and name of all others.
+
+        >>> tags = read_tags(["beach;fog", "dog"], None)
+        >>> matrix, others = tags.matched(["beach", "dog"])
+        >>> matrix.tolist(), others
+        ([[1, 0], [0, 1]], [(0, 'fog')])
+        """
+        place = {name: j for j, name in enumerate(names)}
+        column = np.array([place.get(name, -1) for name in self.names], dtype=np.int64)[self.column]
+        known = column >= 0
+        matrix = np.zeros((self.n_rows, len(names)), dtype=np.uint8)
+        matrix[self.row[known], column[known]] = 1
+        others = zip(self.row[~known].tolist(), self.column[~known].tolist(), strict=True)
+        return matrix, [(row, self.names[j]) for row, j in others]
 
     def pick(self, matrix: "Array | sp.csr_array", columns: Array, default: Any) -> Array:
         """Return the entry of each tag in a matrix of some columns, `default` for other tags."""

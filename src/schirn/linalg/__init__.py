@@ -2,7 +2,7 @@
 
 from schirn._plugins import moved_names
 from schirn.linalg.features import FeatureScale, learn_scale
-from schirn.linalg.kernels import Kernel, KernelSpace, kernel_space, median_width, nystroem_map
+from schirn.linalg.kernels import Kernel, nystroem_map
 from schirn.linalg.prox import (
     noise_threshold,
     shift_singular_values,
@@ -14,11 +14,8 @@ from schirn.linalg.row_space import RowSpace, row_space
 __all__ = [
     "FeatureScale",
     "Kernel",
-    "KernelSpace",
     "RowSpace",
-    "kernel_space",
     "learn_scale",
-    "median_width",
     "noise_threshold",
     "nystroem_map",
     "row_space",

@@ -16,10 +16,11 @@ from schirn.linalg.arrays import (
     rows_per_block,
     to_numpy,
 )
-from schirn.linalg.scaling import deviation_factor, moments
 
 # Non-negative data with a smaller share of non-zero cells are treated as word counts.
 _TEXT_DENSITY = 0.2
+# A mean up to this share of a column's length counts as zero.
+_CENTRED = 1e-5
 
 
 class FeatureScale(NamedTuple):
@@ -157,3 +158,46 @@ def has_unit_rows(X: Any) -> bool:
         return False
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return bool(np.all((squares == 0) | (np.abs(squares - 1) < 1e-3)))
+
+
+def standard_factor(X: Any) -> Array:
+    """Reciprocal standard deviation of every feature; 0 for a constant one.
+
+    >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
+    array([0.5, 0. ])
+    """
+    n = X.shape[0]
+    mean, square = moments(X)
+    return deviation_factor(mean, np.sqrt(square / n), n).astype(X.dtype)
+
+
+def moments(X: Any) -> tuple[Array, Array]:
+    """Mean of every feature and the sum of its squared deviations, in double precision."""
+    n, d = X.shape
+    if not sp.issparse(X):
+        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * n
+    mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
+    zeros = n - np.bincount(X.indices, minlength=d)
+    square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
+    return mean, square + zeros * mean**2
+
+
+def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
+    """Reciprocals of standard deviations; 0 for a constant feature."""
+    # The mean of equal values carries a rounding error.
+    varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
+    return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
+
+
+def is_centred(X: "Array | sp.csr_array") -> bool:
+    """Return True if every column has mean zero, as after StandardScaler; False for sparse X.
+
+    >>> is_centred(np.array([[1.0, 5.0], [-1.0, -5.0]])), is_centred(np.eye(2))
+    (True, False)
+    """
+    if sp.issparse(X) or len(X) < 2:
+        return False
+    mean = np.abs(X.mean(axis=0, dtype=np.float64))
+    with np.errstate(over="ignore"):
+        length = np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X))
+    return bool(length.any() and np.isfinite(length).all() and (mean <= _CENTRED * length).all())

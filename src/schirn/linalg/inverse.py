@@ -63,9 +63,6 @@ class KernelInverse:
     groups : ndarray of shape (n,), optional
         Group of each row; rows of one group are left out together. By default every row is left
         out alone.
-    weights : ndarray of shape (n,), optional
-        Weights of the squared errors, greater than 0: K + lam diag(1/weights) takes the place of
-        K + lam I, and a is the sum over the copies of a row.
 
     Examples
     --------
@@ -77,21 +74,12 @@ class KernelInverse:
     [0.9, 0.9, 0.2]
     """
 
-    def __init__(
-        self,
-        K: Array,
-        lams: Sequence[float],
-        groups: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
-    ) -> None:
+    def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
         xp, n = namespace(K), K.shape[0]
         C, mean = _centred(K)
-        share = 1 / n if weights is None else weights / weights.sum()
-        mean = mean if weights is None else share @ K
-        smallest = min(lams) / (1 if weights is None else weights.max())
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
         norm = float(xp.max(xp.sum(abs(C), axis=1)))
-        double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * smallest
+        double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
         dtype = xp.float64 if double else xp.float32
         # Smaller weights would drown in the rounding errors of K or C.
         least = n * eps(K) * float(xp.max(abs(xp.linalg.diagonal(K))))
@@ -100,11 +88,11 @@ class KernelInverse:
         self.lams, self.groups = tuple(lams), groups
         self._M, self._intercepts = [], []
         for lam in lams:
-            M = _invert(C, np.maximum(lam / (1 if weights is None else weights), least))
+            M = _invert(C, max(lam, least))
             total = xp.sum(M, axis=1)
             M = _minus_square(M, total, float(xp.sum(total)))
             self._M.append(M)
-            self._intercepts.append(share - mean @ M)
+            self._intercepts.append(1 / n - mean @ M)
         self._left_out = [_left_out(M, groups) for M in self._M]
 
     def fit(self, Q: np.ndarray) -> RidgeScores:
@@ -244,8 +232,8 @@ def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:
     return [order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1]
 
 
-def _invert(K: Array, lam: "float | np.ndarray") -> Array:
-    """(K + lam I)^-1 for a positive semi-definite K; one lam, or one per row."""
+def _invert(K: Array, lam: float) -> Array:
+    """(K + lam I)^-1 for a positive semi-definite K."""
     if not isinstance(K, np.ndarray):
         xp = namespace(K)
         return xp.linalg.inv(K + lam * xp.eye(K.shape[0], dtype=K.dtype, **_device(K)))

@@ -1,16 +1,14 @@
-"""Kernels, their row spaces with an intercept, and the Nyström map."""
+"""Kernels, how they score new rows, and the Nyström map."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
-from schirn.linalg.row_space import RowSpace, gram_spectrum, with_intercept
+from schirn.linalg.row_space import gram_spectrum
 
 _DISTANCE_SAMPLE = 1000
-_EIGENVALUE_FLOOR = 1e-10
 
 
 class Kernel(NamedTuple):
@@ -84,11 +82,6 @@ def squared_distances(A: Any, B: Any) -> Array:
     return np.maximum(products, 0, out=products)
 
 
-def median_width(Z: Any, rng: np.random.RandomState) -> float:
-    """Median squared distance between rows of a sample: a width that adapts to the scale of X."""
-    return sample_width(Z[width_sample(Z.shape[0], rng)])
-
-
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
     """Sorted indices of the rows whose distances are measured."""
     return np.sort(rng.choice(n, min(n, _DISTANCE_SAMPLE), replace=False))
@@ -103,50 +96,6 @@ def sample_width(sample: Any) -> float:
     distance = (squares[:, None] + squares - 2 * products)[np.triu_indices(len(squares), 1)]
     distance = distance[distance > 1e-12 * max(float(squares.max(initial=0)), 1e-300)]
     return float(np.median(distance)) if len(distance) else 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class KernelSpace(RowSpace):
-    """The row space of a kernel's feature map, centred, with an intercept column."""
-
-    centre: Array
-    """Mean of each column of the kernel matrix."""
-
-    def transform(self, X: Array) -> Array:
-        """Rows of F for the kernel between new rows and the training rows."""
-        # The columns of U sum to zero, so constants added to a row of the kernel cancel.
-        F = (X - self.centre) @ self._dual()
-        xp = namespace(F)
-        return xp.concat([F, xp.ones_like(X[:, :1])], axis=1)
-
-    def coefficients(self, w: Array) -> tuple[Array, Array]:
-        """Weights A of the training rows and intercepts b: scores are kernel A + b."""
-        A = self._dual() @ w[:-1]
-        return A, w[-1] - self.centre @ A
-
-    def _dual(self) -> Array:
-        return self.basis / self.eigenvalues[:-1] ** 0.5
-
-
-def kernel_space(K: Array) -> KernelSpace:
-    """Factor a kernel matrix.
-
-    Examples
-    --------
-    >>> Z = np.array([[0.0], [1.0], [3.0]])
-    >>> space = kernel_space(Kernel("linear")(Z, Z))
-    >>> w = space.ridge(space.project(np.array([[1.0], [2.0], [4.0]])), 1e-9)
-    >>> A, b = space.coefficients(w)
-    >>> (Kernel("linear")(np.array([[2.0]]), Z) @ A + b).round(3)
-    array([[3.]])
-    """
-    xp, n = namespace(K), len(K)
-    centre = xp.mean(K, axis=0)
-    centred = K - centre - centre[:, None] + xp.mean(centre)
-    eigenvalues, U = gram_spectrum(centred, _EIGENVALUE_FLOOR)
-    U = np.ascontiguousarray(U) if xp is np else U
-    F = xp.concat([U * xp.sqrt(eigenvalues), xp.ones_like(K[:, :1])], axis=1)
-    return KernelSpace(F, *with_intercept(eigenvalues, n), np.zeros(0), "kernel", U, F, centre)
 
 
 def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:

@@ -37,31 +37,17 @@ def as_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     return None if (weights == 1).all() else weights
 
 
-def copies(weights: np.ndarray | None) -> np.ndarray | None:
+def copies(weights: np.ndarray, most: int | None = None) -> np.ndarray:
     """How often each row counts in statistics: whole weights as they are, others rounded.
+
+    Rounded weights make no more than `most` copies, if that many rows have room for them.
 
     >>> copies(np.array([1.0, 3.0, 2.0])), copies(np.array([0.5, 0.25, 0.25])).tolist()
     (array([1, 3, 2]), [6, 3, 3])
     """
-    if weights is None:
-        return None
     whole = weights.astype(np.int64)
     if (whole == weights).all() and whole.sum() <= _MOST_COPIES * len(weights):
         return whole
-    edges = np.floor(np.cumsum(_COPIES * weights / weights.mean()) + 0.5)
+    times = _COPIES if most is None else max(1, min(_COPIES, most // len(weights)))
+    edges = np.floor(np.cumsum(times * weights / weights.mean()) + 0.5)
     return np.diff(edges, prepend=0).astype(np.int64)
-
-
-def repeat(counts: np.ndarray | None, *arrays: Any) -> Any:
-    """Arrays with every row as often as it counts."""
-    if counts is None:
-        return arrays
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return tuple(None if A is None else A[rows] for A in arrays)
-
-
-def whole(kept: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """All rows, from those that were kept and the others."""
-    found = np.empty((len(kept), *inside.shape[1:]), dtype=inside.dtype)
-    found[kept], found[~kept] = inside, outside
-    return found

@@ -32,10 +32,10 @@ from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
 from schirn.linalg.arrays import is_device_array, near, to_numpy
+from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
-from schirn.linalg.scaling import is_centred
 from schirn.linalg.threads import threads_for
-from schirn.linalg.weights import as_weights, copies, repeat
+from schirn.linalg.weights import as_weights, copies
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -231,7 +231,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """Return 0/1 predictions (n, l), by `threshold` if given, else by the estimator's own."""
         if location(X) in ("dask", "files"):
             return self._map("predict", X, threshold=threshold)
-        scores = self.decision_function(X)
+        return self.apply_threshold(self.decision_function(X), threshold=threshold)
+
+    def apply_threshold(self, scores: Array, *, threshold: ThresholdRule | None = None) -> Array:
+        """Return what `predict` makes of scores (n, l) that `decision_function` returned."""
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
         predicted = rule.apply(scores)
         if is_device_array(predicted):
@@ -306,7 +309,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             raise self._not_finite("the scores overflow")
         self.n_iter_ = fit.n_iter
         self.objective_ = fit.objective
-        scores, listed = repeat(counts, fit.scores, Y)
+        rows = slice(None) if counts is None else np.repeat(np.arange(len(Y)), counts)
+        scores, listed = fit.scores[rows], Y[rows]
         self.calibration_ = self._calibrate(scores, listed)
         self.label_confidence_ = (
             self.calibration_.confidence(fit.scores, Y)
@@ -315,7 +319,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         )
         doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
         self.noise_ = doubtful if fit.noise is None else fit.noise
-        (confidence,) = repeat(counts, self.label_confidence_)
+        confidence = self.label_confidence_[rows]
         self.cardinality_ = float(confidence.sum(dtype=np.float64) / len(confidence))
         self._learn_thresholds(scores, listed)
 

@@ -11,7 +11,7 @@ from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.row_space import RowSpace, row_space
-from schirn.linalg.weights import as_weights, copies, repeat
+from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import ThresholdRule
@@ -242,8 +242,9 @@ class OracleRidge(_Ridge):
             else:
                 noise = (Y == 1) & (self._truth == 0)
                 found = self._fit_weighted(X, self._truth, weights)._replace(noise=noise)
-                (self._truth,) = repeat(copies(weights), self._truth)
-                self._finish(found, Y, copies(weights))
+                counts = copies(weights)
+                self._truth = np.repeat(self._truth, counts, axis=0)
+                self._finish(found, Y, counts)
             del self._truth
         return self
 

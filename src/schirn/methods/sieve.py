@@ -20,16 +20,10 @@ from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import KernelExpansion
-from schirn.linalg.weights import as_weights, copies, repeat, whole
+from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
-from schirn.noise.caution import JUDGED_ROWS, judge
-from schirn.noise.missing import (
-    least_log_odds,
-    likely_missing,
-    missing_cells,
-    unlisted_probability,
-)
+from schirn.noise.caution import JUDGED_ROWS, Caution, caution
 from schirn.noise.model import candidate_posterior, known_rates
 from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
@@ -107,12 +101,9 @@ class Sieve(PartialMultiLabelClassifier):
         cannot tell, it goes back towards 1. Labels given as known get 1 or 0.
     noise_ : (n, l) bool, candidates whose confidence is below one half.
     wrong_share_ : share of the candidates that are wrong by these confidences.
-    largest_wrong_share_ : the largest share that the candidates allow.
     caution_ : how much of the estimated noise is believed, for each label.
     training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
         for rows in main memory or on a device.
-    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half.
-    missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
     first_noise_model_ : the same after the first round; confidences are a mean of both.
@@ -178,10 +169,7 @@ class Sieve(PartialMultiLabelClassifier):
         "vote_model_": "[VoteModel?]",
         "caution_": "[Caution]",
         "wrong_share_": "[float 0..1]",
-        "largest_wrong_share_": "[float 0..1]",
-        "missing_rate_": "[float 0..1]",
         "training_log_odds_": "[float (n, l)]",
-        "missing_": "[sparse float? 0..1 (n, l)]",
     }
 
     def fit(
@@ -218,9 +206,10 @@ class Sieve(PartialMultiLabelClassifier):
         groups : array of shape (n,), optional
             Rows of one group, such as copies, never judge each other.
         sample_weight : array of shape (n,), optional
-            Weights of the rows. A row of weight 2 counts like two copies that are left out
-            together, one of weight 0 is judged like an unseen row. For rows in main memory, up to
-            `max_kernel_rows`, without `known` and `votes`.
+            Weights of the rows. A row of weight 2 is learned as two copies that are left out
+            together, one of weight 0 is judged like an unseen row. Other weights than whole
+            numbers are rounded to quarters of the mean weight. For up to `max_kernel_rows` copies
+            in main memory, without `known` and `votes`.
         """
         extras = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
         extras = {name: value for name, value in extras.items() if value is not None}
@@ -234,14 +223,14 @@ class Sieve(PartialMultiLabelClassifier):
             label_names = votes.label_names
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
-            rates = self._rates(Y)
-            knowledge = self._knowledge(Y, rates, **extras) if extras else Knowledge(rates)
-            checked = rates, knowledge.known, knowledge.groups, knowledge.weights
+            knowledge = self._knowledge(Y, known, votes, groups)
+            weights = None if sample_weight is None else as_weights(sample_weight, len(Y))
+            checked = knowledge.rates, knowledge.known, knowledge.groups, weights
             with self._continued(X, Y, *checked, _ballots(votes)):
-                if knowledge.weights is None:
+                if weights is None:
                     self._finish(self._fit_with(X, Y, knowledge), Y)
                 else:
-                    self._fit_weighted(X, Y, knowledge)
+                    self._fit_copies(X, Y, weights, knowledge)
         return self
 
     def _rates(self, Y: Array) -> "float | Array | None":
@@ -264,15 +253,7 @@ class Sieve(PartialMultiLabelClassifier):
             )
         return X._finer(self._file_rows(X, y)) if location(X) == "files" else X
 
-    def _knowledge(
-        self,
-        Y: Array,
-        rates: Any,
-        known: Any = None,
-        votes: Any = None,
-        groups: Any = None,
-        sample_weight: Any = None,
-    ) -> Knowledge:
+    def _knowledge(self, Y: Array, known: Any, votes: Any, groups: Any) -> Knowledge:
         """What the user knows about the rows, checked."""
         if groups is not None:
             # Numbered by their first row: what the groups are called does not matter.
@@ -282,9 +263,8 @@ class Sieve(PartialMultiLabelClassifier):
         quality = None
         if votes is not None:
             quality = vote_model(*read_votes(votes, Y, self.label_names_))
-        weights = as_weights(sample_weight, len(Y))
-        certain = as_known(known, Y, self.label_names_)
-        return Knowledge(rates, certain, quality, groups, weights)
+        certain = None if known is None else as_known(known, Y, self.label_names_)
+        return Knowledge(self._rates(Y), certain, quality, groups)
 
     def _file_rows(self, X: Any, y: Any) -> int:
         """Rows of a block in files, by their features, landmarks and scores of all ridges."""
@@ -329,94 +309,65 @@ class Sieve(PartialMultiLabelClassifier):
             Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
         return Q
 
-    def suggest(self, X: Any, candidates: Any, *, min_confidence: float = 0.5) -> sp.csr_array:
-        """Labels that are probably missing from the candidates of unseen rows.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n, d)
-        candidates : as in `fit`
-        min_confidence : float
-            Smallest probability of a suggestion.
-
-        Returns
-        -------
-        suggestions : CSR array of shape (n, l)
-            Probability that a label is true although it is not listed; 0 for labels that are
-            listed or not worth suggesting.
-        """
-        scores = to_numpy(self.decision_function(X))
-        labels = as_labels(candidates, names=self.label_names_)
-        check_same_length(len(scores), len(labels.matrix))
-        return self._missing(scores, labels.matrix, min_confidence)
-
-    def _missing(self, log_odds: Array, Y: Any, min_confidence: float = 0.5) -> sp.csr_array:
-        """Probability that labels outside Y are true, where it is at least `min_confidence`."""
-        return likely_missing(log_odds, Y, *self._listing_rates(), min_confidence)
-
-    def probability_unlisted(self, z: Array) -> Array:
-        """Return the probability that labels with log-odds `z` are true although not listed."""
-        return unlisted_probability(z, *self._listing_rates())
-
-    def _listing_rates(self) -> tuple[float, float]:
-        """Rate at which false labels are listed, and share of the true ones that are not."""
-        return float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         return self._fit_with(X, Y, Knowledge(self._rates(Y)))
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> None:
-        """Train on rows with weights; rows without weight are judged like unseen ones."""
-        weights: Any = knowledge.weights
-        if knowledge.known is not None or knowledge.votes is not None:
-            name = "known" if knowledge.known is not None else "votes"
-            raise InputError(
-                f"sample_weight cannot be combined with {name}; repeat rows instead",
-                parameter="sample_weight",
-            )
-        used, rates, groups = weights > 0, knowledge.rates, knowledge.groups
-        if isinstance(rates, np.ndarray):
-            rates = rates[used]
-        else:
-            (sizes,) = repeat(copies(weights), Y.sum(axis=1))
-            rates = known_rates(self.noise_level, sizes, Y.shape[1])
-        positive = as_weights(weights[used], int(used.sum()))
-        knowledge = Knowledge(
-            rates,
-            groups=None if groups is None else groups[used],
-            weights=positive,
-            counts=copies(positive),
-        )
-        fit = self._fit_with(X[used], Y[used], knowledge)
-        self._finish(fit, Y[used], knowledge.counts)
-        if used.all():
-            return
-        scores = self._scores(X[~used])
-        unseen = self.posterior_of_candidates(scores, Y[~used]).astype(X.dtype)
-        self.training_log_odds_ = whole(used, fit.scores, scores)
-        self.missing_ = self._missing(self.training_log_odds_, Y)
-        self.label_confidence_ = whole(used, self.label_confidence_, unseen)
-        self.noise_ = (Y == 1) & (self.label_confidence_ < 0.5)
 
     def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
         known, trusted = knowledge.known, Y
         if known is not None and self._trusts():
             # What is known to be wrong is not learned by a trusting model.
             trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
-        self._learn_features(X, knowledge.counts)
-        result, self.expansion_ = self._solve(X, trusted, knowledge)
+        self._learn_features(X)
+        result, expansion = self._solve(X, trusted, knowledge)
+        if expansion.support is None:
+            # Weights per feature are as precise as the features.
+            expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
+        self.expansion_ = expansion
         scores, posterior = result.log_odds(), result.confidence()
         sample = scores, trusted, posterior.toarray()
         confidence = self._judge(result, posterior, sample, knowledge).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
-            self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
-        self.training_log_odds_ = scores
-        self.missing_ = self._missing(scores, Y if known is None else np.where(known < 0, 1, Y))
+        self.training_log_odds_: Any = scores
         noise = (Y == 1) & (confidence < 0.5)
         n_iter = len(result.objective)
         return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
+
+    def _fit_copies(
+        self, X: "Array | sp.csr_array", Y: Array, weights: Array, knowledge: Knowledge
+    ) -> None:
+        """Train on copies of the rows that are left out together; judge the others as unseen."""
+        if knowledge.known is not None or knowledge.votes is not None:
+            name = "known" if knowledge.known is not None else "votes"
+            raise InputError(
+                f"sample_weight cannot be combined with {name}; repeat rows instead",
+                parameter="sample_weight",
+            )
+        counts = copies(weights, self.max_kernel_rows)
+        if counts.sum() > self.max_kernel_rows:
+            raise InputError(
+                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} copies "
+                f"of rows, and these weights make {counts.sum():,} of {len(Y):,}; leave it "
+                f"out, or give smaller weights",
+                parameter="sample_weight",
+            )
+        rows, used = np.repeat(np.arange(len(Y)), counts), counts > 0
+        rates, _, _, groups = knowledge
+        rates = rates[rows] if isinstance(rates, np.ndarray) else self._rates(Y[rows])
+        if groups is None and counts.max() > 1:
+            groups = np.arange(len(Y))
+        knowledge = Knowledge(rates, groups=None if groups is None else groups[rows])
+        self._finish(self._fit_with(X[rows], Y[rows], knowledge), Y[rows])
+        first = np.searchsorted(rows, np.arange(len(Y))).clip(max=len(rows) - 1)
+        log_odds: Array = self.training_log_odds_[first]
+        confidence: Array = self.label_confidence_[first]
+        if not used.all():
+            scores = self._scores(X[~used])
+            log_odds[~used] = scores
+            confidence[~used] = self.posterior_of_candidates(scores, Y[~used])
+        self.training_log_odds_, self.label_confidence_ = log_odds, confidence
+        self.noise_ = (Y == 1) & (confidence < 0.5)
 
     def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
         """Run the rounds on rows in memory; also how their ridges score new rows."""
@@ -425,35 +376,24 @@ class Sieve(PartialMultiLabelClassifier):
         if self._is_small(Z):
             Z = Z if transformed else self._scaled(X)
             rng = check_random_state(self.random_state)
-            kernel, K = kernel_matrix(Z, self.kernel, rng, knowledge.counts)
+            kernel, K = kernel_matrix(Z, self.kernel, rng)
             wide = self.kernel == "linear" and sp.issparse(Z)
             result = fit_kernel(K, Y, wide=wide, knowledge=knowledge, **self._rounds())
             return result, kernel_expansion(kernel, Z, result.ridges)
         if self._is_sparse(Z, knowledge):
             Z = Z if transformed else self._scaled(X)
-            self._check_many(Z.shape[0], knowledge._replace(groups=None))
             result = fit_sparse(Z, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
             return result, linear_expansion(result.ridges)
-        self._check_many(Z.shape[0], knowledge)
+        if knowledge.groups is not None:
+            raise InputError(
+                f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
+                f"and X has {Z.shape[0]:,}; leave them out, or use find_noisy_labels with cv=5",
+                parameter="groups",
+            )
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
         factored = self._factor(Z, None if transformed else self.scale_.transform)
         result = fit_features(factored, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
         return result, factored.source.expansion(result.ridges)
-
-    def _check_many(self, n: int, knowledge: Knowledge) -> None:
-        """Raise InputError for what needs the kernel matrix of all rows."""
-        if knowledge.weights is not None:
-            raise InputError(
-                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {n:,}; leave it out, or repeat rows instead",
-                parameter="sample_weight",
-            )
-        if knowledge.groups is not None:
-            raise InputError(
-                f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
-                parameter="groups",
-            )
 
     def _judge(
         self,
@@ -469,17 +409,14 @@ class Sieve(PartialMultiLabelClassifier):
         self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
-        judgement = judge(
-            posterior,
-            *sample,
-            float(np.mean(result.noise.rate)),
-            believe=self.noise_level is not None or votes is not None,
-            counts=knowledge.counts,
-        )
-        self.caution_, self.missing_rate_ = judgement.caution, judgement.missing_rate
-        self.wrong_share_ = judgement.wrong_share
-        self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
-        return judgement.confidence
+        if self.noise_level is None and votes is None:
+            self.caution_ = caution(*sample, float(np.mean(result.noise.rate)))
+        else:
+            self.caution_ = Caution(np.ones(posterior.shape[1]))
+        confidence = posterior.copy()
+        confidence.data = self.caution_.apply(posterior.data, posterior.indices)
+        self.wrong_share_ = float(np.mean(1 - confidence.data)) if confidence.nnz else 0.0
+        return confidence
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
@@ -502,23 +439,16 @@ class Sieve(PartialMultiLabelClassifier):
             self.training_log_odds_ = fit.log_odds
         elif self.keeps_log_odds:
             self.training_log_odds_ = scores
-        rates = self._listing_rates()
-        if is_device_array(fit.log_odds):
-            self.missing_ = likely_missing(fit.log_odds, confidence, *rates)
-        elif len(listed) == confidence.shape[0]:
-            self.missing_ = likely_missing(scores, listed, *rates)
-        else:
-            cells = fit.unlisted(least_log_odds(*rates))
-            self.missing_ = missing_cells(*cells, confidence.shape, *rates)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()
         return BlockFit(scores, listed, noise, confidence.astype(layout.dtype))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
+        starts = range(0, X.shape[0], _BLOCK_ROWS)
         blocks = [
             self.pool_.log_odds(self.expansion_.scores(self._scaled(X[i : i + _BLOCK_ROWS])))
-            for i in track(range(0, X.shape[0], _BLOCK_ROWS), "scores of block")
+            for i in (track(starts, "scores of block") if len(starts) > 1 else starts)
         ]
         if is_device_array(X):
             xp = namespace(X)
@@ -550,23 +480,22 @@ class Sieve(PartialMultiLabelClassifier):
 
         return scores
 
-    def _learn_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> None:
+    def _learn_features(self, X: "Array | sp.csr_array") -> None:
         stage("scaling the features")
-        (rows,) = repeat(counts, X)
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
-            self.transformer_, self.scale_ = None, learn_scale(rows, self.features)
+            self.transformer_, self.scale_ = None, learn_scale(X, self.features)
         else:
-            self._learn_transformer(rows)
+            self._learn_transformer(X)
 
-    def _learn_transformer(self, rows: "Array | sp.csr_array") -> None:
+    def _learn_transformer(self, X: "Array | sp.csr_array") -> None:
         if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise InputError(
                 f"features must be 'auto', 'text', 'spread', 'none' or a transformer of "
                 f"scikit-learn, got {self.features!r}"
             )
-        self.transformer_ = clone(self.features).fit(rows)
-        self.scale_ = learn_scale(rows, "none")
+        self.transformer_ = clone(self.features).fit(X)
+        self.scale_ = learn_scale(X, "none")
 
     def _scaled(self, X: "Array | sp.csr_array") -> Any:
         if self.transformer_ is not None:

@@ -19,32 +19,25 @@ Three questions decide kappa, each answered by scores of rows left out of their 
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import betaincinv, expit
+from scipy.stats import rankdata
 
 from schirn._input import Array
-from schirn.linalg.weights import repeat
-from schirn.noise.missing import missing_rate
 
 _MARGIN = 1e-4
 # Rows that decide how much of the claimed noise to believe.
 JUDGED_ROWS = 10_000
-# Features that separate labels less than this are never sure that a label is missing.
-_STRONG = 0.25
 # Labels that fewer rows list, or do not list, say nothing about features.
 _FEW = 5
 # Never 0, so that confidences keep their order.
 _SMALLEST = 0.02
 # Floor: quantiles that stand for the lowest probability of a label, and rates to try.
 _QUANTILES = (0.05, 0.1, 0.2)
-_STRICT_QUANTILES = (0.1, 0.2)
 _RATE_STEPS = 100
 # Separation: an implied AUC below the first is no evidence, above the second it is enough.
 _AUC = (0.7, 0.85)
 # Spread: how strongly a covariance between labels of a row counts against noise.
 _CROWDING = 4.0
-# Shares of the least likely rows whose listing frequency bounds the rate.
-_LEAST = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 class Caution(NamedTuple):
@@ -52,73 +45,18 @@ class Caution(NamedTuple):
 
     factors: Array
     """kappa of each label, (l,)."""
-    largest_share: float
-    """The largest share of wrong candidates that the listing frequencies allow."""
     separation: float = 1.0
     """How well scores separate rows that list a label from other rows: 0 is not at all."""
-    strict_share: float = 0.0
-    """A share of wrong candidates that weak features do not exaggerate; it may be far too small."""
 
     def apply(self, q: Array, label: Array) -> Array:
         """Cautious confidences of candidates with posterior q."""
         return np.asarray(1 - self.factors[label] * (1 - q))
 
 
-class Judgement(NamedTuple):
-    """Cautious confidences of all candidates, and what they say about the data."""
-
-    caution: Caution
-    confidence: sp.csr_array
-    wrong_share: float
-    """Share of the candidates that are wrong by these confidences."""
-    missing_rate: float
-    """Share of the true labels that are missing from the candidates."""
-
-
-def judge(
-    posterior: sp.csr_array,
-    log_odds: Array,
-    Y: Array,
-    Q: Array,
-    rate: float,
-    *,
-    believe: bool,
-    counts: Array | None = None,
-) -> Judgement:
-    """Turn the posterior of all candidates into cautious confidences.
-
-    Parameters
-    ----------
-    posterior : CSR array of shape (n, l)
-    log_odds, Y, Q : ndarray of shape (m, l)
-        Log-odds, candidates and posterior of all rows or of a sample.
-    rate : float
-        Rate at which false labels are listed.
-    believe : bool
-        Take the posterior as it is, since the noise or votes are known.
-    counts : ndarray of shape (n,), optional
-        How often each row counts.
-    """
-    log_odds, Y, Q = repeat(counts, log_odds, Y, Q)
-    step = slice(None, None, max(1, len(Y) // JUDGED_ROWS))
-    log_odds, Y, Q = log_odds[step], Y[step], Q[step]
-    result = caution(log_odds, Y, Q, rate)
-    times = None if counts is None else np.repeat(counts, np.diff(posterior.indptr))
-
-    def wrong_share(q: Array) -> float:
-        return float(np.average(1 - q, weights=times)) if len(q) else 0.0
-
-    if believe:
-        share = wrong_share(posterior.data)
-        result = result._replace(factors=np.ones(Y.shape[1]), strict_share=share)
-    data = result.apply(posterior.data, posterior.indices)
-    confidence = sp.csr_array((data, posterior.indices, posterior.indptr), shape=posterior.shape)
-    missing = missing_rate(log_odds, Y, rate) if result.separation > _STRONG else 0.0
-    return Judgement(result, confidence, wrong_share(confidence.data), missing)
-
-
 def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     """Decide how much of the claimed noise to believe.
+
+    Of many rows, every k-th decides.
 
     Parameters
     ----------
@@ -138,69 +76,62 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     >>> caution(rng.standard_normal((200, 4)), Y, np.full((200, 4), 0.3), 0.4).factors.max() < 0.5
     np.True_
     """
-    Y, Q = np.asarray(Y, dtype=np.float64), np.asarray(Q, dtype=np.float64)
+    step = slice(None, None, max(1, len(Y) // JUDGED_ROWS))
+    log_odds, Y, Q = log_odds[step], Y[step].astype(np.float64), Q[step]
     listed = Y.sum(axis=0)
     known = (listed >= _FEW) & (listed <= len(Y) - _FEW)
-    order = np.argsort(log_odds, axis=0, kind="stable")
-    sorted_odds, sorted_Y = (np.take_along_axis(A, order, axis=0) for A in (log_odds, Y))
-    largest = _largest_share(sorted_Y)
     if not known.any() or not 0 < rate < 1:
-        return Caution(np.full(len(listed), _SMALLEST), largest, 0.0)
+        return Caution(np.full(len(listed), _SMALLEST), 0.0)
     wrong = Y * (1 - Q)
     independence = _independence(wrong)
-    separation, single = _separation(sorted_odds, sorted_Y, wrong.sum(axis=0), known)
-    floor, strict = _floor(log_odds[:, known], rate)
+    separation, single = _separation(log_odds, Y, wrong.sum(axis=0), known)
+    floor = _floor(log_odds[:, known], rate)
     factors = np.maximum(floor * independence * separation * single, _SMALLEST)
-    strict_share = strict * independence * separation * float(wrong.sum() / Y.sum())
-    return Caution(factors, largest, separation, strict_share)
+    return Caution(factors, separation)
 
 
-def _floor(log_odds: Array, rate: float) -> tuple[float, float]:
+def _floor(log_odds: Array, rate: float) -> float:
     """Smallest kappa that explains the listing probabilities of the least likely cells.
 
     Probabilities with mean mu of which features explain the share D of the variance are taken to
     follow Beta(mu nu, (1 - mu) nu) with nu = 1/D - 1. A rate r is enough if r + (1 - r) p_low
     reaches the estimated rate, p_low being a low quantile. The answer for all labels together,
     which believes that wrong labels fall on all labels alike, counts three times as much as the
-    mean of the answers for each label. The second kappa is strict: it leaves the first answer out,
-    and the lowest quantile.
+    mean of the answers for each label.
     """
     pi = rate + (1 - rate) * np.clip(expit(log_odds), _MARGIN, 1 - _MARGIN)
     pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
     single = _least_odds(pi.mean(axis=0), pi.var(axis=0), rate)
-    strict = np.mean([single[quantile] for quantile in _STRICT_QUANTILES])
-    floor = np.mean([(single[quantile] + 3 * pooled[quantile]) / 4 for quantile in _QUANTILES])
-    return float(floor), float(strict)
+    return float(np.mean((single + 3 * pooled) / 4))
 
 
-def _least_odds(mean: Array, variance: Array, rate: float) -> dict[float, float]:
+def _least_odds(mean: Array, variance: Array, rate: float) -> Array:
     """odds(r)/odds(rate) of the smallest rate r that is enough, for each quantile."""
     r = np.linspace(0, rate, _RATE_STEPS + 1)[:, None]
     mu = np.clip((mean - r) / (1 - r), 1e-6, 1 - 1e-6)
     D = np.clip(variance / (1 - r) ** 2 / (mu * (1 - mu)), 1e-6, 0.9999)
     nu = 1 / D - 1
-    found = {}
+    ratios = []
     for quantile in _QUANTILES:
         low = betaincinv(mu * nu, (1 - mu) * nu, quantile)
         low = np.average(low, axis=1, weights=1 - mu)
         enough = r[:, 0] + (1 - r[:, 0]) * low >= rate * (1 - 1e-3)
         least = float(r[np.argmax(enough), 0]) if enough.any() else rate
-        found[quantile] = least / (1 - least) / (rate / (1 - rate))
-    return found
+        ratios.append(least / (1 - least) / (rate / (1 - rate)))
+    return np.array(ratios)
 
 
 def _separation(log_odds: Array, Y: Array, wrong: Array, known: Array) -> tuple[float, Array]:
     """Belief in all labels, and in each, by the AUC of scores: rows that list it, other rows.
 
-    The log-odds of each label ascend, and Y has their order; `wrong` counts its wrong candidates.
-    If a share w of the candidates is wrong and scores like other rows, the AUC of the true ones is
-    (AUC - w/2)/(1 - w). All labels together set the belief. A single label halves it, so that none
-    of its candidates is called wrong, only if its AUC is clearly too small for its number of
-    candidates.
+    `wrong` counts the wrong candidates of each label. If a share w of the candidates is wrong and
+    scores like other rows, the AUC of the true ones is (AUC - w/2)/(1 - w). All labels together set
+    the belief. A single label halves it, so that none of its candidates is called wrong, only if
+    its AUC is clearly too small for its number of candidates.
     """
     n, listed = len(Y), Y.sum(axis=0)
     others = n - listed
-    ranks = (_ranks_of_sorted(log_odds) * Y).sum(axis=0)
+    ranks = (rankdata(log_odds, axis=0) * Y).sum(axis=0)
     pairs = np.maximum(listed * others, 1)
     auc = np.where(known, (ranks - listed * (listed + 1) / 2) / pairs, 0.5)
     claimed = wrong / np.maximum(listed, 1)
@@ -219,17 +150,6 @@ def _separation(log_odds: Array, Y: Array, wrong: Array, known: Array) -> tuple[
     return float(overall), (1 + single) / 2
 
 
-def _ranks_of_sorted(values: Array) -> Array:
-    """Ranks from 1 of columns that ascend; equal values share the mean of their ranks."""
-    place = np.arange(len(values))[:, None]
-    differs = np.diff(values, axis=0) != 0
-    edge = np.ones((1, values.shape[1]), dtype=bool)
-    first = np.where(np.concatenate([edge, differs]), place, 0)
-    last = np.where(np.concatenate([differs, edge]), place, len(values))
-    last = np.minimum.accumulate(last[::-1], axis=0)[::-1]
-    return (np.maximum.accumulate(first, axis=0) + last) / 2 + 1
-
-
 def _independence(wrong: Array) -> float:
     """Belief that the claimed wrong candidates (n, l) of a row come independently.
 
@@ -241,20 +161,3 @@ def _independence(wrong: Array) -> float:
     product = means.sum() ** 2 - (means**2).sum()
     excess = covariance / product if product > 0 else 0.0
     return float(1 / (1 + _CROWDING * max(0.0, excess)))
-
-
-def _largest_share(Y: Array) -> float:
-    """Share of wrong candidates if the least likely cells are all listed by mistake.
-
-    The rows of every label are sorted by its log-odds.
-    """
-    n, l = Y.shape
-    if not Y.any():
-        return 0.0
-    listed = Y.sum(axis=1).cumsum()
-    least = [max(1, int(share * n)) for share in _LEAST]
-    floor = min(float(listed[m - 1]) / (m * l) for m in least)
-    total = float(Y.sum())
-    if floor >= 1:
-        return 1.0
-    return min(1.0, floor * (n * l - total) / ((1 - floor) * total))

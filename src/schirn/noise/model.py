@@ -81,17 +81,10 @@ def known_rates(noise_level: Any, sizes: Array, n_labels: int) -> "float | Array
 
 
 class Posterior(NamedTuple):
-    """Posterior Q (n, l) of the candidates, and expected histograms of the two counts."""
+    """Posterior of the candidates, and expected histograms of the two counts."""
 
     Q: Array
-    noise_counts: Array
-    true_counts: Array
-
-
-class CellPosterior(NamedTuple):
-    """As `Posterior`, with one probability per candidate."""
-
-    q: Array
+    """Probabilities (n, l), or one for each candidate."""
     noise_counts: Array
     true_counts: Array
 
@@ -130,8 +123,8 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
     indptr = np.searchsorted(row, np.arange(len(Y) + 1))
     found = cell_posterior(P[row, label], indptr, label, Y.shape[1], model)
     Q = np.zeros(Y.shape)
-    Q[row, label] = found.q
-    return Posterior(Q, found.noise_counts, found.true_counts)
+    Q[row, label] = found.Q
+    return found._replace(Q=Q)
 
 
 def cell_posterior(
@@ -142,7 +135,7 @@ def cell_posterior(
     model: NoiseModel,
     blocks: "Sequence[CellBlock] | None" = None,
     row_weights: Array | None = None,
-) -> CellPosterior:
+) -> Posterior:
     """Posterior of candidates that are listed row by row, where their probabilities are.
 
     Parameters
@@ -161,7 +154,7 @@ def cell_posterior(
     Examples
     --------
     >>> p, indptr, label = np.array([0.2, 0.5]), np.array([0, 2]), np.array([0, 1])
-    >>> cell_posterior(p, indptr, label, 3, NoiseModel.independent(0.25, 3)).q
+    >>> cell_posterior(p, indptr, label, 3, NoiseModel.independent(0.25, 3)).Q
     array([0.5, 0.8])
     """
     if blocks is None:
@@ -196,7 +189,7 @@ def cell_posterior(
             most = min(len(sums) - 1, size)
             noise_counts[size - np.arange(most + 1)] += sums[: most + 1]
             true_counts[: most + 1] += sums[: most + 1]
-    return CellPosterior(q[:-1], noise_counts, true_counts)
+    return Posterior(q[:-1], noise_counts, true_counts)
 
 
 def _cell_weights(propensity: Array, label: Any, p: Any) -> Any:

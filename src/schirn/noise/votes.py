@@ -91,8 +91,8 @@ def vote_model(counts: Array, voters: Array, ballots: Ballots | None = None) -> 
     return VoteModel(s, f, t, ratio, *own)
 
 
-def anchored(log_odds: Array, frequency: Array, steps: int = 30) -> Array:
-    """Shift the log-odds of each label until their mean probability is its frequency.
+def frequency_shift(log_odds: Array, frequency: Array, steps: int = 30) -> Array:
+    """Shift (l,) of the log-odds that makes the mean probability of each label its frequency.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def anchored(log_odds: Array, frequency: Array, steps: int = 30) -> Array:
         shift += step
         if np.abs(step).max(initial=0) < 1e-9:
             break
-    return log_odds + shift
+    return shift
 
 
 def _count_ratio(V: Array, k: Array, s: float, f: Array) -> Array:

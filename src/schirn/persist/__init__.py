@@ -37,7 +37,7 @@ from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import PartialMultiLabelClassifier, method_named, methods
 from schirn.persist._model import RECORDS as RECORDS
-from schirn.persist._model import all_records, check_model, class_of
+from schirn.persist._model import RETIRED_FIELDS, all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
 
 FORMAT = "schirn-model"
@@ -72,8 +72,14 @@ _SPARSE: dict[str, Any] = {
     "csr_matrix": sp.csr_matrix,
     "csc_matrix": sp.csc_matrix,
 }
-# Set by scikit-learn for metadata routing and `set_output`; they belong to the caller's pipeline.
-_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "keeps_log_odds"}
+# Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
+# and what is computed again when it is needed.
+_NOT_STATE = {
+    "_metadata_request",
+    "_sklearn_output_config",
+    "_remembered_terms",
+    "keeps_log_odds",
+}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.
@@ -142,7 +148,7 @@ def save(
 
 def load(
     path: str | os.PathLike[str], *, max_bytes: int | None = None
-) -> PartialMultiLabelClassifier:
+) -> PartialMultiLabelClassifier | TagPipeline:
     """Read a model that `save` wrote.
 
     Nothing in the file is executed: it contains no pickle, and its class is looked up in
@@ -157,7 +163,8 @@ def load(
 
     Returns
     -------
-    PartialMultiLabelClassifier
+    PartialMultiLabelClassifier or TagPipeline
+        What was saved: a pipeline if the model learns from the columns of a table.
 
     Raises
     ------
@@ -179,7 +186,7 @@ def load(
                 f"({', '.join(_models())}) does not have"
             )
         arrays = _read_arrays(path, archive, header["arrays"], limit)
-        model: PartialMultiLabelClassifier = Decoder(arrays).estimator(
+        model: PartialMultiLabelClassifier | TagPipeline = Decoder(arrays).estimator(
             header["model"], lambda _: cls
         )
         check_model(model)
@@ -532,7 +539,9 @@ class Decoder:
         record = RECORDS.get(name) or all_records().get(name)
         if record is None:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
-        return record.cls(**{key: self.value(value) for key, value in body["fields"].items()})
+        retired = RETIRED_FIELDS.get(name, ())
+        fields = {k: self.value(v) for k, v in body["fields"].items() if k not in retired}
+        return record.cls(**fields)
 
 
 def _known_class(name: str) -> Any:

@@ -51,6 +51,9 @@ class Record(NamedTuple):
     fields: Schema
 
 
+# Fields that only records of earlier versions have.
+RETIRED_FIELDS = {"Caution": ("largest_share", "strict_share")}
+
 # Named tuples by their names in model files. These names and the fields of the tuples are part of
 # the file format and outlive modules and classes.
 RECORDS: dict[str, Record] = {
@@ -61,9 +64,7 @@ RECORDS: dict[str, Record] = {
         Caution,
         {
             "factors": "float 0..1 (l)",
-            "largest_share": "float 0..1",
             "separation": "float",
-            "strict_share": "float",
         },
     ),
     "FeatureScale": Record(

@@ -17,7 +17,7 @@ from schirn._files import atomic_write
 from schirn._optional import optional
 from schirn._plugins import from_plugins
 from schirn.exceptions import InputError
-from schirn.features import KernelFeatures, TagPipeline
+from schirn.features import KernelFeatures, TagPipeline, TextFeatures
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
 from schirn.methods import LinearMethod, Sieve
@@ -25,6 +25,12 @@ from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
 
 _OPSET, _IR_VERSION = 18, 9
+# Texts need operators that are newer, and one of ONNX Runtime that takes texts apart.
+_TEXT_OPSET, _TEXT_DOMAIN = 20, "com.microsoft"
+# A word has at least two letters, digits or underscores.
+_WORD, _CHARACTER = r"[\p{L}\p{M}\p{N}_][\p{L}\p{M}\p{N}_]+", "[^\x01]"
+# Fills the rows of a batch up; no word and no character sequence has it.
+_FILL = "\x01"
 # A file of ONNX holds at most 2 GiB.
 _MOST_BYTES = 2 * 1024**3 - 10**7
 
@@ -37,16 +43,22 @@ def to_onnx(
 ) -> None:
     """Write a trained predictor as an ONNX file, completely or not at all.
 
-    The input ``X`` holds rows of features (n, d). The outputs are ``scores``, ``probabilities`` and
-    ``labels`` (0/1, int64), all (n, l): what `decision_function`, `predict_proba` and `predict`
-    return. The metadata hold ``label_names`` and, where known, ``feature_names`` as JSON.
+    The input ``X`` holds rows of features (n, d). A pipeline that learns from text has one input
+    per column of text, called like it, with n texts. The outputs are ``scores``,
+    ``probabilities`` and ``labels`` (0/1, int64), all (n, l): what `decision_function`,
+    `predict_proba` and `predict` return. The metadata hold ``label_names`` and, where known,
+    ``feature_names`` as JSON.
+
+    Graphs of texts need ONNX Runtime 1.17 or later, whose operator ``Tokenizer`` takes texts apart.
+    No operator removes accents: texts must come without them, and with spaces as the only white
+    space.
 
     Parameters
     ----------
     model : method, TagPipeline or Pipeline
         A fitted `Sieve`, linear method (`Schirn`, `NLR`, the ridges and others with `coef_`),
         `PMLMA`, `PMLPLR` or `PARD`; a pipeline of scikit-learn that ends in one, after
-        `KernelFeatures` or scalers; or a `TagPipeline` that learns from numbers or vectors.
+        `KernelFeatures` or scalers; or a `TagPipeline` that learns from numbers, vectors or text.
     path : path
         Usually in .onnx. An existing file is replaced.
     dtype : {"float32", "float64"}
@@ -55,8 +67,8 @@ def to_onnx(
     Raises
     ------
     InputError
-        If the graph cannot express the model: texts, pairwise voting (`ParticleMAP`,
-        `ParticleVLS`), or a transformer that is not listed above.
+        If the graph cannot express the model: categories, pictures, encoders, pairwise voting
+        (`ParticleMAP`, `ParticleVLS`), or a transformer that is not listed above.
 
     Examples
     --------
@@ -71,7 +83,12 @@ def to_onnx(
     """
     steps, method = _steps(model)
     graph = _Graph(np.dtype(dtype))
-    Z = "X"
+    n_features = int((steps[0] if steps else method).n_features_in_)
+    if isinstance(model, TagPipeline) and model.features_.kinds == ["text"]:
+        words: Any = model.features_.text_
+        Z = _text_weights(graph, model.features_.names_of("text"), words)
+    else:
+        Z = graph.input("X", n_features)
     for step in steps:
         Z = _transformed(graph, step, Z)
     scores = _scores(graph, method, Z)
@@ -82,7 +99,6 @@ def to_onnx(
     labels = _predicted(graph, method.threshold_, scores, len(method.label_names_))
     graph.output("labels", labels, "int64")
     content = graph.serialized(
-        int((steps[0] if steps else method).n_features_in_),
         len(method.label_names_),
         {
             "label_names": method.label_names_,
@@ -98,11 +114,12 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
     """Return the transformers in front of a method, and the method."""
     if isinstance(model, TagPipeline):
         check_is_fitted(model, "method_")
-        if model.features_.is_scaled:
+        is_text = model.features_.kinds == ["text"] and model.encoder in (None, "tf-idf")
+        if model.features_.is_scaled and not is_text:
             raise InputError(
-                "this pipeline learns from text, categories or pictures, and ONNX has no operator "
-                "that splits texts into words exactly as TextFeatures does; export its method_, "
-                "and give the graph what features_.transform returns"
+                f"this pipeline learns from {model.features_.source()}, and a graph makes features "
+                f"of text alone, without an encoder; export its method_, and give the graph what "
+                f"features_.transform returns"
             )
         model = model.method_
     steps: list[Any] = []
@@ -139,8 +156,28 @@ class _Graph:
         self.dtype = dtype
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
+        self._inputs: list[tuple[str, Any, list[Any]]] = []
         self._outputs: list[tuple[str, str]] = []
         self._n_bytes = 0
+
+    def input(self, name: str, n_features: int | None = None) -> str:
+        """Add an input: rows of features, or texts."""
+        is_text = n_features is None
+        kind = self._onnx.TensorProto.STRING if is_text else self.element_type
+        self._inputs.append((name, kind, ["rows"] if is_text else ["rows", n_features]))
+        return name
+
+    @property
+    def _has_texts(self) -> bool:
+        return any(kind == self._onnx.TensorProto.STRING for _, kind, _ in self._inputs)
+
+    def texts(self, *values: str) -> str:
+        """Add an array of texts."""
+        name = f"constant_{len(self._constants)}"
+        kind = self._onnx.TensorProto.STRING
+        content = [value.encode() for value in values]
+        self._constants.append(self._onnx.helper.make_tensor(name, kind, [len(values)], content))
+        return name
 
     def node(self, kind: str, *inputs: str, n_outputs: int = 1, **options: Any) -> Any:
         """Add an operator; several outputs are returned as a list."""
@@ -163,6 +200,11 @@ class _Graph:
         name = f"constant_{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
+
+    @property
+    def element_type(self) -> int:
+        """The type of the numbers, as ONNX names it."""
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
 
     def axes(self, *axes: int) -> str:
         """Add a list of axes."""
@@ -197,8 +239,8 @@ class _Graph:
         self._nodes.append(self._onnx.helper.make_node("Identity", [node], [name]))
         self._outputs.append((name, dtype or self.dtype.name))
 
-    def serialized(self, d: int, l: int, metadata: dict[str, Any]) -> bytes:
-        """Return the content of the file: d features in, l labels out."""
+    def serialized(self, l: int, metadata: dict[str, Any]) -> bytes:
+        """Return the content of the file, with l labels out."""
         import schirn
 
         onnx, helper = self._onnx, self._onnx.helper
@@ -210,13 +252,16 @@ class _Graph:
         graph = helper.make_graph(
             self._nodes,
             "schirn",
-            [described("X", self.dtype.name, d)],
+            [helper.make_tensor_value_info(*each) for each in self._inputs],
             [described(name, dtype, l) for name, dtype in self._outputs],
             self._constants,
         )
         made = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", _OPSET)],
+            opset_imports=[
+                helper.make_opsetid("", _TEXT_OPSET if self._has_texts else _OPSET),
+                *([helper.make_opsetid(_TEXT_DOMAIN, 1)] if self._has_texts else []),
+            ],
             producer_name="schirn",
             producer_version=schirn.__version__,
             ir_version=_IR_VERSION,
@@ -225,6 +270,62 @@ class _Graph:
         helper.set_model_props(made, given)
         onnx.checker.check_model(made)
         return bytes(made.SerializeToString())
+
+
+def _text_weights(graph: _Graph, columns: list[str], features: TextFeatures) -> str:
+    """Add `TextFeatures.transform` of one or more columns of text."""
+    space = graph.texts(" ")
+    text = space
+    for name in columns:
+        text = graph.node("StringConcat", text, graph.input(name))
+        text = graph.node("StringConcat", text, space)
+    # Other letters than ASCII are lower-cased by Unicode, in a locale that every system has.
+    text = graph.node("StringNormalizer", text, case_change_action="LOWER", locale="C.UTF-8")
+    grams = [tuple(term.split(" ")) for term in features.words_]
+    blocks = [_tf_idf(graph, text, _WORD, grams, features.idf_)]
+    if features.n_characters:
+        grams = [tuple(term) for term in features.characters_]
+        blocks.append(_tf_idf(graph, text, _CHARACTER, grams, features.characters_idf_))
+    weights = graph.node("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
+    return _unit_rows(graph, weights)
+
+
+def _tf_idf(graph: _Graph, text: str, token: str, grams: list[tuple[str, ...]], idf: Any) -> str:
+    """Add the weights of terms, sequences of tokens, in rows of unit length."""
+    options: dict[str, Any] = {"mark": 0, "mincharnum": 1, "pad_value": _FILL, "tokenexp": token}
+    tokens = graph.node("Tokenizer", text, domain=_TEXT_DOMAIN, **options)
+    # The operator wants the terms by their length.
+    order = sorted(range(len(grams)), key=lambda j: len(grams[j]))
+    lengths = [len(grams[j]) for j in order]
+    most = max(lengths)
+    sizes = [
+        sum(length * lengths.count(length) for length in range(1, n)) for n in range(1, most + 1)
+    ]
+    counts = graph.node(
+        "TfIdfVectorizer",
+        tokens,
+        mode="TF",
+        min_gram_length=min(lengths),
+        max_gram_length=most,
+        max_skip_count=0,
+        ngram_counts=sizes,
+        ngram_indexes=order,
+        pool_strings=[word for j in order for word in grams[j]],
+    )
+    counts = graph.node("Cast", counts, to=graph.element_type)
+    # 1 + log(count) of the terms that a text has.
+    one = graph.constant(1.0)
+    logs = graph.node("Add", graph.node("Log", graph.node("Max", counts, one)), one)
+    logs = graph.node("Mul", logs, graph.node("Min", counts, one))
+    return _unit_rows(graph, graph.mul(logs, idf))
+
+
+def _unit_rows(graph: _Graph, X: str) -> str:
+    """Add rows of unit length; rows of zeros stay."""
+    length = graph.node("ReduceL2", X, graph.axes(1), keepdims=1)
+    is_zero = graph.node("Equal", length, graph.constant(0.0))
+    length = graph.node("Where", is_zero, graph.constant(1.0), length)
+    return str(graph.node("Div", X, length))
 
 
 def _transformed(graph: _Graph, step: Any, X: str) -> str:
@@ -287,11 +388,8 @@ def _scaled(graph: _Graph, scale: FeatureScale, X: str) -> str:
         return graph.mul(graph.add(X, -scale.shift), scale.weights)
     size = graph.node("Log", graph.add(graph.node("Abs", X), 1.0))
     weighted = graph.mul(graph.node("Mul", graph.node("Sign", X), size), scale.weights)
-    length = graph.node("ReduceL2", weighted, graph.axes(1), keepdims=1)
     # Rows without words stay 0.
-    is_zero = graph.node("Equal", length, graph.constant(0.0))
-    length = graph.node("Where", is_zero, graph.constant(1.0), length)
-    return str(graph.node("Div", weighted, length))
+    return _unit_rows(graph, weighted)
 
 
 def _stacked(graph: _Graph, stack: LabelStack, S: str) -> str:

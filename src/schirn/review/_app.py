@@ -26,6 +26,8 @@ from schirn.review._questions import FIRST, ORDERS
 from schirn.review._state import KIND, checked_person
 from schirn.review._why import Why
 from schirn.review.session import Conflict, Session
+from schirn.serving import connections
+from schirn.serving.connections import TooLarge, read_body
 
 MAX_BODY = 64 * 1024
 _MAX_QUERY = 500
@@ -44,15 +46,7 @@ _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "Content-Security-Policy": _CSP,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+HEADERS = {"Content-Security-Policy": _CSP, **connections.HEADERS}
 
 
 # What each action needs beside its name; the session checks the values.
@@ -66,10 +60,6 @@ _NEEDS = {
     "complete": (),
     "undo": (),
 }
-
-
-class TooLarge(Exception):
-    """A request body over the limit."""
 
 
 def create_app(
@@ -173,7 +163,7 @@ class _Api:
             return JSONResponse({"error": "The request must be JSON."}, 415)
         wanted: Mapping[str, Any] = {}
         try:
-            wanted = _wanted(await _body(request))
+            wanted = _wanted(await read_body(request, MAX_BODY))
             await run_in_threadpool(self._act, wanted)
         except ClientDisconnect:
             # Nobody reads this answer, but without it a traceback would reach the terminal.
@@ -284,15 +274,6 @@ def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
         path = Path(folder, name)
         write(path)
         return Response(path.read_bytes(), media_type=media, headers=_attachment(name))
-
-
-async def _body(request: Request) -> bytes:
-    content = b""
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > MAX_BODY:
-            raise TooLarge
-    return content
 
 
 def _wanted(body: bytes) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable
@@ -11,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from schirn._claims import Claims
-from schirn._files import atomic_write, brief, disk_errors_named, sync_folder
+from schirn._files import Record, atomic_write, brief, complete_lines, put, sync_folder
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1
 # Where the folder cannot be locked, the claim of a dead program counts for this long.
 _STALE_SECONDS = 20.0
-
-Record = dict[str, Any]
 
 
 class Journal:
@@ -85,19 +82,18 @@ class Journal:
         """Number of the last record."""
         return len(self.records)
 
-    def append(self, record: Record) -> int:
-        """Add a record, wait until it is on the disk, and return its number."""
-        numbered = {"seq": self.sequence + 1, **record}
-        self._write(numbered)
-        self.records.append(numbered)
+    def append(self, *records: Record) -> int:
+        """Add records, wait until they are on the disk, and return the number of the last one."""
+        numbered = [{"seq": seq, **record} for seq, record in enumerate(records, self.sequence + 1)]
+        self._write(*numbered)
+        self.records += numbered
         return self.sequence
 
     def check(self) -> None:
         """Raise DataError if the file on the disk is no longer the one that is open here."""
         if self._file is None:
             raise InputError(f"{self.path}: the journal is closed")
-        if not self._is_in_place(self._size):
-            raise DataError(self._replaced())
+        self._check_size(self._size)
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -128,30 +124,21 @@ class Journal:
         else:
             self._head = {k: v for k, v in lines[0].items() if k != "seq"}
 
-    def _write(self, record: Record) -> None:
-        """Write one complete line, or leave the file as it was."""
+    def _write(self, *records: Record) -> None:
+        """Write complete lines, or leave the file as it was."""
         self.check()
         chain = self._chain.copy()
-        self._put(_line(record, chain))
+        self._put(b"".join([_line(record, chain) for record in records]))
         self._chain = chain
 
     def _put(self, content: bytes) -> None:
         """Write to the end of the file; a full disk leaves the file as it was."""
-        file: Any = self._file
-        try:
-            with disk_errors_named(self.path):
-                os.lseek(file, self._size, os.SEEK_SET)
-                done = 0
-                while done < len(content):
-                    done += os.write(file, content[done:])
-                os.fsync(file)
-            if not self._is_in_place(self._size + len(content)):
-                raise DataError(self._replaced())
-        except (OSError, DataError):
-            with contextlib.suppress(OSError):
-                os.ftruncate(file, self._size)
-            raise
+        put(self._file, self.path, self._size, content, self._check_size)
         self._size += len(content)
+
+    def _check_size(self, size: int) -> None:
+        if not self._is_in_place(size):
+            raise DataError(self._replaced())
 
     def _is_in_place(self, size: int) -> bool:
         """Whether the path still leads to the open file, and only this program wrote to it."""
@@ -198,35 +185,20 @@ def _checksum(record: Record, chain: Any) -> str:
 
 def _read_lines(path: Path, content: bytes, chain: Any) -> tuple[list[Record], int, str]:
     """Return the records, their size in bytes, and what was wrong with the last line."""
-    records: list[Record] = []
-    size = 0
-    for line in io.BytesIO(content):
-        record = _parse(line)
-        if record is None and size + len(line) == len(content):
-            return records, size, f"the incomplete last line {brief(line)} is left out"
+    lines = complete_lines(content)
+    for number, record in enumerate(lines.records):
         checksum = None if record is None else record.pop("sum", None)
         if (
             record is None
-            or record.get("seq") != len(records)
+            or record.get("seq") != number
             or (_checksum(record, chain) != checksum and checksum is not None)
         ):
             raise DataError(
-                f"{path}, line {len(records) + 1}: damaged or edited (expected record "
-                f"{len(records)} with a correct checksum); restore the file from a backup, or "
+                f"{path}, line {number + 1}: damaged or edited (expected record "
+                f"{number} with a correct checksum); restore the file from a backup, or "
                 f"move it away to start over"
             )
-        records.append(record)
-        size += len(line)
-    ended = not content or content.endswith(b"\n")
-    return records, size, "" if ended else "the last line lacks its line end; it is complete"
-
-
-def _parse(line: bytes) -> Record | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
+    return [record for record in lines.records if record is not None], lines.size, lines.repaired
 
 
 def _check_head(path: Path, head: Record, fingerprint: str) -> None:

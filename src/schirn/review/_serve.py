@@ -1,10 +1,8 @@
 """The local server: reachable from this machine only, at an address that cannot be guessed."""
 
 import contextlib
-import errno
 import os
 import secrets
-import socket
 import tempfile
 import threading
 import webbrowser
@@ -12,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from schirn._optional import optional
-from schirn.exceptions import InputError
 from schirn.review._state import checked_person
 from schirn.review.session import open_session
 
@@ -26,6 +23,7 @@ def serve(
     browser: bool = True,
     name: str = "",
     image_root: str | None = None,
+    decisions: str | os.PathLike[str] | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve the review page until Ctrl-C and return the number of decided tags.
@@ -42,6 +40,8 @@ def serve(
         Who decides; "" lets the page ask.
     image_root : str, optional
         Folder of the image files; by default the one that ``schirn clean`` used.
+    decisions : path, optional
+        File of `Decisions`: its answers are taken over, and every new one is written to it.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
 
@@ -61,10 +61,10 @@ create one with: schirn clean TABLE --project /nowhere
     optional("starlette", "review", "The review page")
     uvicorn = optional("uvicorn", "review", "The review page")
     from schirn.review._app import create_app
-    from schirn.review._connections import LimitedProtocol
+    from schirn.serving.connections import LimitedProtocol, listen
 
     name = checked_person(name)
-    session = open_session(folder, image_root=image_root)
+    session = open_session(folder, image_root=image_root, decisions=decisions)
     try:
         if session.table is not None:
             # A damaged table stops the command now, not the page later.
@@ -74,7 +74,7 @@ create one with: schirn clean TABLE --project /nowhere
         raise
     page: _RedirectFile | None = None
     try:
-        with _listen(port) as listener:
+        with listen(HOST, port) as listener:
             token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
             address = f"http://{HOST}:{port}/?token={token}"
             page = _RedirectFile(Path(folder), address) if browser else None
@@ -149,23 +149,3 @@ class _RedirectFile:
                 f'<p>If nothing happens, <a href="{address}">open the review page</a>.</p>'
             )
         return True
-
-
-def _listen(port: int) -> socket.socket:
-    """Return a socket that accepts connections from this machine only."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen(64)
-    except OSError as error:
-        listener.close()
-        if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            raise InputError(
-                f"port {port} cannot be used ({error.strerror}); choose another port, or 0 for a "
-                f"free one",
-                parameter="port",
-            ) from None
-        raise
-    return listener

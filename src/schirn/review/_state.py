@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import brief
+from schirn._files import Record, brief
 from schirn._input import Array
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
-from schirn.review._journal import Record
 from schirn.review._questions import DROP, KEEP, OPEN, SKIP, Questions
 from schirn.review.project import Project
 

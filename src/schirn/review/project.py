@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from schirn._files import brief, read_archive, whole_folder
 from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
-from schirn.datasets.npz import features_of
+from schirn.datasets.arrays import features_of
 from schirn.exceptions import DataError
 from schirn.linalg.features import has_unit_rows
 from schirn.review.table import TableRoles, read_roles, write_project_table

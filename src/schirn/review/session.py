@@ -7,17 +7,20 @@ import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schirn._files import brief
+from schirn._files import Record, brief
 from schirn._input import Array
 from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.decisions import Decision, Decisions
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import DataError, InputError
-from schirn.review._journal import Journal, Record
+from schirn.review._decisions import DecisionLink
+from schirn.review._journal import Journal
 from schirn.review._questions import (
     CERTIFY,
     DROP,
@@ -57,7 +60,11 @@ class Conflict(Exception):
 
 
 def open_session(
-    folder: str | os.PathLike[str], *, write: bool = True, image_root: str | None = None
+    folder: str | os.PathLike[str],
+    *,
+    write: bool = True,
+    image_root: str | None = None,
+    decisions: str | os.PathLike[str] | None = None,
 ) -> "Session":
     """Open a project folder with its decisions.
 
@@ -69,6 +76,8 @@ def open_session(
         Whether to accept decisions; if False, nothing in the folder changes.
     image_root : str, optional
         Folder of the image files; by default the one that ``schirn clean`` used.
+    decisions : path, optional
+        File of `Decisions`: its answers are taken over, and every new one is written to it.
 
     Returns
     -------
@@ -90,7 +99,10 @@ create one with: schirn clean TABLE --project /nowhere
     try:
         if journal.repaired:
             warnings.warn(f"{journal.path}: {journal.repaired}", stacklevel=2)
-        return Session(project, journal, image_root=image_root)
+        session = Session(project, journal, image_root=image_root)
+        if decisions is not None:
+            session.link = DecisionLink(session, Decisions(decisions))
+        return session
     except BaseException:
         journal.close()
         raise
@@ -113,6 +125,7 @@ class Session(ReviewState):
         super().__init__(project)
         self.journal, self._image_root = journal, image_root
         self.lock = threading.RLock()
+        self.link: DecisionLink | None = None
         for record in journal.records:
             self._replay(record)
 
@@ -207,7 +220,21 @@ class Session(ReviewState):
                         raise Conflict("This tag was decided in another tab; nothing was changed.")
             seq = self.journal.append(whole)
             self._apply(self.journal.records[-1], tags)
+            if self.link is not None:
+                # A tag that is new in the review has its number only now.
+                self.link.write(whole, tags or self.history[-1].tags)
         return seq
+
+    def take_over(self, records: list[Record]) -> None:
+        """Write votes that were given elsewhere to the journal."""
+        if records:
+            self.journal.append(*records)
+            for record in self.journal.records[-len(records) :]:
+                self._replay(record)
+
+    def earlier(self, tag: int) -> Decision | None:
+        """Return the answer about a tag from before its row has changed, if there is one."""
+        return None if self.link is None else self.link.changed.get(tag)
 
     def apply_answers(self, action: str, count: int, seen: int, person: str = "") -> int:
         """Remove, or add, all tags that the answers allow at the target precision.
@@ -251,6 +278,8 @@ class Session(ReviewState):
         last = self._last(person)
         tag_before = last.tags[0] if last and last.tags else None
         tags = self.questions.in_order(order, self.status, tag_before)
+        if self.link is not None:
+            tags = chain(self.link.changed, tags)
         if order == CERTIFY:
             begun = self._certificate
             tags = map(self.questions.number, (begun and begun.order) or ())
@@ -517,6 +546,7 @@ class Session(ReviewState):
             "mine": None if blind else DECISION.get(self.votes.get(tag, {}).get(person, OPEN)),
             "votes": {who: DECISION[vote] for who, vote in votes.items()},
             "notes": self._notes_by_row().get(i, []),
+            "earlier": None if (decision := self.earlier(tag)) is None else str(decision),
             "others": [] if self.table is None else list(self.table.others(i)),
             "tags": tags,
         }

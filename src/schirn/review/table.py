@@ -34,6 +34,10 @@ class TableRoles(NamedTuple):
     delimiter: str | None = None
     merge: dict[str, str] | None = None
     """Spellings of tags in the table, and the tag that was judged in their place."""
+    id: str | None = None
+    """Column of ids, if the items are called by them."""
+    content: tuple[str, ...] = ()
+    """Columns that the tags are judged by."""
 
 
 def write_project_table(
@@ -63,11 +67,13 @@ def read_roles(folder: Path, head: Any) -> TableRoles | None:
     if head is None:
         return None
     try:
-        roles = TableRoles(**{**head, "text": tuple(head.get("text") or ())})
-        texts = (roles.column, roles.separator, roles.file, roles.encoding, *roles.text)
+        lists = {name: tuple(head.get(name) or ()) for name in ("text", "content")}
+        roles = TableRoles(**{**head, **lists})
+        texts = [roles.column, roles.separator, roles.file, roles.encoding]
+        texts += [*roles.text, *roles.content]
         merge = {} if roles.merge is None else {**roles.merge}
-        texts += (*merge, *merge.values())
-        maybe = (roles.image, roles.image_root, roles.delimiter)
+        texts += [*merge, *merge.values()]
+        maybe = (roles.image, roles.image_root, roles.delimiter, roles.id)
         fits = all(isinstance(text, str) for text in texts) and bool(roles.separator)
         fits = fits and all(text is None or isinstance(text, str) for text in maybe)
         if not fits or not roles.file.startswith("table.") or set(roles.file) & set("/\\:\0"):

@@ -39,6 +39,7 @@ from schirn.scale.blocks import (
     candidate_cells,
     message_for,
 )
+from schirn.scale.input import is_lazy
 
 _T = TypeVar("_T")
 
@@ -51,18 +52,6 @@ MESSAGE_BYTES = 2**20
 _GROUP_BYTES = 2**30
 # Sums that one task adds up on the workers before they travel.
 _SUMS = 16
-
-
-def is_lazy(X: Any) -> bool:
-    """Return True for a Dask array, or a list of delayed blocks or futures.
-
-    >>> is_lazy(np.zeros(2)), is_lazy([[1, 2]])
-    (False, False)
-    """
-    if isinstance(X, list | tuple):
-        return bool(X) and all(is_lazy(block) for block in X)
-    module = type(X).__module__
-    return module.startswith(("dask.array", "dask.delayed", "distributed."))
 
 
 def current_client() -> Any:

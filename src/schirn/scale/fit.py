@@ -16,7 +16,7 @@ from schirn.labels.matrix import column_names, distinct_names
 from schirn.linalg.arrays import Array, flat_cells, like, namespace, to_numpy
 from schirn.linalg.leave_one_out import below_one
 from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
-from schirn.scale.cluster import DaskRows, is_lazy, map_lazy
+from schirn.scale.cluster import DaskRows, map_lazy
 from schirn.scale.factor import Factor
 from schirn.scale.files import FileRows
 from schirn.scale.input import (
@@ -24,6 +24,7 @@ from schirn.scale.input import (
     check_blocks,
     check_device_rows,
     check_empty_rows,
+    is_lazy,
     location,
     sparse_candidates,
     summarise,

@@ -16,13 +16,24 @@ from schirn.labels.matrix import (
 )
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
-from schirn.scale.cluster import is_lazy
 from schirn.scale.row_file import RowFile
 
 # Rows of a dense candidate matrix that are converted to CSR at a time.
 _CANDIDATE_ROWS = 10_000
 # Types of dense candidates that every library of a device compares.
 _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
+
+
+def is_lazy(X: Any) -> bool:
+    """Return True for a Dask array, or a list of delayed blocks or futures.
+
+    >>> is_lazy(np.zeros(2)), is_lazy([[1, 2]])
+    (False, False)
+    """
+    if isinstance(X, list | tuple):
+        return bool(X) and all(is_lazy(block) for block in X)
+    module = type(X).__module__
+    return module.startswith(("dask.array", "dask.delayed", "distributed."))
 
 
 def location(X: Any) -> str:

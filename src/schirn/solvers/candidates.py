@@ -127,22 +127,16 @@ class Knowledge(NamedTuple):
     votes: VoteModel | None = None
     groups: np.ndarray | None = None
     """Rows of one group never judge each other."""
-    weights: np.ndarray | None = None
-    """Weights of the rows, greater than 0."""
-    counts: np.ndarray | None = None
-    """How often each row counts in statistics; None is once."""
 
 
 def knowledge_of(knowledge: Knowledge, rows: np.ndarray) -> Knowledge:
     """What is known about the given rows, except known labels."""
-    rates, _, votes, groups, weights, counts = knowledge
+    rates, _, votes, groups = knowledge
+    rates = rates[rows] if isinstance(rates, np.ndarray) else rates
+    groups = None if groups is None else groups[rows]
     if votes is not None and votes.log_ratio is not None:
         votes = votes._replace(log_ratio=votes.log_ratio[rows])
-    groups, weights, counts = (
-        None if values is None else values[rows] for values in (groups, weights, counts)
-    )
-    rates = rates[rows] if isinstance(rates, np.ndarray) else rates
-    return Knowledge(rates, None, votes, groups, weights, counts)
+    return Knowledge(rates, None, votes, groups)
 
 
 class RowLabels(NamedTuple):
@@ -154,23 +148,6 @@ class RowLabels(NamedTuple):
     known: np.ndarray | None = None
     """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
     votes: VoteModel | None = None
-    weights: np.ndarray | None = None
-    """Weights of the rows; None is 1."""
-    counts: np.ndarray | None = None
-    """How often each row counts in statistics; rows with weights have both."""
-
-    @property
-    def total_weight(self) -> float:
-        """Total weight of the rows: their number, unless they have weights."""
-        return self.candidates.shape[0] if self.weights is None else float(self.weights.sum())
-
-    def mean(self, values: Array) -> float:
-        """Mean of the values of the candidates, in double precision."""
-        xp = namespace(values)
-        if self.counts is None:
-            return float(xp.sum(values, dtype=xp.float64)) / max(self.candidates.size, 1)
-        counts = self.counts[self.candidates.row]
-        return float((values * counts).sum() / max(counts.sum(), 1))
 
 
 def row_labels(
@@ -188,29 +165,11 @@ def row_labels(
     known : bool
         Whether to use the known labels.
     """
-    if all(value is None for value in knowledge):
-        return RowLabels(candidates)
-    return _with_knowledge(candidates, rows, knowledge, known)
-
-
-def _with_knowledge(
-    candidates: Candidates, rows: np.ndarray, knowledge: Knowledge, known: bool
-) -> RowLabels:
-    rates, labels, votes, _, weights, counts = knowledge
-    if labels is None or not known:
-        labels = None
-    else:
-        labels = labels[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
-    if votes is not None and votes.log_ratio is not None:
-        votes = votes._replace(log_ratio=votes.log_ratio[rows])
-    return RowLabels(
-        candidates,
-        rates[rows] if isinstance(rates, np.ndarray) else None,
-        labels,
-        votes,
-        None if weights is None else weights[rows],
-        None if counts is None else counts[rows],
-    )
+    rates, _, votes, _ = knowledge_of(knowledge, rows)
+    labels = None
+    if known and knowledge.known is not None:
+        labels = knowledge.known[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
+    return RowLabels(candidates, rates if isinstance(rates, np.ndarray) else None, labels, votes)
 
 
 class Split(NamedTuple):
@@ -221,7 +180,7 @@ class Split(NamedTuple):
     """Which rows of the data are learned from."""
     held: RowLabels | None = None
     drawn: np.ndarray | None = None
-    """Positions of the rows held out, as often as they count, in the order of the draw."""
+    """Positions of the rows held out, in the order of the draw."""
 
 
 def dense_part(X: Any) -> Array:

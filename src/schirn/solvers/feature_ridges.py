@@ -186,7 +186,7 @@ class FeatureRidges(Ridges):
         if leader is None:
             return experts
         self._stacks = [
-            fit_stack(sums, soft, split.train.total_weight)
+            fit_stack(sums, soft, len(split.rows))
             for sums, (_, soft), split in zip(stack_sums, self._sums, self.splits, strict=False)
         ]
         stacked = zip(*self._store.gather(_stack, self._stacks, q_blocks), strict=True)
@@ -474,28 +474,20 @@ def draw_features(
 # ---- Label stack from sums
 
 
-class StackSums(NamedTuple):
-    """1'S, S'S and S'Q over the rows of a split."""
-
-    total: np.ndarray
-    gram: np.ndarray
-    product: np.ndarray
-
-
-def stack_sums(S: Array, q: Array, c: Candidates) -> StackSums:
-    """Sums for scores S (n, l), in double precision."""
+def stack_sums(S: Array, q: Array, c: Candidates) -> tuple[np.ndarray, ...]:
+    """1'S, S'S and S'Q for scores S (n, l), in double precision."""
     xp = namespace(S)
     _, total, gram = gram_sums(S)
     product = c.project(xp.astype(q, xp.float64), S)
-    return StackSums(*(to_numpy(A) for A in (total, gram, product)))
+    return tuple(to_numpy(A) for A in (total, gram, product))
 
 
-def fit_stack(sums: StackSums, soft: np.ndarray, n: float) -> "FittedStack":
+def fit_stack(sums: Sequence[np.ndarray], soft: np.ndarray, n: float) -> "FittedStack":
     """Fit the label stack to n rows whose soft labels sum to `soft`."""
-    centre, mean = sums.total / n, soft / n
-    G = sums.gram - n * np.outer(centre, centre)
-    half = stack_half(G, float(np.trace(sums.gram)))
-    W = half.T @ (half @ (sums.product - n * np.outer(centre, mean)))
+    total, gram, product = sums
+    centre, mean = total / n, soft / n
+    half = stack_half(gram - n * np.outer(centre, centre), float(np.trace(gram)))
+    W = half.T @ (half @ (product - n * np.outer(centre, mean)))
     return FittedStack(LabelStack(W, centre, mean), half, n)
 
 

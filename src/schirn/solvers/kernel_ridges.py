@@ -1,7 +1,7 @@
 """Ridges of Sieve for rows whose kernel matrix fits in memory: one inverse per ridge weight.
 
-All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.inverse`). Here rows
-may have weights, and groups that are left out together.
+All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.inverse`). Rows of
+one group are left out together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,6 @@ from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
 from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
 from schirn.linalg.kernels import Kernel, KernelExpansion, pick, sample_width, width_sample
 from schirn.linalg.leave_one_out import leave_one_out
-from schirn.linalg.weights import repeat
 from schirn.solvers.candidates import (
     Knowledge,
     RowLabels,
@@ -87,15 +86,12 @@ def fit_kernel(
     return sieve(ridges, rates=knowledge.rates, max_iter=max_iter, rng=rng)
 
 
-def kernel_matrix(
-    Z: Any, name: str, rng: np.random.RandomState, counts: Array | None = None
-) -> tuple[Kernel, Array]:
+def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
     """The kernel, with the median distance as its width, and its matrix for scaled rows Z."""
     stage("computing the kernel")
     kernel = Kernel("linear")
     if name == "rbf":
-        (rows,) = repeat(counts, np.arange(Z.shape[0]))
-        kernel = Kernel("rbf", sample_width(pick(Z, rows[width_sample(len(rows), rng)])))
+        kernel = Kernel("rbf", sample_width(pick(Z, width_sample(Z.shape[0], rng))))
     return kernel, kernel_between(kernel, Z, Z)
 
 
@@ -125,10 +121,9 @@ def kernel_lams(
     wide: bool = False,
 ) -> list[float]:
     """Ridge weights for the kernel matrix of all rows."""
-    xp, weights = namespace(K), knowledge.weights
+    xp = namespace(K)
     diagonal = to_numpy(xp.linalg.diagonal(K))
-    means = to_numpy(xp.mean(K, axis=0)) if weights is None else weights @ K / weights.sum()
-    variance = np.average(diagonal, weights=weights) - np.average(means, weights=weights)
+    variance = np.mean(diagonal) - np.mean(to_numpy(xp.mean(K, axis=0)))
 
     def kernel_of(rows: np.ndarray) -> np.ndarray:
         index = like(rows, K, "own")
@@ -174,7 +169,7 @@ def sample_lams(
     rng : RandomState
         Draws the sample.
     """
-    n, weights, window = Y.shape[0], knowledge.weights, WIDE_WINDOW if wide else WINDOW
+    n, window = Y.shape[0], WIDE_WINDOW if wide else WINDOW
     most = WIDE_TUNING_ROWS if wide else TUNING_ROWS
     rows = np.sort(rng.choice(n, min(n, most), replace=False))
     sample, y = kernel_of(rows), Y[rows]
@@ -182,15 +177,15 @@ def sample_lams(
     # Words have no units that differ, so that the squared error, which is steadier, decides.
     is_ranked = (kernel == "linear" or trusting) and not wide
     ranked = rankable(y) if is_ranked else rows[:0]
-    weights = None if weights is None else weights[rows]
 
     def losses(grid: np.ndarray) -> TuningSums:
-        errors, precisions = [], []
+        errors, precisions = np.empty(len(grid)), np.empty((len(grid), len(ranked)))
         # One ridge weight at a time: the scores of all labels take much memory.
-        for S in sample_scores(sample, y, grid, knowledge, rows):
-            errors.append(np.average((S - y) ** 2, axis=0, weights=weights).mean())
-            precisions.append(row_precisions(y[ranked], S[ranked]))
-        return TuningSums.of(errors, precisions, None if weights is None else weights[ranked])
+        for k, S in enumerate(sample_scores(sample, y, grid, knowledge, rows)):
+            errors[k] = np.mean((S - y) ** 2, axis=0).mean()
+            if len(ranked):
+                precisions[k] = row_precisions(y[ranked], S[ranked])
+        return TuningSums.of(errors, precisions)
 
     return choose_lams(
         losses,
@@ -206,12 +201,10 @@ def sample_scores(
     K: np.ndarray, Y: np.ndarray, lams: np.ndarray, knowledge: Knowledge, rows: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Left-out scores of a sample of rows, for each ridge weight."""
-    if knowledge.weights is None and knowledge.groups is None:
+    if knowledge.groups is None:
         return left_out_scores(K, Y, lams.tolist())
-    groups, weights = (
-        None if values is None else values[rows] for values in (knowledge.groups, knowledge.weights)
-    )
-    return (KernelInverse(K, [t], groups, weights).fit(Y).left_out[0] for t in lams)
+    groups = knowledge.groups[rows]
+    return (KernelInverse(K, [t], groups).fit(Y).left_out[0] for t in lams)
 
 
 class KernelRidges(Ridges):
@@ -243,8 +236,8 @@ class KernelRidges(Ridges):
         stage("inverting the kernel")
         knowledge = knowledge or Knowledge()
         self.lams, self.values = list(lams), np.empty(0)
-        n, groups, counts = len(Y), knowledge.groups, knowledge.counts
-        whole = KernelInverse(K, lams, groups, knowledge.weights)
+        n, groups = len(Y), knowledge.groups
+        whole = KernelInverse(K, lams, groups)
         self._inverses: list[Any] = [whole]
         self._groups = [groups]
 
@@ -261,9 +254,7 @@ class KernelRidges(Ridges):
             held, train = np.flatnonzero(is_held), np.flatnonzero(~is_held)
             # Without candidates there is nothing to learn from.
             if len(held) and Y[train].any():
-                times = 1 if counts is None else counts[held]
-                drawn = np.repeat(np.arange(len(held)), times)
-                self.splits.append(Split(labels(train), train, labels(held), drawn))
+                self.splits.append(Split(labels(train), train, labels(held), np.arange(len(held))))
                 self._inverses.append(whole.hold_out(held))
                 self._groups.append(None if groups is None else groups[train])
 
@@ -277,8 +268,7 @@ class KernelRidges(Ridges):
         for k, Q in enumerate(self._Q):
             S, S_held = self._inverses[k].fit(Q)
             if leader is not None:
-                weights = self.splits[k].train.weights
-                stack, stacked = fit_stack(S[leader], Q, weights, self._groups[k])
+                stack, stacked = fit_stack(S[leader], Q, self._groups[k])
                 S = np.concatenate([S, stacked[None]])
                 S_held = np.concatenate([S_held, stack.scores(S_held[leader])[None]])
                 self._stack = self._stack or stack
@@ -305,9 +295,8 @@ class KernelRidges(Ridges):
         """Mean score of the last ridge outside the candidates."""
         rows, S = self.splits[split].train, self._scores[split][-1]
         unlisted = rows.candidates.dense(np.ones(rows.candidates.size), S) == 0
-        weights = unlisted * (1 if rows.counts is None else rows.counts[:, None])
-        total = float(weights.sum())
-        return float((S * weights).sum()) / total if total else 0.5
+        total = float(unlisted.sum())
+        return float((S * unlisted).sum()) / total if total else 0.5
 
     def map_log_odds(
         self, combination: Combination, function: Callable[..., Any], split: int = 0
@@ -320,21 +309,15 @@ class KernelRidges(Ridges):
 
 
 def fit_stack(
-    S: np.ndarray,
-    Q: np.ndarray,
-    weights: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
+    S: np.ndarray, Q: np.ndarray, groups: np.ndarray | None = None
 ) -> tuple[LabelStack, np.ndarray]:
     """Fit the label stack, and score its rows, each row or group left out of its own fit.
 
     The cost is cubic in min(n, l) only.
     """
     n, l = S.shape
-    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    root = np.ones((n, 1)) if weights is None else np.sqrt(weights)[:, None]
-    centre, mean = (np.average(A, axis=0, weights=weights) for A in (S, Q))
-    D, R = root * (S - centre), root * (Q - mean)
-    squares = float(np.sum((root * S) ** 2))
+    centre, mean = S.mean(axis=0), Q.mean(axis=0)
+    D, R, squares = S - centre, Q - mean, float(np.sum(S**2))
     if l <= n:
         half = stack_half(D.T @ D, squares)
         stack = LabelStack(half.T @ (half @ (D.T @ R)), centre, mean)
@@ -343,9 +326,9 @@ def fit_stack(
         right, E = wide_stack(D, R, squares)
         stack = LabelStack(D.T, centre, mean, right)
     fitted = stack.scores(S)
-    left_out = leave_one_out(Q, fitted, share + np.sum(E**2, axis=1), SMALLEST)
+    left_out = leave_one_out(Q, fitted, 1 / n + np.sum(E**2, axis=1), SMALLEST)
     if groups is not None:
-        leave_groups_out(left_out, Q, fitted, E, share, root, groups)
+        leave_groups_out(left_out, Q, fitted, E, groups)
     return stack, left_out
 
 
@@ -367,17 +350,14 @@ def leave_groups_out(
     Q: np.ndarray,
     fitted: np.ndarray,
     E: np.ndarray,
-    share: np.ndarray,
-    root: np.ndarray,
     groups: np.ndarray,
 ) -> None:
-    """Replace scores of groups: Q_G - (I - H_GG)^-1 (Q_G - S_G), H the weighted hat matrix."""
+    """Replace scores of groups: Q_G - (I - H_GG)^-1 (Q_G - S_G), H the hat matrix."""
     for rows in groups_by_size(groups):
-        k, shares = rows.shape[1], np.sqrt(share[rows])
-        H = E[rows] @ E[rows].transpose(0, 2, 1) + shares[:, :, None] * shares[:, None, :]
+        H = E[rows] @ E[rows].transpose(0, 2, 1) + 1 / len(Q)
         # A group of all rows leaves nothing to learn from, and a singular matrix.
-        error = np.linalg.solve((1 + 1e-9) * np.eye(k) - H, root[rows] * (Q - fitted)[rows])
-        left_out[rows] = Q[rows] - error / root[rows]
+        singular = (1 + 1e-9) * np.eye(rows.shape[1]) - H
+        left_out[rows] = Q[rows] - np.linalg.solve(singular, (Q - fitted)[rows])
 
 
 def stack_half(G: np.ndarray, squares: float) -> np.ndarray:

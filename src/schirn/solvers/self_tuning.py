@@ -134,12 +134,12 @@ def search_grid(
     tilt = tilts.pop() if len(tilts) == 1 else 0.0
     splits = []
     for train, test in track(_split_rows(X), "factoring split", minor=True):
-        listed = _held_out(Y[test])
-        if listed.rows.size:
+        scored, listed = _held_out(Y[test])
+        if scored.size:
             space = row_space(take_rows(X, train), ridge=ridge, fit_intercept=fit_intercept)
-            rows = space.transform(take_rows(X, test[listed.rows]))
+            rows = space.transform(take_rows(X, test[scored]))
             filters = make_filters(space, names)
-            splits.append(_Split(space, Y[train], rows, listed.labels, filters))
+            splits.append(_Split(space, Y[train], rows, listed, filters))
     if not splits:
         return None
     n_scored = sum(split.n_scored for split in splits)
@@ -231,21 +231,17 @@ def _split_rows(X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(train, test) for train, test in pairs if len(train) and len(test)]
 
 
-class _HeldOut(NamedTuple):
-    rows: np.ndarray
-    """Rows that can be scored."""
-    labels: np.ndarray
-    """Their candidates, bool."""
+def _held_out(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with both listed and unlisted labels, and their candidates as bool.
 
-
-def _held_out(Y: np.ndarray) -> _HeldOut:
-    """Rows with both listed and unlisted labels; of one label alone, all rows if it varies."""
+    Of one label alone, these are all rows if it varies.
+    """
     listed = np.asarray(Y) != 0
     if listed.shape[1] == 1:
         scored = np.full(len(listed), bool(listed.any() and not listed.all()))
     else:
         scored = listed.any(axis=1) & ~listed.all(axis=1)
-    return _HeldOut(np.flatnonzero(scored), listed[scored])
+    return np.flatnonzero(scored), listed[scored]
 
 
 def take_rows(X: Any, rows: np.ndarray) -> Any:

@@ -31,13 +31,13 @@ from schirn.metrics.rows import Block, average_precision_by_position
 from schirn.noise.model import (
     LARGEST_RATE,
     SMALLEST_RATE,
-    CellPosterior,
     NoiseModel,
     NoiseSums,
+    Posterior,
     cell_posterior,
     noise_from_sums,
 )
-from schirn.noise.votes import anchored
+from schirn.noise.votes import frequency_shift
 from schirn.solvers.candidates import RowLabels, Split, ones_like, take_cells
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
@@ -59,7 +59,7 @@ RATES = (SMALLEST_RATE, LARGEST_RATE)
 _LARGEST_LOG_ODDS = 11.0
 # Width of the smooth clipping that turns ridge scores into positive numbers.
 SOFT = 0.02
-# Pseudo-observations that pull the pool towards equal weights and no shift; cells that fit it.
+# Pseudo-observations that pull the pool towards equal experts and no shift; cells that fit it.
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
 # From this size on, cells are drawn without listing all of them.
@@ -184,82 +184,87 @@ def sieve(
     ridges: Ridges,
     *,
     rates: "float | np.ndarray | None" = None,
-    label_correlations: bool = True,
     max_iter: int = 8,
     rng: np.random.RandomState,
 ) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
-    If the rounds collapse, the result is the first guess.
+    If the rounds collapse, the result is the first guess. The coefficients `a` of the pool are
+    those of bias, experts and label prior.
 
     Parameters
     ----------
     ridges : Ridges
     rates : float or ndarray of shape (n,), optional
         Known rate at which false labels are listed, for all rows or for each.
-    label_correlations : bool
-        Use the label stack.
     max_iter : int
     rng : RandomState
         Draws the cells that fit the pool.
     """
     splits, n_ridges = ridges.splits, len(ridges.lams)
-    n_labels = splits[0].train.candidates.shape[1]
-    stacked = label_correlations and 1 < n_labels <= ridges.most_stacked
-    n_experts = n_ridges + stacked
-    equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
+    has_stack = 1 < splits[0].train.candidates.shape[1] <= ridges.most_stacked
+    n_experts = n_ridges + has_stack
+    a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
     can_collapse = rates is None and splits[0].train.votes is None
-    weights, trace, objective, true = equal, [], [], []
     p, noises = first_guess(ridges, rates)
-    first_noise = noises[0]
+    first_noise, trace, objective, true = noises[0], [], [], []
     rounds = Rounds(max_iter)
     if rounds.state is not None:
-        models, p, weights, trace, objective, true, state = rounds.state
+        models, p, a, trace, objective, true, state = rounds.state
         first_noise, *noises = [NoiseModel(*model) for model in models]
         p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
     for n_iter in track(rounds.left(), "round", before=rounds.done):
-        leader = int(np.argmax(weights[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
+        # 1. Posterior of the candidates
         soft = [soft_labels(s.train, *state) for s, *state in zip(splits, p, noises, strict=True)]
+        q = [like(labels.q, ridges.values) for labels in soft]
         true.append(float(soft[0].total.sum()))
         if can_collapse and true[-1] < COLLAPSE * max(true):
             guess = first_guess_ridge(ridges)
             return guess._replace(rates=np.array(trace), objective=np.array(objective))
+        # 2. Noise model, and how often each label is true
         noises = [
             update_noise(labels.sums, noise, rates)
             for labels, noise in zip(soft, noises, strict=True)
         ]
-        if n_iter == 1:
-            first_noise = noises[0]
-        means = [
-            labels.total / s.train.total_weight for labels, s in zip(soft, splits, strict=True)
-        ]
+        first_noise = noises[0] if n_iter == 1 else first_noise
+        means = [labels.total / len(s.rows) for labels, s in zip(soft, splits, strict=True)]
         priors = [logit(np.clip(mean, MARGIN, 1 - MARGIN)) for mean in means]
-        q = [like(labels.q, ridges.values) for labels in soft]
-        experts = ridges.left_out(q, leader if stacked else None)
+        # 3. Experts: ridges, and a label stack on the best of them
+        leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
+        experts = ridges.left_out(q, leader if has_stack else None)
+        # 4. Pool
         if n_iter > 1 and len(splits) > 1:
-            weights = fit_pool(ridges, noises, priors, weights, equal, rng)
-        z = [
-            candidate_log_odds(ridges, k, experts[k], weights, prior)
-            for k, prior in enumerate(priors)
-        ]
-        p = [probabilities(s.train, z_split) for s, z_split in zip(splits, z, strict=True)]
+            a = fit_pool(ridges, noises, priors, a, equal, rng)
+        # 5. Probabilities of the next round
+        p = []
+        for k, (split, prior) in enumerate(zip(splits, priors, strict=True)):
+            z = combine(a, experts[k], like(prior, experts[k])[split.train.candidates.label])
+            shift = vote_shift(ridges, k, partial(combine, a, prior=prior))
+            p.append(probabilities(split.train, z, shift))
         trace.append(float(noises[0].rate))
-        objective.append(splits[0].train.mean(cross_entropy(p[0], q[0])))
+        objective.append(mean_cross_entropy(p[0], q[0]))
         if rounds.due(n_iter):
-            models = [first_noise, *noises]
-            now = models, [to_numpy(values) for values in p], weights, trace, objective, true
-            rounds.save(n_iter, (*now, rng.get_state()))
+            values = [to_numpy(values) for values in p]
+            state = [first_noise, *noises], values, a, trace, objective, true, rng.get_state()
+            rounds.save(n_iter, state)
     noise = noises[0]
     if isinstance(rates, np.ndarray):
         noise = noise._replace(rate=np.clip(rates, *RATES))
         first_noise = first_noise._replace(rate=noise.rate)
-    fitted, stack = ridges.weights()
-    pool = Pool(weights, priors[0], leader, stack)
-    combination = partial(combine, weights, prior=priors[0])
-    traces = np.array(trace), np.array(objective)
-    models = noise, first_noise
-    result = SieveResult(fitted, ridges.lams, pool, *models, *traces, ridges, p[0], combination)
+    coefficients, stack = ridges.weights()
+    result = SieveResult(
+        coefficients,
+        ridges.lams,
+        Pool(a, priors[0], leader, stack),
+        noise,
+        first_noise,
+        np.array(trace),
+        np.array(objective),
+        ridges,
+        p[0],
+        partial(combine, a, prior=priors[0]),
+    )
     return result if splits[0].train.known is None else condition_on_known(result, rates)
 
 
@@ -280,10 +285,10 @@ def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseMode
         else:
             rate = float(np.mean(np.clip(rates if rows.rates is None else rows.rates, *RATES)))
         rate = float(np.clip(rate, *RATES))
-        exceed = partial(exceeding_probability, rate=rate)
-        values = exceed(S)
+        values = exceeding_probability(S, rate)
         if rows.votes is not None:
-            values = probabilities(rows, logit(all_log_odds(ridges, exceed, k)))
+            shift = vote_shift(ridges, k, partial(exceeding_log_odds, rate=rate))
+            values = probabilities(rows, logit(to_numpy(values)), shift)
         p.append(like(values, ridges.values))
         noises.append(NoiseModel.independent(rate, rows.candidates.shape[1]))
     return p, noises
@@ -293,6 +298,11 @@ def exceeding_probability(S: Array, rate: float) -> Array:
     """What scores of the last ridge exceed the rate of false labels by, as a probability."""
     xp = namespace(S)
     return xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
+
+
+def exceeding_log_odds(S: Array, rate: float) -> Array:
+    """The log-odds of this probability."""
+    return logit(to_numpy(exceeding_probability(S, rate)))
 
 
 def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
@@ -309,10 +319,8 @@ def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
         soft = soft_labels(rows, p, noise, known=True)
         noise = update_noise(soft.sums, noise, rates)
         ridges.left_out([like(soft.q, ridges.values)])
-        z = all_log_odds(ridges, combination)
-        p = probabilities(
-            rows, z if rows.votes is not None else take_cells(z, rows.candidates.flat)
-        )
+        z = take_cells(all_log_odds(ridges, combination), rows.candidates.flat)
+        p = probabilities(rows, z, vote_shift(ridges, 0, combination))
     fitted, _ = ridges.weights()
     return result._replace(
         ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
@@ -349,7 +357,7 @@ def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
         noise,
         noise,
         np.zeros(1),
-        np.array([rows.mean(cross_entropy(p, ones))]),
+        np.array([mean_cross_entropy(p, ones)]),
         ridges,
         p if rate else ones,
         combination,
@@ -365,7 +373,7 @@ def guess_log_odds(S: Array, rate: float) -> Array:
 
 
 class SoftLabels(NamedTuple):
-    """Posterior of the candidates, its sum for each label by weight, and sums for the noise."""
+    """Posterior of the candidates, its sum for each label, and sums for the noise."""
 
     q: Array
     total: np.ndarray
@@ -374,31 +382,27 @@ class SoftLabels(NamedTuple):
 
 def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = False) -> SoftLabels:
     """Posterior of the candidates, given their probabilities; `known`: given known labels too."""
-    c, counts, certain = rows.candidates, rows.counts, rows.known if known else None
+    c, certain, undecided = rows.candidates, rows.known if known else None, None
     n_labels = c.shape[1]
     if certain is not None:
         # Known labels enter next to 1 or 0, and get 1 or 0.
         p = np.where(certain == 0, to_numpy(p), np.where(certain > 0, 1 - CERTAIN, CERTAIN))
-        counts = undecided_rows(rows)
+        undecided = undecided_rows(rows)
     if rows.votes is None:
         noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
-        result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, counts)
+        result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, undecided)
     else:
-        result = CellPosterior(p, np.zeros(n_labels + 1), np.zeros(1))
-    q, true = result.q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
-    if counts is None:
-        n_rows, listed, soft = c.shape[0], c.listed, c.total(q)
-    else:
-        times, label = counts[to_numpy(c.row)], to_numpy(c.label)
-        n_rows = int(counts.sum())
-        listed, soft = (
-            np.bincount(label, v * times, n_labels) for v in (np.ones(c.size), to_numpy(q))
-        )
-    sums = NoiseSums(n_rows, listed, soft, result.noise_counts, true)
-    if certain is not None:
-        q = np.where(certain == 0, to_numpy(q), certain > 0)
-    weighted = q if rows.weights is None else q * rows.weights[c.row]
-    return SoftLabels(q, soft if counts is None else c.total(weighted), sums)
+        result = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
+    q, true = result.Q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
+    if certain is None or undecided is None:
+        soft = c.total(q)
+        sums = NoiseSums(c.shape[0], c.listed, soft, result.noise_counts, true)
+        return SoftLabels(q, soft, sums)
+    inside, label = undecided[to_numpy(c.row)], to_numpy(c.label)
+    listed, soft = (np.bincount(label, v * inside, n_labels) for v in (1, to_numpy(q)))
+    sums = NoiseSums(int(undecided.sum()), listed, soft, result.noise_counts, true)
+    q = np.where(certain == 0, to_numpy(q), certain > 0)
+    return SoftLabels(q, c.total(q), sums)
 
 
 def undecided_rows(rows: RowLabels) -> np.ndarray:
@@ -414,24 +418,25 @@ def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
     return noise_from_sums(sums, None if rates is None else float(noise.rate))
 
 
-def candidate_log_odds(
-    ridges: Ridges, split: int, S: Array, weights: np.ndarray, prior: np.ndarray
-) -> Array:
-    """Log-odds of the candidates from expert scores S; with votes, of all cells (n, l)."""
-    rows = ridges.splits[split].train
-    if rows.votes is not None:
-        return all_log_odds(ridges, partial(combine, weights, prior=prior), split)
-    return combine(weights, S, like(prior, S)[rows.candidates.label])
-
-
-def probabilities(rows: RowLabels, z: Array) -> Array:
-    """Probabilities of the candidates from their log-odds; with votes, from those of all cells."""
+def probabilities(rows: RowLabels, z: Array, shift: np.ndarray | None) -> Array:
+    """Probabilities of the candidates from their log-odds, with what votes say about them."""
     if rows.votes is None:
         return probability(z)
-    # The votes know how often a label is true; the features move it between rows.
     z = np.clip(to_numpy(z), -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
-    shifted = anchored(z, rows.votes.frequency)
-    return expit(take_cells(shifted + rows.votes.log_ratio, rows.candidates.flat))
+    ratio: Any = rows.votes.log_ratio
+    return expit(z + take_cells(ratio + shift, rows.candidates.flat))
+
+
+def vote_shift(ridges: Ridges, split: int, combination: Combination) -> np.ndarray | None:
+    """Shift (l,) of the log-odds of a split; None without votes.
+
+    Votes know how often a label is true; the features move it between rows.
+    """
+    votes = ridges.splits[split].train.votes
+    if votes is None:
+        return None
+    z = to_numpy(all_log_odds(ridges, combination, split))
+    return frequency_shift(np.clip(z, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), votes.frequency)
 
 
 def probability(z: Array) -> Array:
@@ -440,10 +445,11 @@ def probability(z: Array) -> Array:
     return xp.clip(1 / (1 + xp.exp(-xp.clip(z, -30, 30))), MARGIN, 1 - MARGIN)
 
 
-def cross_entropy(p: Array, q: Array) -> Array:
-    """-q log p - (1 - q) log(1 - p)."""
+def mean_cross_entropy(p: Array, q: Array) -> float:
+    """Mean of -q log p - (1 - q) log(1 - p), in double precision."""
     xp = namespace(p)
-    return -q * xp.log(p) - (1 - q) * xp.log1p(-p)
+    losses = -q * xp.log(p) - (1 - q) * xp.log1p(-p)
+    return float(xp.sum(losses, dtype=xp.float64)) / max(len(losses), 1)
 
 
 def all_log_odds(ridges: Ridges, combination: Combination, split: int = 0) -> Array:
@@ -478,9 +484,10 @@ class LabelStack(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Weights of bias, experts and label prior in the log-odds."""
+    """How bias, experts and label prior add up to log-odds."""
 
     weights: np.ndarray
+    """Their coefficients, a on the page of the mathematics."""
     prior: np.ndarray
     """Log-odds of the mean soft label of each label."""
     leader: int
@@ -500,11 +507,11 @@ def pooled_log_odds(pool: Pool, S: Array) -> Array:
     return pool.log_odds(list(S))
 
 
-def combine(weights: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
+def combine(a: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
     """Weighted sum of bias, log-odds of the expert scores and label prior."""
-    total = 0 * scores[0] + (float(weights[0]) + float(weights[-1]) * like(prior, scores[0]))
-    for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
-        total += weight * soft_logit(S)
+    total = 0 * scores[0] + (float(a[0]) + float(a[-1]) * like(prior, scores[0]))
+    for coefficient, S in zip(a[1:-1].tolist(), scores, strict=True):
+        total += coefficient * soft_logit(S)
     return total
 
 
@@ -521,49 +528,40 @@ def fit_pool(
     ridges: Ridges,
     noises: Sequence[NoiseModel],
     priors: Sequence[np.ndarray],
-    weights: np.ndarray,
+    a: np.ndarray,
     equal: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
     inner = ridges.splits[1:]
     samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
-    scores = ridges.held_out([(sample.row, sample.label) for sample in samples])
+    scores = ridges.held_out([(row, label) for row, label, _ in samples])
     inputs = [
-        pool_inputs(pick_columns(cells, sample.drawn), prior[sample.drawn_label])
-        for (_, cells), sample, prior in zip(scores, samples, priors[1:], strict=True)
+        pool_inputs(cells, prior[label])
+        for (_, cells), (_, label, _), prior in zip(scores, samples, priors[1:], strict=True)
     ]
     Z = namespace(inputs[0]).concat(inputs)
     for _ in range(2):
-        targets = [
-            held_posterior(split.held, S, sample, weights, prior, noise)
-            for split, S, sample, prior, noise in zip(
-                inner, scores, samples, priors[1:], noises[1:], strict=True
-            )
-        ]
-        weights = newton(Z, namespace(targets[0]).concat(targets), weights, equal)
-    return weights
+        targets = []
+        for k, ((S, _), (_, _, candidate)) in enumerate(zip(scores, samples, strict=True), 1):
+            shift = vote_shift(ridges, k, partial(combine, a, prior=priors[k]))
+            q = held_posterior(ridges.splits[k].held, S, a, priors[k], noises[k], shift)
+            targets.append(q[candidate])
+        a = newton(Z, namespace(targets[0]).concat(targets), a, equal)
+    return a
 
 
-class CellSample(NamedTuple):
-    """Held-out cells to score besides the candidates, and which of them fit the pool."""
+def draw_cells(
+    split: Split, most: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Row and label of at most `most` cells of the rows held out, sorted by row.
 
-    row: np.ndarray
-    """Rows, sorted, and labels of the cells to score."""
-    label: np.ndarray
-    drawn: np.ndarray | slice
-    """Which of them fit the pool."""
-    drawn_label: np.ndarray
-    candidate: Array
-    """Which candidate each of these is, or one past the last; where the candidates are."""
-
-
-def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
-    """Draw at most `most` cells of the rows held out; with votes, score all of them."""
+    The last array tells which candidate each cell is, or one past the last.
+    """
     held, drawn_rows = split.held, split.drawn
     assert held is not None
     assert drawn_rows is not None
-    (n, l), size = held.candidates.shape, len(drawn_rows) * held.candidates.shape[1]
+    l, size = held.candidates.shape[1], len(drawn_rows) * held.candidates.shape[1]
     if size <= MANY_CELLS:
         picked = rng.choice(size, min(size, most), replace=False)
     else:
@@ -573,10 +571,7 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
     position, label = np.divmod(picked, l)
     drawn = np.sort(drawn_rows[position] * l + label)
     candidate = position_of_cells(held.candidates.flat, drawn)
-    row, label = np.divmod(drawn, l)
-    if held.votes is None:
-        return CellSample(row, label, slice(None), label, candidate)
-    return CellSample(*np.divmod(np.arange(n * l), l), drawn, label, candidate)
+    return *np.divmod(drawn, l), candidate
 
 
 def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
@@ -589,30 +584,19 @@ def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
     return xp.where(listed[xp.clip(position, None, size - 1)] == cells, position, size)
 
 
-def pick_columns(S: Array, columns: np.ndarray | slice) -> Array:
-    """The given columns of scores (e, cells)."""
-    return S if isinstance(columns, slice) else S[:, columns]
-
-
 def held_posterior(
     held: Any,
-    scores: tuple[Array, Array],
-    sample: CellSample,
-    weights: np.ndarray,
+    S: Array,
+    a: np.ndarray,
     prior: np.ndarray,
     noise: NoiseModel,
+    shift: np.ndarray | None,
 ) -> Array:
-    """Posterior of the drawn cells of rows held out; 0 outside the candidates."""
-    S, cells = scores
-    xp, c = namespace(S), held.candidates
-    if held.votes is None:
-        z = combine(weights, S, like(prior, S, xp.float64)[c.label])
-    else:
-        z = combine(weights, cells.reshape(len(cells), *c.shape), prior)
-    q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
-    # The last entry stands for cells that are not listed.
-    q = xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
-    return q[sample.candidate]
+    """Posterior of the candidates held out, and 0 at the end for cells that are not listed."""
+    xp = namespace(S)
+    z = combine(a, S, like(prior, S, xp.float64)[held.candidates.label])
+    q = soft_labels(held, probabilities(held, z, shift), noise).q
+    return xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:
@@ -623,18 +607,16 @@ def pool_inputs(S: Array, prior: np.ndarray) -> Array:
     return xp.stack([xp.ones_like(last), *Z, last], axis=1)
 
 
-def newton(
-    Z: Array, q: Array, weights: np.ndarray, equal: np.ndarray, steps: int = 3
-) -> np.ndarray:
+def newton(Z: Array, q: Array, a: np.ndarray, equal: np.ndarray, steps: int = 3) -> np.ndarray:
     """Take damped Newton steps of logistic regression with soft targets q."""
     xp = namespace(Z)
     for _ in range(steps):
-        p = 1 / (1 + xp.exp(-xp.clip(Z @ like(weights, Z), -700, 700)))
-        gradient = to_numpy(Z.T @ (q - p)) - POOL_RIDGE * (weights - equal)
-        hessian = to_numpy((Z * (p * (1 - p))[:, None]).T @ Z) + POOL_RIDGE * np.eye(len(weights))
+        p = 1 / (1 + xp.exp(-xp.clip(Z @ like(a, Z), -700, 700)))
+        gradient = to_numpy(Z.T @ (q - p)) - POOL_RIDGE * (a - equal)
+        hessian = to_numpy((Z * (p * (1 - p))[:, None]).T @ Z) + POOL_RIDGE * np.eye(len(a))
         step = np.linalg.solve(hessian, gradient)
-        weights = weights + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-12))
-    return weights
+        a = a + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-12))
+    return a
 
 
 # ---- Choice of the ridge weights
@@ -653,12 +635,10 @@ class TuningSums(NamedTuple):
     """Number of rows that can be ranked."""
 
     @classmethod
-    def of(cls, errors: Any, precisions: Any, weights: Array | None = None) -> "TuningSums":
+    def of(cls, errors: Any, precisions: Any) -> "TuningSums":
         """Sums from the average precision (g, n) of every row."""
         A = np.asarray(precisions)
-        B = A if weights is None else A * weights
-        ranked = A.shape[1] if weights is None else weights.sum()
-        return cls(np.asarray(errors), B.sum(axis=1), B @ A.T, float(ranked))
+        return cls(np.asarray(errors), A.sum(axis=1), A @ A.T, float(A.shape[1]))
 
 
 def choose_lams(

@@ -1,6 +1,5 @@
 """Sieve on rows wherever they live: few rows are brought together, many stay in their blocks."""
 
-from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -24,14 +23,6 @@ from schirn.solvers.kernel_ridges import fit_kernel, kernel_expansion, kernel_ma
 from schirn.solvers.sieve import SieveResult
 
 
-class Sample(NamedTuple):
-    """Every k-th row: log-odds of all cells, candidates and their posterior, (m, l) each."""
-
-    log_odds: np.ndarray
-    Y: np.ndarray
-    Q: np.ndarray
-
-
 class SieveFit(NamedTuple):
     """A Sieve fitted to rows wherever they are."""
 
@@ -40,20 +31,10 @@ class SieveFit(NamedTuple):
     scale: FeatureScale
     posterior: sp.csr_array
     """Posterior of all candidates, (n, l)."""
-    sample: Sample
+    sample: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """Of every k-th row: log-odds of all cells, candidates and their posterior, (m, l) each."""
     log_odds: Any = None
     """Log-odds (n, l) of all rows, each left out of its own fit: on a device, or if asked for."""
-
-    def unlisted(self, low: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row, label and log-odds of the cells that are not listed, from `low` on."""
-        blocks = self.result.fitted.map_log_odds(self.result.combination, partial(_above, low))
-        row, label, z = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        order = np.lexsort((label, row))
-        row, label, z = row[order], label[order], z[order]
-        c, l = self.posterior, self.posterior.shape[1]
-        listed = np.repeat(np.arange(c.shape[0]), np.diff(c.indptr)) * l + c.indices
-        free = ~np.isin(row * l + label, listed)
-        return row[free], label[free], z[free]
 
 
 def sieve_blocks(
@@ -103,7 +84,7 @@ def sieve_blocks(
         dense = Y.toarray()
         result = fit_kernel(K, dense, **options)
         posterior, z = result.confidence(), result.log_odds()
-        sample = Sample(z, dense, posterior.toarray())
+        sample = z, dense, posterior.toarray()
         expansion = kernel_expansion(function, Z, result.ridges)
         z = like(z, Z) if is_device_array(Z) else None
         return SieveFit(expansion, result, scale, posterior, sample, z)
@@ -134,7 +115,7 @@ def sieve_blocks(
     if all_log_odds and in_files:
         z = large_array((n, l), picked.dtype)
         result.fitted.map_log_odds(result.combination, partial(_write, z))
-    sample = Sample(picked, Y[::stride].toarray(), posterior[::stride].toarray())
+    sample = picked, Y[::stride].toarray(), posterior[::stride].toarray()
     expansion = factored.source.expansion(result.ridges)
     return SieveFit(expansion, result, scale, posterior, sample, z)
 
@@ -159,13 +140,6 @@ def _every(stride: int, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Log-odds of the rows 0, stride, 2 stride, ... of the data."""
     order = np.argsort(rows)
     return z[order[rows[order] % stride == 0]]
-
-
-def _above(low: float, rows: np.ndarray, z: Any) -> Sequence[np.ndarray]:
-    """Row, label and log-odds of the cells from `low` on."""
-    z = to_numpy(z)
-    place, label = np.nonzero(z >= low)
-    return rows[place], label, z[place, label]
 
 
 def _write(out: np.ndarray, rows: np.ndarray, z: np.ndarray) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -59,43 +59,8 @@ class CsvTable(Table):
     @contextmanager
     def _rows(self, path: Path) -> Iterator[Iterator[list[str]]]:
         """Open the header and the rows, all of the same length."""
-        before = csv.field_size_limit(_LONGEST_CELL)
-        try:
-            with open_text(path, self.encoding) as stream:
-                yield self._checked_rows(path, stream)
-        finally:
-            # The limit belongs to the whole process.
-            csv.field_size_limit(before)
-
-    def _checked_rows(self, path: Path, stream: IO[str]) -> Iterator[list[str]]:
-        is_over = False
-
-        def lines() -> Iterator[str]:
-            nonlocal is_over
-            yield from stream
-            # One line more shows whether a quote is still open.
-            is_over = True
-            yield "\n"
-
-        reader = csv.reader(lines(), delimiter=self.delimiter)
-        header: list[str] = []
-        try:
-            for row in reader:
-                header = header or row
-                width = len(header)
-                if row and is_over:
-                    raise DataError(f"{path}: a quotation mark is opened but never closed")
-                if row and len(row) != width:
-                    other = next((c for c in ";\t|" if width == 1 and c in header[0]), None)
-                    raise DataError(
-                        f"{path}: line {reader.line_num} has {len(row)} cells, but the header "
-                        f"has {width}" + (f"; are they separated by {other!r}?" if other else ""),
-                        parameter="delimiter" if other else None,
-                    )
-                if row:
-                    yield row
-        except csv.Error as error:
-            raise DataError(f"{path}: line {reader.line_num}: {error}") from None
+        with long_cells(), open_text(path, self.encoding) as stream:
+            yield checked_rows(path, stream, self.delimiter)
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column, as text."""
@@ -188,6 +153,49 @@ class CsvTable(Table):
                     pairs = zip_longest(names, cells, want)
                     name, cell, text = next(each for each in pairs if each[1] != each[2])
                     raise inexact(path, i, name, cell, text)
+
+
+@contextmanager
+def long_cells() -> Iterator[None]:
+    """Let `csv` read cells of any length."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        yield
+    finally:
+        # The limit belongs to the whole process.
+        csv.field_size_limit(before)
+
+
+def checked_rows(path: Path, stream: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """Yield the header and the rows of CSV lines; raise DataError if their lengths differ."""
+    is_over = False
+
+    def lines() -> Iterator[str]:
+        nonlocal is_over
+        yield from stream
+        # One line more shows whether a quote is still open.
+        is_over = True
+        yield "\n"
+
+    reader = csv.reader(lines(), delimiter=delimiter)
+    header: list[str] = []
+    try:
+        for row in reader:
+            header = header or row
+            width = len(header)
+            if row and is_over:
+                raise DataError(f"{path}: a quotation mark is opened but never closed")
+            if row and len(row) != width:
+                other = next((c for c in ";\t|" if width == 1 and c in header[0]), None)
+                raise DataError(
+                    f"{path}: line {reader.line_num} has {len(row)} cells, but the header "
+                    f"has {width}" + (f"; are they separated by {other!r}?" if other else ""),
+                    parameter="delimiter" if other else None,
+                )
+            if row:
+                yield row
+    except csv.Error as error:
+        raise DataError(f"{path}: line {reader.line_num}: {error}") from None
 
 
 class _Numbers:

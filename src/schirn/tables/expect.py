@@ -14,6 +14,7 @@ A file of expectations is TOML or JSON; every line is optional:
     wrong_share = 0.05            # between the two shares, up or down
     tags = 0.1                    # total variation distance between the frequencies of the tags
     new_tags = 0                  # number of tags that the last run had not
+    features = 0.2                # shift of the features of new rows, in standard deviations
 
 The total variation distance is half the sum, over all tags, of the absolute difference of their
 shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _FORMAT = "schirn run"
 _MAX_BYTES = 256 * 1024**2
 _SHARES = ("wrong_share", "removed_share")
-_DRIFT = ("wrong_share", "tags", "new_tags")
+_DRIFT = ("wrong_share", "tags", "new_tags", "features")
 
 
 class Violation(NamedTuple):
@@ -84,6 +85,8 @@ class RunSummary:
         Number of rows with each tag, before removals and after merges.
     findings : dict from str to int
         Number of each kind of finding.
+    feature_drift : float or None
+        Shift of the features of new rows since training, in standard deviations; None if unknown.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class RunSummary:
     removed_share: float
     tag_counts: dict[str, int] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
+    feature_drift: float | None = None
 
     @classmethod
     def from_found(cls, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
@@ -159,7 +163,8 @@ class Expectations:
     findings : dict from str to int, optional
         Largest number of each kind of `Finding`.
     drift : dict from str to float, optional
-        Largest difference from the last run: "wrong_share", "tags" and "new_tags".
+        Largest difference from the last run: "wrong_share", "tags" and "new_tags"; and from
+        training: "features".
     """
 
     wrong_share: float | None = None
@@ -287,7 +292,7 @@ class Expectations:
                 f"drift.wrong_share: {abs(now - before):.2%}, limit {limit:.2%}; from "
                 f"{before:.2%} to {now:.2%}",
             )
-        distance, name, shares = _frequency_drift(last.tag_counts, run.tag_counts)
+        distance, name, shares = frequency_drift(last.tag_counts, run.tag_counts)
         add(
             "tags",
             distance,
@@ -298,10 +303,13 @@ class Expectations:
         limit = self.drift.get("new_tags", 0)
         words = f"drift.new_tags: {len(new):,}, limit {limit:,}; {brief_list(new, 6)}"
         add("new_tags", len(new), words)
+        shift, limit = run.feature_drift, self.drift.get("features", 0)
+        if shift is not None:
+            add("features", shift, f"drift.features: {shift:.2f}, limit {limit:g}")
         return violations
 
 
-def _frequency_drift(
+def frequency_drift(
     before: Mapping[str, int], now: Mapping[str, int]
 ) -> tuple[float, str, tuple[float, float]]:
     """Total variation distance, and the tag whose share of all tags changed most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -193,23 +193,27 @@ def jsonl_files(folder: Path) -> list[Path]:
 
 
 def _objects(path: Path, encoding: str, max_bytes: int | None) -> tuple[list[Row], int | None]:
-    """Return the objects, and the first line with half of a surrogate pair."""
-    rows, broken = [], None
     check_size(path, max_bytes)
     check_lines(path, encoding)
     with open_text(path, encoding, newline="\n") as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}: line {number} is not JSON ({error})") from None
-            if not isinstance(row, dict):
-                raise DataError(f"{path}: line {number} is not a JSON object: {line[:40]!r}")
-            rows.append(row)
-            if broken is None and ("\\ud" in line or "\\uD" in line) and _whole(row) != row:
-                broken = number
+        return parse_lines(path, stream)
+
+
+def parse_lines(path: Path, lines: Iterable[str], first: int = 1) -> tuple[list[Row], int | None]:
+    """Return the objects of lines, and the first line with half of a surrogate pair."""
+    rows, broken = [], None
+    for number, line in enumerate(lines, start=first):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}: line {number} is not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}: line {number} is not a JSON object: {line[:40]!r}")
+        rows.append(row)
+        if broken is None and ("\\ud" in line or "\\uD" in line) and _whole(row) != row:
+            broken = number
     return rows, broken
 
 

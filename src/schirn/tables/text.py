@@ -26,7 +26,7 @@ from schirn.exceptions import DataError, MissingExtraError
 # Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032
 CHUNK = 1 << 20
-_LONGEST_LINE = 16 * 1024**2
+LONGEST_LINE = 16 * 1024**2
 _TEXTS_AT_ONCE = 100_000
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARKS = (
@@ -189,9 +189,13 @@ def pack(stream: BinaryIO, path: Path) -> Any:
 
 def byte_order_mark(path: Path, encoding: str) -> tuple[bytes, str]:
     """Return the byte order mark of a file, and the encoding of the text after it."""
-    codec = _codec(encoding)
     with open_bytes(path) as stream:
-        head = stream.read(4)
+        return mark_of(stream.read(4), encoding)
+
+
+def mark_of(head: bytes, encoding: str) -> tuple[bytes, str]:
+    """Return the byte order mark at the head of a text, and the encoding of the text after it."""
+    codec = _codec(encoding)
     for mark, name in _MARKS:
         if name.startswith(codec) and head.startswith(mark):
             return mark, name
@@ -261,9 +265,9 @@ def check_lines(path: Path, encoding: str) -> None:
             # A block is far shorter than the limit, so only lines that began before it count.
             first = block.find(b"\n")
             length += len(block) if first < 0 else first
-            if length > _LONGEST_LINE:
+            if length > LONGEST_LINE:
                 raise DataError(
-                    f"{path}: line {line:,} is longer than {_LONGEST_LINE:,} bytes; is this a "
+                    f"{path}: line {line:,} is longer than {LONGEST_LINE:,} bytes; is this a "
                     f"table with one row per line?"
                 )
             if first >= 0:

@@ -41,7 +41,7 @@ def test_json(place, capsys):
 
 def test_report_is_written_next_to_the_results(place, capsys):
     names = "Schirn,CandidateRidge,OracleRidge"
-    args = ("--datasets", "tiny.npz:1", "--methods", names, "--tuning", "none", "--quiet")
+    args = ("--datasets", "tiny.npz:1", "--methods", names, "--tuning", "none")
     assert bench(*args, "--report") == 0
     assert "report.html" in capsys.readouterr().err
     page = (place / "out" / "report.html").read_text("utf-8")
@@ -80,7 +80,7 @@ def test_failed_runs_are_counted_and_give_exit_code_1(place, capsys):
 
 
 def test_skipped_data_sets_are_listed_with_their_reason(place, capsys):
-    names = ("--methods", "CandidateRidge", "--quiet")
+    names = ("--methods", "CandidateRidge")
     assert bench("--datasets", "absent.npz:1,tiny.npz:1", *names) == 0
     captured = capsys.readouterr()
     assert captured.err == "schirn: 2 skipped: absent.npz: there is no such file.\n"

@@ -16,7 +16,7 @@ from scipy.special import expit
 from schirn._input import Array, Number, OneOf, Seed, declare_parameters, parameter
 from schirn._optional import optional
 from schirn._progress import track
-from schirn.linalg.scaling import moments, standard_factor
+from schirn.linalg.features import moments, standard_factor
 from schirn.methods import Fit, LinearMethod, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule

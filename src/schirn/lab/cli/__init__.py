@@ -1,15 +1,10 @@
 """Commands of the program that compare methods, one per file."""
 
-import schirn.lab.cli.bench as bench
-import schirn.lab.cli.data as data
-import schirn.lab.cli.leaderboard as leaderboard
-import schirn.lab.cli.methods as methods
-import schirn.lab.cli.reproduce as reproduce
-
-COMMANDS = {
-    "bench": bench,
-    "leaderboard": leaderboard,
-    "reproduce": reproduce,
-    "methods": methods,
-    "data": data,
+_SUMMARIES = {
+    "bench": "compare methods on data sets",
+    "leaderboard": "check result files and build a leaderboard of methods",
+    "reproduce": "rerun the published experiments",
+    "methods": "list the methods, or show the parameters of one",
+    "data": "list, show, describe or download data sets",
 }
+COMMANDS = {name: (name, summary, f"schirn.lab.cli.{name}") for name, summary in _SUMMARIES.items()}

@@ -82,7 +82,6 @@ def add(commands: Any) -> None:
         commands,
         "bench",
         run,
-        help="compare methods on data sets",
         description="Compare methods by cross-validation and write one result per fit to a folder. "
         "Run the same command again to resume after an interruption; run it several times at once "
         "to share the work. Nothing is tuned on true labels except with --tuning oracle.",
@@ -184,16 +183,16 @@ def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
     """Report what went wrong; return the exit code."""
     reasons = Counter((r["status"], r["reason"]) for r in results if r["status"] != "done")
     for (status, reason), count in reasons.most_common(5):
-        note(f"{count} {status}: {reason}")
+        note(f"{count} {status}: {reason}", error=True)
     if len(reasons) > 5:
-        note(f"and {len(reasons) - 5} more reasons; see the results")
+        note(f"and {len(reasons) - 5} more reasons; see the results", error=True)
     for text in tie_warnings(results):
         note(text)
     bad = counts["failed"] + counts["timeout"]
     if bad:
-        note(f"{bad} of {len(results)} runs failed or timed out")
+        note(f"{bad} of {len(results)} runs failed or timed out", error=True)
     elif not counts["done"]:
-        note("nothing was run: every data set was skipped")
+        note("nothing was run: every data set was skipped", error=True)
     return int(bool(bad or not counts["done"]))
 
 

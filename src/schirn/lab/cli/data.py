@@ -32,7 +32,6 @@ def add(commands: Any) -> None:
         commands,
         "data",
         None,
-        help="list, show, describe or download data sets",
         examples=_ABOUT,
         json=False,
     )

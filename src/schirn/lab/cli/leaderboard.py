@@ -30,7 +30,6 @@ def add(commands: Any) -> None:
         commands,
         "leaderboard",
         None,
-        help="check result files and build a leaderboard of methods",
         examples=f"{_CHECK.strip()}{_PACK.rstrip()}\n{_BUILD.strip()}",
         json=False,
     )

@@ -24,7 +24,6 @@ def add(found: Any) -> None:
         found,
         "methods",
         run,
-        help="list the methods, or show the parameters of one",
         examples=_EXAMPLES,
     )
     parser.add_argument("name", nargs="?", metavar="METHOD", help="name of a method")

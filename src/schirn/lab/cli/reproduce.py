@@ -52,7 +52,6 @@ def add(commands: Any) -> None:
         commands,
         "reproduce",
         run,
-        help="rerun the published experiments",
         description="Rerun the published tables and studies, add Sieve and two references, and "
         "write results, tables, figures, a report and a summary page that compares them with the "
         "printed numbers. Run the same command again to resume after an interruption. Data sets "
@@ -101,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
             say=say_step,
         )
     if left:
-        note(f"stopped with {left} fits left to do; run the same command again to resume")
+        note(
+            f"stopped with {left} fits left to do; run the same command again to resume", error=True
+        )
         return UNFINISHED
     day = args.date or date.today().isoformat()
     written: list[Path] = []
@@ -129,7 +130,7 @@ def _verdict(folder: Path) -> int:
     bad = [result for result in results if result["status"] in ("failed", "timeout")]
     if bad:
         count = f"{len(bad)} of {len(results)} fits failed or timed out"
-        note(f"{count}; the first: {bad[0]['reason']}")
+        note(f"{count}; the first: {bad[0]['reason']}", error=True)
     return int(bool(bad))
 
 

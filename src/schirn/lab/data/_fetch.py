@@ -26,11 +26,26 @@ from schirn.datasets.cache import (
     sha256_of,
     write_record,
 )
-from schirn.datasets.registry import NAMED_SUFFIXES, OPENML, load
+from schirn.datasets.registry import NAMED_SUFFIXES, load
 from schirn.exceptions import DataError
 from schirn.lab.data._emoji import EMOJI_SETS, emoji_archive, emoji_packages
 
 API = "https://www.openml.org/api/v1/json/data/"
+# Ids of multi-label sets (version 4 of each name).
+OPENML: dict[str, int] = {
+    "birds": 40588,
+    "emotions": 40589,
+    "enron": 40590,
+    "genbase": 40591,
+    "image": 40592,
+    "langLog": 40593,
+    "reuters": 40594,
+    "scene": 40595,
+    "slashdot": 40596,
+    "yeast": 40597,
+}
+# Names of the sets that `fetch` downloads, and where they come from.
+DOWNLOADABLE = dict.fromkeys(OPENML, "OpenML") | dict.fromkeys(EMOJI_SETS, "npm")
 MAX_BYTES = 1024**3
 CHUNK = 1 << 20
 

@@ -16,8 +16,8 @@ from schirn.lab.rivals.solvers.paks import (
     paks,
     paks_closed_form,
 )
+from schirn.linalg.features import standard_factor
 from schirn.linalg.row_space import RowSpace, row_space
-from schirn.linalg.scaling import standard_factor
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 

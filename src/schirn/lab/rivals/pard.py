@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pard import pard
+from schirn.lab.rivals.solvers.scaling import identity, minmax
 from schirn.labels.matrix import as_labels
-from schirn.linalg.scaling import identity, minmax
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule

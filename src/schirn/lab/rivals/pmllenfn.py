@@ -11,8 +11,8 @@ from schirn._input import Array, Number, OneOf, Seed, declare_parameters, parame
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pmllenfn import NearFar, PMLLENFNResult, near_and_far, pmllenfn
+from schirn.lab.rivals.solvers.scaling import Scaling, biased_row_space, minmax
 from schirn.linalg.row_space import RowSpace
-from schirn.linalg.scaling import Scaling, biased_row_space, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 

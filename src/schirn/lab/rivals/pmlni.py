@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pmlni import pmlni
-from schirn.linalg.scaling import biased_row_space, identity, minmax
+from schirn.lab.rivals.solvers.scaling import biased_row_space, identity, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 

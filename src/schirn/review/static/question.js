@@ -46,8 +46,10 @@ function showOpinion(current) {
 function showVotes(current) {
   const done = { keep: "kept", drop: "dropped", skip: "was unsure about" };
   const votes = Object.entries(current.votes).map(([who, vote]) => `${who || "somebody"} ${done[vote]} it`);
-  $("votes").hidden = !votes.length;
-  $("votes").textContent = votes.length ? `So far, ${votes.join(", ")}.` : "";
+  const words = votes.length ? [`So far, ${votes.join(", ")}.`] : [];
+  if (current.earlier) words.push(`Before the row changed, ${current.earlier}.`);
+  $("votes").hidden = !words.length;
+  $("votes").textContent = words.join(" ");
 }
 
 function showNotes(notes) {

@@ -14,7 +14,7 @@ from schirn.lab.rivals.solvers.pairwise import (
     pairwise_svms,
     rescale,
 )
-from schirn.linalg.scaling import Scaling
+from schirn.lab.rivals.solvers.scaling import Scaling
 
 
 @pytest.fixture(params=["folded", "dual"])

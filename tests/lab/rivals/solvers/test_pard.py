@@ -14,7 +14,7 @@ from schirn.lab.rivals.solvers.pard import (
     initial_network,
     pard,
 )
-from schirn.linalg.scaling import identity, minmax
+from schirn.lab.rivals.solvers.scaling import identity, minmax
 
 
 def data(n=70, d=9, l=5, seed=0):

@@ -9,7 +9,7 @@ from reference.pmlni import minmax_features, with_bias
 
 from schirn.lab.rivals.solvers import pmllenfn as module
 from schirn.lab.rivals.solvers.pmllenfn import near_and_far, pmllenfn
-from schirn.linalg.scaling import biased_row_space, minmax
+from schirn.lab.rivals.solvers.scaling import biased_row_space, minmax
 
 WEIGHTS = {"lam1": 5.0, "lam2": 1.0, "lam3": 0.01, "lam4": 10.0}
 

@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from schirn._input import Array
 from schirn._progress import track
 from schirn.exceptions import InputError
-from schirn.linalg.scaling import Scaling
+from schirn.lab.rivals.solvers.scaling import Scaling
 
 # Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
 _KERNEL_ROWS = 11_500

@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 
 from schirn._input import Array
 from schirn._progress import track
-from schirn.linalg.scaling import Scaling
+from schirn.lab.rivals.solvers.scaling import Scaling
 
 _BLOCK_ROWS = 4096
 # Of Adam: the averages of the gradient and of its square, and what keeps the division finite.

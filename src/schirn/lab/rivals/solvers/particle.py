@@ -22,7 +22,7 @@ from schirn.lab.rivals.solvers.pairwise import (
     pairwise_svms,
     rescale,
 )
-from schirn.linalg.scaling import Scaling, minmax
+from schirn.lab.rivals.solvers.scaling import Scaling, minmax
 from schirn.noise.thresholds import scale_rows
 
 

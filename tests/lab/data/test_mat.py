@@ -212,15 +212,6 @@ def test_what_takes_more_memory_than_disk(tmp_path, h5py, content):
     assert (tmp_path / "set.mat").stat().st_size < 100_000
 
 
-def test_version_4_takes_more_memory_than_disk(tmp_path):
-    small = np.ones((100, 100), dtype=np.uint8)
-    io.savemat(tmp_path / "set.mat", {"data": small, "target": np.eye(100, 3)}, format="4")
-    assert (tmp_path / "set.mat").stat().st_size < 20_000
-    assert read_mat(tmp_path / "set.mat").n_features == 100
-    with pytest.raises(DataError, match=r"'data' of shape \(100, 100\).*max_bytes"):
-        read_mat(tmp_path / "set.mat", max_bytes=20_000)
-
-
 def test_missing_extra(tmp_path, monkeypatch):
     path = tmp_path / "set.mat"
     write73(path, {"data": X, "target": Y})

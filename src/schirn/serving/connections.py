@@ -1,11 +1,26 @@
-"""Connections of the review server: limits on their number and on the time for a request."""
+"""What all servers share: sockets, headers, and limits on connections, requests and their time."""
 
 import asyncio
+import errno
+import os
+import socket
 from typing import Any
 
 import h11
+from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from schirn.exceptions import InputError
+
+# For whatever a browser may make of an answer.
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 MAX_CONNECTIONS = 128
 REQUEST_SECONDS = 10.0
 
@@ -96,3 +111,69 @@ class LimitedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class PatientProtocol(LimitedProtocol):
+    """The same for a server that restarts unnoticed: what was accepted is answered."""
+
+    _has_answered = _is_last = False
+
+    def shutdown(self) -> None:
+        """End the connection; if it is new, after the answer to its first request."""
+        if self._is_waiting() and not self._has_answered:
+            self._is_last = True
+        else:
+            H11Protocol.shutdown(self)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless the server stops."""
+        self._has_answered = True
+        if self._is_last:
+            self.transport.close()
+        super().on_response_complete()
+
+
+class TooLarge(Exception):
+    """A request body over the limit."""
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request; raise TooLarge if it has more bytes than allowed."""
+    content = b""
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > most:
+            raise TooLarge
+    return content
+
+
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Return a socket that accepts connections.
+
+    Parameters
+    ----------
+    host : str
+        Address to listen at; 127.0.0.1 accepts connections from this machine only.
+    port : int
+        0 chooses a free one.
+    shared : bool
+        Whether several processes may listen at the port; the system divides the connections.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        listener.listen(128 if shared else 64)
+    except OSError as error:
+        listener.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise InputError(
+                f"port {port} cannot be used ({error.strerror}); choose another port, or 0 for a "
+                f"free one",
+                parameter="port",
+            ) from None
+        raise
+    return listener

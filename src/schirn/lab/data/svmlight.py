@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from schirn.datasets._dataset import Dataset, dataset_from_file, densified, errors_named
+from schirn.datasets.dataset import Dataset, dataset_from_file, densified, errors_named
 from schirn.exceptions import DataError
 from schirn.tables.text import read_text
 

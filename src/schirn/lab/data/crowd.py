@@ -11,9 +11,6 @@ from schirn._files import brief
 from schirn.exceptions import DataError, InputError
 from schirn.labels.votes import votes_to_candidates
 
-# Votes of the other workers that make a label true: this share of them.
-SHARE = 0.5
-
 
 def crowd_content(
     arrays: dict[str, np.ndarray],

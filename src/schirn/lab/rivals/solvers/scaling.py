@@ -1,4 +1,4 @@
-"""Scaling of features by range or standard deviation, without densifying sparse ones.
+"""Scaling of features by their range, without densifying sparse ones.
 
 After min-max scaling F = [X diag(a) + 1 c', 1] the zeros of X are no longer zero. For a sparse X
 the shift c is kept apart: F is a sparse matrix plus one of rank one, and so is its Gram matrix.
@@ -6,16 +6,13 @@ the shift c is kept apart: F is a sparse matrix plus one of rank one, and so is 
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array
 from schirn.linalg.row_space import DensifyWarning, RowSpace, row_space, space_of_gram
-
-# A mean up to this share of a column's length counts as zero.
-_CENTRED = 1e-5
 
 
 class Scaling(NamedTuple):
@@ -57,49 +54,6 @@ def minmax(X: "Array | sp.csr_array", low: float = -1.0, high: float = 1.0) -> S
     varies = span > 2 * np.finfo(X.dtype).tiny
     factor = np.divide(high - low, span, out=np.zeros_like(span), where=varies)
     return Scaling(factor, np.where(varies, low - least * factor, 0).astype(X.dtype))
-
-
-def standard_factor(X: Any) -> Array:
-    """Reciprocal standard deviation of every feature; 0 for a constant one.
-
-    >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
-    array([0.5, 0. ])
-    """
-    n = X.shape[0]
-    mean, square = moments(X)
-    return deviation_factor(mean, np.sqrt(square / n), n).astype(X.dtype)
-
-
-def moments(X: Any) -> tuple[Array, Array]:
-    """Mean of every feature and the sum of its squared deviations, in double precision."""
-    n, d = X.shape
-    if not sp.issparse(X):
-        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * n
-    mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
-    zeros = n - np.bincount(X.indices, minlength=d)
-    square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
-    return mean, square + zeros * mean**2
-
-
-def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
-    """Reciprocals of standard deviations; 0 for a constant feature."""
-    # The mean of equal values carries a rounding error.
-    varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
-    return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
-
-
-def is_centred(X: "Array | sp.csr_array") -> bool:
-    """Return True if every column has mean zero, as after StandardScaler; False for sparse X.
-
-    >>> is_centred(np.array([[1.0, 5.0], [-1.0, -5.0]])), is_centred(np.eye(2))
-    (True, False)
-    """
-    if sp.issparse(X) or len(X) < 2:
-        return False
-    mean = np.abs(X.mean(axis=0, dtype=np.float64))
-    with np.errstate(over="ignore"):
-        length = np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X))
-    return bool(length.any() and np.isfinite(length).all() and (mean <= _CENTRED * length).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
-"""Reader for MATLAB files: versions 4 and 5, and version 7.3 (HDF5) with h5py.
+"""Reader for MATLAB files: version 5, and version 7.3 (HDF5) with h5py.
 
-SciPy reads version 4. Its reader of version 5 trusts the types, lengths and indices in a file: of
-files with a few random bytes, one in twenty ends the process with a segmentation fault (SciPy
-1.17). The reader here checks each element before it is read, and never builds cells, structs or
-objects. All three limit the memory of a variable before it is allocated or unpacked; version 7.3
-follows no links to other files.
+SciPy's reader of version 5 trusts the types, lengths and indices in a file: of files with a few
+random bytes, one in twenty ends the process with a segmentation fault (SciPy 1.17). The reader here
+checks each element before it is read, and never builds cells, structs or objects. Both limit the
+memory of a variable before it is allocated or unpacked; version 7.3 follows no links to other
+files.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from __future__ import annotations
 import math
 import os
 import struct
-import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-import scipy
 from scipy import sparse
 
 from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
 from schirn._optional import optional
-from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
+from schirn.datasets.dataset import Dataset, Fold, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 from schirn.tables.text import check_size, unreadable_named
 
@@ -100,7 +98,7 @@ def read_mat(
     path = Path(path)
     check_size(path, max_bytes)
     limit = byte_limit(max_bytes)
-    source = _Hdf5(path, limit) if _is_hdf5(path) else _Version5(path, limit)
+    source = _Hdf5(path, limit) if _is_hdf5(path) else Mat5(path, limit)
     names = source.names()
     X = source.get(_pick(path, names, FEATURES, features, "features"))
     X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
@@ -187,47 +185,6 @@ def _is_hdf5(path: Path) -> bool:
     return head.startswith(signature) or head[512:] == signature
 
 
-class _Version5:
-    """A file of version 5 or 4."""
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path = path
-        with unreadable_named(path, _KIND), path.open("rb") as stream:
-            # A file of version 5 begins with text, one of version 4 with a number.
-            is_old = 0 in stream.read(4)
-            self._reader: Any = _Version4(path, limit) if is_old else Mat5(path, limit)
-
-    def names(self) -> list[str]:
-        return self._reader.names()
-
-    def get(self, name: str) -> Any:
-        """Return one variable."""
-        with unreadable_named(self.path, _KIND):
-            return self._reader.get(name)
-
-
-class _Version4:
-    """A file of version 4, read by scipy."""
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path, self._names = path, []
-        for name, shape, _ in scipy.io.whosmat(path, appendmat=False):
-            if math.prod(map(int, shape)) * 8 > limit:
-                raise DataError(f"{path}: {too_large(f'{brief(name)} of shape {shape}', limit)}")
-            self._names.append(name)
-
-    def names(self) -> list[str]:
-        return self._names
-
-    def get(self, name: str) -> Any:
-        """Return one variable."""
-        with warnings.catch_warnings():
-            # SciPy 1.18 announces another sparse class, which older versions do not offer.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
-        return sparse.csr_array(found) if sparse.issparse(found) else found
-
-
 class _Hdf5:
     """A file of version 7.3: arrays are stored transposed, sparse ones by columns."""
 
@@ -301,7 +258,7 @@ class Mat5:
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path, self.limit = path, limit
-        with path.open("rb") as stream:
+        with unreadable_named(path, _KIND), path.open("rb") as stream:
             head = stream.read(HEAD)
             if len(head) < HEAD or head[126:] not in (b"IM", b"MI"):
                 raise ValueError("not a MATLAB header")
@@ -318,6 +275,11 @@ class Mat5:
         kind = variable.flags & 0xFF
         if (kind not in CLASSES and kind != SPARSE) or variable.flags & COMPLEX:
             raise DataError(f"{self.path}: {brief(name)} is not a matrix of real numbers.")
+        with unreadable_named(self.path, _KIND):
+            return self._values(variable)
+
+    def _values(self, variable: Variable) -> Any:
+        kind = variable.flags & 0xFF
         with self.path.open("rb") as stream:
             stream.seek(variable.start)
             content = self._content(stream, variable.size, variable.packed, self.limit)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from schirn._files import brief, check_sparse, read_archive, reason_of
-from schirn.datasets._crowd import SHARE, crowd_content
-from schirn.datasets._dataset import Dataset, dataset_from_file, errors_named, label_matrix
+from schirn._files import brief, read_archive
+from schirn.datasets.arrays import checked_csr, features_of
+from schirn.datasets.dataset import Dataset, dataset_from_file, errors_named, label_matrix
 from schirn.exceptions import DataError
+from schirn.lab.data.crowd import crowd_content
 
 
 def read_npz(
@@ -20,7 +20,7 @@ def read_npz(
     *,
     max_bytes: int | None = None,
     workers: int = 3,
-    share: float = SHARE,
+    share: float = 0.5,
     random_state: int = 0,
 ) -> Dataset:
     """Read a data set from an npz archive.
@@ -67,14 +67,12 @@ def read_npz(
         content: dict[str, Any] = {"label_names": _names(arrays, "label_names") or []}
         content["X"] = X = features_of(path, arrays)
         if "votes" in arrays:
-            content |= crowd_content(
-                arrays,
-                X,
-                content["label_names"],
-                workers=workers,
-                share=share,
-                random_state=random_state,
-            )
+            draw: dict[str, Any] = {
+                "workers": workers,
+                "share": share,
+                "random_state": random_state,
+            }
+            content |= crowd_content(arrays, X, content["label_names"], **draw)
             return dataset_from_file(path, max_bytes, **content)
         y_true, candidates = _labels(arrays, "Y"), _labels(arrays, "C")
         if y_true is None and candidates is None:
@@ -101,25 +99,6 @@ def read_npz(
         )
 
 
-def features_of(path: Path, arrays: dict[str, np.ndarray]) -> Any:
-    """Return X from the dense key or the CSR arrays, or None if the file has neither."""
-    with errors_named(path):
-        if "X" in arrays:
-            if arrays["X"].ndim != 2 or arrays["X"].dtype.kind not in "iufb":
-                raise DataError(f"X must be a matrix of numbers, not {arrays['X'].shape}.")
-            return arrays["X"]
-        keys = ("data", "indices", "indptr", "shape")
-        missing = [key for key in keys if key not in arrays]
-        if len(missing) == len(keys):
-            return None
-        if missing:
-            raise DataError(f"the sparse features lack the key {missing[0]!r}.")
-        data, indices, indptr, shape = (arrays[key] for key in keys)
-        if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "iufb":
-            raise DataError("the sparse features are not a matrix of numbers.")
-        return _csr("X", data, indices, indptr, (int(shape[0]), int(shape[1])))
-
-
 def _labels(arrays: dict[str, np.ndarray], key: str) -> Any:
     """Return a label matrix from the dense key or the CSR arrays, or None."""
     indices, indptr = arrays.get(f"{key}_indices"), arrays.get(f"{key}_indptr")
@@ -136,23 +115,7 @@ def _labels(arrays: dict[str, np.ndarray], key: str) -> Any:
     if indices.size and indices.dtype.kind in "iu":
         n_labels = n_labels or int(indices.max()) + 1
     ones = np.ones(indices.size, dtype=np.uint8)
-    return _csr(key, ones, indices, indptr, (indptr.size - 1, n_labels))
-
-
-def _csr(
-    key: str, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
-) -> sparse.csr_array:
-    """Return a checked CSR matrix."""
-    for name, values in (("indices", indices), ("indptr", indptr)):
-        if values.ndim != 1 or values.dtype.kind not in "iu":
-            raise DataError(f"{name} of {key} must be a list of whole numbers.")
-    try:
-        matrix = sparse.csr_array((data, indices, indptr), shape=shape)
-        check_sparse(matrix)
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise DataError(f"the sparse matrix {key} is damaged ({reason_of(error)}).") from error
-    matrix.sort_indices()
-    return matrix
+    return checked_csr(key, ones, indices, indptr, (indptr.size - 1, n_labels))
 
 
 def _names(arrays: dict[str, np.ndarray], key: str) -> list[str] | None:

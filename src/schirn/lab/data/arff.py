@@ -15,7 +15,7 @@ from scipy import sparse
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
-from schirn.datasets._dataset import (
+from schirn.datasets.dataset import (
     Dataset,
     dataset_from_file,
     densified,

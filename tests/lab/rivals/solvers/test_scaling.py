@@ -4,8 +4,9 @@ import scipy.sparse as sp
 from reference.pmlni import minmax_features, with_bias
 from sklearn.preprocessing import StandardScaler
 
+from schirn.lab.rivals.solvers.scaling import biased_row_space, identity, minmax
+from schirn.linalg.features import is_centred, standard_factor
 from schirn.linalg.row_space import DensifyWarning
-from schirn.linalg.scaling import biased_row_space, identity, is_centred, minmax, standard_factor
 
 
 @pytest.fixture(params=[(60, 9), (15, 40)], ids=["tall", "wide"])

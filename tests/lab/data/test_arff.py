@@ -3,8 +3,8 @@ import pytest
 from scipy import sparse
 
 from schirn.datasets import load, read_arff
-from schirn.datasets._arff import split_values
 from schirn.exceptions import DataError
+from schirn.lab.data.arff import split_values
 
 HEADER = """% a comment
 @relation 'tiny set'

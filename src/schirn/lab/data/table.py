@@ -14,7 +14,7 @@ from scipy import sparse
 
 from schirn._files import brief, brief_list
 from schirn._input import Array, is_missing
-from schirn.datasets._dataset import (
+from schirn.datasets.dataset import (
     Dataset,
     dataset_from_file,
     densified,

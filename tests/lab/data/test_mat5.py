@@ -8,8 +8,8 @@ import pytest
 from scipy import io, sparse
 
 from schirn.datasets import read_mat
-from schirn.datasets._mat import Mat5
 from schirn.exceptions import DataError
+from schirn.lab.data.mat import Mat5
 
 LIMIT = 10**8
 TYPES = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"]
@@ -189,16 +189,6 @@ def test_too_many_variables(tmp_path, monkeypatch):
     path = tmp_path / "x.mat"
     path.write_bytes(header() + matrix(DOUBLE, (1, 1), doubles(1)) * 4)
     assert Mat5(path, LIMIT).names() == ["x"]
-    monkeypatch.setattr("schirn.datasets._mat.MOST_VARIABLES", 4)
+    monkeypatch.setattr("schirn.lab.data.mat.MOST_VARIABLES", 4)
     with pytest.raises(DataError, match="more than 4 variables"):
         read_mat(path)
-
-
-def test_version_4(tmp_path):
-    path = tmp_path / "x.mat"
-    X = sparse.csc_array(np.eye(3, 5))
-    io.savemat(path, {"data": X, "target": np.ones((3, 2))}, format="4")
-    data = read_mat(path)
-    np.testing.assert_array_equal(data.X.toarray(), np.eye(3, 5))
-    with pytest.raises(DataError, match="max_bytes"):
-        read_mat(path, max_bytes=100)

@@ -1,0 +1,172 @@
+"""Prediction: streams of texts, batches and single rows, and the start of the program.
+
+    python -m benchmarks.predict
+    python -m benchmarks.predict --rows 20000 --tags 60
+
+A tagger learns from 4,000 product titles. Beside it stands what people use: words and pairs as
+tf-idf weights, and one linear model per tag, trained by stochastic gradients. Seconds are processor
+time, so that other work on the machine counts less; peaks of memory are those of whole processes.
+"""
+
+import argparse
+import csv
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from time import process_time
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import SGDClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+
+import schirn
+from benchmarks.titles import Titles, make_titles
+from schirn.features import TagPipeline
+
+TRAINING, BATCH, SINGLE = 4_000, 4_096, 300
+MEASURED = """
+import re, sys, time
+{run}
+peak = re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]
+print(time.process_time(), int(peak) / 1024)
+"""
+RIVAL = """
+import csv, pickle
+pipeline, names = pickle.load(open(sys.argv[1], "rb"))
+with open(sys.argv[2], newline="") as source, open(sys.argv[3], "w", newline="") as target:
+    rows = list(csv.DictReader(source))
+    out = csv.writer(target)
+    out.writerow([*rows[0], "predicted"])
+    for row, tags in zip(rows, pipeline.predict([row["title"] for row in rows])):
+        out.writerow([*row.values(), ";".join(names[j] for j in tags.nonzero()[0])])
+"""
+PROGRAM = "from schirn.cli import main\nassert main(['predict', *sys.argv[1:], '--quiet']) == 0"
+
+
+def process(run: str, *argv: str) -> tuple[float, float]:
+    """Processor seconds and peak megabytes of a fresh process."""
+    command = [sys.executable, "-c", MEASURED.format(run=run), *argv]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, megabytes = map(float, done.stdout.split()[-2:])
+    return seconds, megabytes
+
+
+def single_rows(predict: Callable[[str], Any], texts: list[str]) -> tuple[float, float]:
+    """Median and 99th percentile of the milliseconds for one row."""
+    times = []
+    for text in texts:
+        start = process_time()
+        predict(text)
+        times.append(1e3 * (process_time() - start))
+    return median(times), quantiles(times, n=100)[98]
+
+
+def batches(predict: Callable[[list[str]], Any], texts: list[str]) -> float:
+    """Rows per second in batches."""
+    start = process_time()
+    for i in range(0, len(texts), BATCH):
+        predict(texts[i : i + BATCH])
+    return len(texts) / (process_time() - start)
+
+
+def write(titles: Titles, rows: range, path: Path) -> None:
+    """Write titles as a table."""
+    with path.open("w", newline="") as stream:
+        out = csv.writer(stream)
+        out.writerow(["id", "title"])
+        out.writerows([i, titles.texts[i]] for i in rows)
+
+
+def start_up() -> None:
+    """Print the time of imports beside that of NumPy."""
+    help_page = "import contextlib, io\nfrom schirn.cli import main\n"
+    help_page += "with contextlib.redirect_stdout(io.StringIO()): main(['--help'])"
+    ways = {
+        "import numpy": "import numpy",
+        "import sklearn.base": "import sklearn.base",
+        "import schirn": "import schirn",
+        "schirn --help": help_page,
+        "from schirn import Sieve": "from schirn import Sieve",
+    }
+    empty = min(process("pass")[0] for _ in range(3))
+    seconds = {name: min(process(run)[0] for _ in range(3)) - empty for name, run in ways.items()}
+    print("| start | seconds | times numpy |\n|---|--:|--:|")
+    for name, value in seconds.items():
+        print(f"| {name} | {value:.2f} | {value / seconds['import numpy']:.1f} |", flush=True)
+
+
+def main() -> None:
+    """Print two tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000, help="number of titles to tag")
+    parser.add_argument("--tags", type=int, default=60)
+    args = parser.parse_args()
+    titles = make_titles(TRAINING + args.rows, args.tags, typos=0.05, random_state=1)
+    new = range(TRAINING, TRAINING + args.rows)
+    known, texts = titles.texts[:TRAINING], [titles.texts[i] for i in new]
+    tags = [titles.names_of(row) for row in titles.listed[:TRAINING]]
+    tagger = TagPipeline(text="title").fit({"title": known}, tags)
+    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), dtype=np.float32)
+    linear = OneVsRestClassifier(SGDClassifier(loss="log_loss", random_state=0))
+    rival = make_pipeline(words, linear).fit(known, titles.listed[:TRAINING])
+    truth = titles.truth[new.start :]
+    order = [tagger.label_names_.index(name) for name in titles.labels]
+
+    def f1(predicted: np.ndarray) -> float:
+        return 200 * float((predicted & truth).sum() / (predicted.sum() + truth.sum()))
+
+    ours = {
+        "batch": batches(lambda rows: tagger.predict({"title": rows}), texts),
+        "one": single_rows(lambda row: tagger.predict({"title": [row]}), texts[:SINGLE]),
+        "f1": f1(tagger.predict({"title": texts}).astype(np.uint8)[:, order]),
+    }
+    theirs = {
+        "batch": batches(rival.predict, texts),
+        "one": single_rows(lambda row: rival.predict([row]), texts[:SINGLE]),
+        "f1": f1(rival.predict(texts).astype(np.uint8)),
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(titles, new, folder / "new.csv")
+        write(titles, range(new.start, new.start + 10), folder / "few.csv")
+        schirn.save(tagger, folder / "tagger.schirn")
+        (folder / "rival.pickle").write_bytes(pickle.dumps((rival, titles.labels)))
+        columns = []
+        for run, model in ((PROGRAM, "tagger.schirn"), (RIVAL, "rival.pickle")):
+            argv = [str(folder / model), str(folder / "new.csv")]
+            out = ["-o", str(folder / "out.csv")] if run == PROGRAM else [str(folder / "out.csv")]
+            columns.append(process(run, *argv, *out))
+        few = process(
+            PROGRAM,
+            str(folder / "tagger.schirn"),
+            str(folder / "few.csv"),
+            "-o",
+            str(folder / "o.csv"),
+        )
+    (file_a, memory_a), (file_b, memory_b) = columns
+    print(f"{args.rows:,} titles, {args.tags} tags; processor time\n")
+    print("| | Sieve tagger | tf-idf + SGD | ratio |\n|---|--:|--:|--:|")
+    lines = [
+        ("table to table, s", file_a, file_b),
+        ("the same, peak MB", memory_a, memory_b),
+        ("batches, rows/s", ours["batch"], theirs["batch"]),
+        ("one row, p50 ms", ours["one"][0], theirs["one"][0]),
+        ("one row, p99 ms", ours["one"][1], theirs["one"][1]),
+        ("micro-F1 against the truth", ours["f1"], theirs["f1"]),
+    ]
+    for label, a, b in lines:
+        digits = 0 if max(a, b) >= 100 else 1 if max(a, b) >= 10 else 2
+        print(f"| {label} | {a:,.{digits}f} | {b:,.{digits}f} | {a / b:.2f} |")
+    print(f"\nTen titles instead: {few[0]:.1f} s, {few[1]:.0f} MB\n", flush=True)
+    start_up()
+
+
+if __name__ == "__main__":
+    main()

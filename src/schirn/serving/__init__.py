@@ -1,0 +1,212 @@
+"""A tagger behind HTTP; see `schirn serve`."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schirn._optional import optional
+from schirn.exceptions import InputError
+from schirn.features import TagPipeline
+from schirn.persist import load
+
+__all__ = ["serve"]
+
+_START_SECONDS = 120.0
+# A worker that ends sooner than this is not started again.
+_LEAST_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+
+
+class _Settings(NamedTuple):
+    model: str
+    token: str | None
+    limits: Any
+    n_workers: int
+    counters: Path
+
+
+def serve(
+    model: str | os.PathLike[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    workers: int = 1,
+    token: str | None = None,
+    max_rows: int = 10_000,
+    max_bytes: int = 16 * 1024**2,
+    timeout: float = 30.0,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
+
+    The workers are processes that share one socket. SIGHUP starts them again, one after the other,
+    with the model that the file holds then: a new one answers before the old one stops.
+
+    Parameters
+    ----------
+    model : path
+        File of a `TagPipeline`.
+    host : str
+        Address to listen at; 0.0.0.0 for all of this machine.
+    port : int
+        0 chooses a free one.
+    workers : int
+        Number of processes.
+    token : str, optional
+        Requests must have the header ``Authorization: Bearer TOKEN``.
+    max_rows, max_bytes : int
+        Largest request.
+    timeout : float
+        Seconds for a request.
+    ready : callable, optional
+        Called with the address as soon as requests are answered.
+    """
+    optional("starlette", "review", "The server")
+    optional("uvicorn", "review", "The server")
+    from schirn.serving.app import Limits
+    from schirn.serving.connections import listen
+
+    limits = Limits(max_rows, max_bytes, timeout)
+    # What is wrong with the model is said now, not by a worker.
+    _tagger(os.fspath(model))
+    with tempfile.TemporaryDirectory() as folder, listen(host, port) as listener:
+        settings = _Settings(os.fspath(model), token, limits, workers, Path(folder, "counters"))
+        port = listener.getsockname()[1]
+        _Supervisor(settings, listener).run(lambda: ready and ready(f"http://{host}:{port}"))
+
+
+def _tagger(path: str) -> TagPipeline:
+    model = load(path)
+    if not isinstance(model, TagPipeline):
+        raise InputError(
+            f"{path}: a server needs a model of the columns of a table; train one on a table"
+        )
+    return model
+
+
+class _Supervisor:
+    """Starts workers, starts those that die again, and stops them."""
+
+    def __init__(self, settings: _Settings, listener: socket.socket) -> None:
+        self._settings, self._listener = settings, listener
+        methods = multiprocessing.get_all_start_methods()
+        self._context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+        self._workers: list[Any] = []
+        self._is_over = self._is_stale = False
+
+    def run(self, ready: Callable[[], Any]) -> None:
+        """Serve until a signal says otherwise."""
+        handlers = {"SIGTERM": self._stop, "SIGINT": self._stop, "SIGHUP": self._restart}
+        # Windows has no SIGHUP.
+        numbers = {
+            getattr(signal, name): handlers[name] for name in handlers if hasattr(signal, name)
+        }
+        before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+        try:
+            self._workers = [self._start(k) for k in range(self._settings.n_workers)]
+            ready()
+            while not self._is_over:
+                if self._is_stale:
+                    self._is_stale = False
+                    self._replace_all()
+                for k, worker in enumerate(self._workers):
+                    if not worker.is_alive() and not self._is_over:
+                        self._check_age(worker)
+                        self._workers[k] = self._start(k)
+                time.sleep(_POLL_SECONDS)
+        finally:
+            for worker in self._workers:
+                worker.terminate()
+            for worker in self._workers:
+                worker.join()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, *_: Any) -> None:
+        self._is_over = True
+
+    def _restart(self, *_: Any) -> None:
+        self._is_stale = True
+
+    def _replace_all(self) -> None:
+        """Start every worker again; a model that cannot be loaded leaves the old ones."""
+        try:
+            _tagger(self._settings.model)
+        except InputError:
+            return
+        for k, old in enumerate(self._workers):
+            self._workers[k] = self._start(k)
+            old.terminate()
+            old.join()
+
+    def _start(self, k: int) -> Any:
+        """Start a worker and wait until it answers."""
+        is_ready = self._context.Event()
+        worker = self._context.Process(
+            target=_work, args=(self._settings, self._listener, k, is_ready), daemon=True
+        )
+        worker.start()
+        worker.started = time.monotonic()
+        while not is_ready.wait(_POLL_SECONDS) and not self._is_over:
+            if not worker.is_alive() or time.monotonic() - worker.started > _START_SECONDS:
+                raise InputError("a worker of the server did not start; see what it has printed")
+        return worker
+
+    def _check_age(self, worker: Any) -> None:
+        if time.monotonic() - worker.started < _LEAST_SECONDS:
+            raise InputError(
+                f"a worker of the server has stopped after {_LEAST_SECONDS:g} seconds or less "
+                f"(exit code {worker.exitcode})"
+            )
+
+
+def _work(settings: _Settings, listener: socket.socket, k: int, is_ready: Any) -> None:
+    """Serve in one process, until SIGTERM."""
+    import uvicorn
+
+    from schirn.serving.app import create_app
+    from schirn.serving.connections import PatientProtocol
+    from schirn.serving.metrics import Metrics
+
+    # Ctrl-C reaches all processes of the terminal; the supervisor decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_stop_with, args=(os.getppid(),), daemon=True).start()
+    metrics = Metrics(settings.counters, settings.n_workers, k)
+    app = create_app(
+        _tagger(settings.model), token=settings.token, limits=settings.limits, metrics=metrics
+    )
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        access_log=False,
+        log_level="error",
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+    )
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            is_ready.set()
+
+    # uvicorn sends itself the signal again after it has stopped.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    Server(config).run(sockets=[listener])
+
+
+def _stop_with(parent: int) -> None:
+    """Stop this process when its supervisor was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,281 @@
+"""The web application: tags of rows as JSON, judgements of tags, health, metrics."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import schirn
+from schirn.exceptions import InputError
+from schirn.features import TagPipeline
+from schirn.serving.connections import HEADERS, TooLarge, read_body
+from schirn.serving.metrics import Metrics
+
+_DIGITS = 6
+
+Answer = dict[str, Any]
+
+
+class Limits(NamedTuple):
+    """What one request may ask for."""
+
+    rows: int = 10_000
+    bytes: int = 16 * 1024**2
+    seconds: float = 30.0
+    """Time for a request, including the time that it waits for others."""
+    waiting: int = 64
+    """Requests that wait for a process; more are answered with status 503."""
+
+
+def create_app(
+    model: TagPipeline,
+    *,
+    token: str | None = None,
+    limits: Limits | None = None,
+    metrics: Metrics | None = None,
+) -> ASGIApp:
+    """Return an ASGI application that tags rows with a model.
+
+    Parameters
+    ----------
+    model : TagPipeline
+    token : str, optional
+        Requests must have the header ``Authorization: Bearer TOKEN``, except those for ``/health``.
+    limits : Limits, optional
+    metrics : Metrics, optional
+        Where to count.
+
+    Examples
+    --------
+    >>> from starlette.testclient import TestClient
+    >>> from schirn.features import TagPipeline
+    >>> from schirn.serving.app import create_app
+    >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 5
+    >>> tags = ["pan", "pan", "chair", "chair"] * 5
+    >>> tagger = TagPipeline(text="title").fit({"title": titles}, tags)
+    >>> client = TestClient(create_app(tagger))
+    >>> client.post("/predict", json={"rows": [{"title": "blue pan"}]}).json()["rows"][0]["tags"]
+    ['pan']
+    """
+    if not isinstance(model, TagPipeline):
+        raise InputError(
+            f"a server needs a model of the columns of a table (TagPipeline), not "
+            f"{type(model).__name__}; train one with schirn fit on a table"
+        )
+    if model.image is not None:
+        raise InputError(
+            "a server does not open the files that a request names; encode the pictures, and train "
+            "on a column of vectors"
+        )
+    api = _Api(model, limits or Limits(), metrics or Metrics())
+    routes = [
+        Route("/predict", api.answering(api.predict), methods=["POST"]),
+        Route("/judge", api.answering(api.judge), methods=["POST"]),
+        Route("/health", api.health),
+        Route("/metrics", api.metrics),
+        Route("/openapi.json", api.openapi),
+    ]
+    return _Guard(Starlette(routes=routes), token, api)
+
+
+class _Api:
+    def __init__(self, model: TagPipeline, limits: Limits, metrics: Metrics) -> None:
+        self.model, self.limits, self.counters = model, limits, metrics
+        # One thread: NumPy holds the interpreter most of the time, and a queue has an end.
+        self._worker = ThreadPoolExecutor(1)
+        self._n_waiting = 0
+
+    def answering(self, make: Callable[[list[Any], Answer], Answer]) -> Any:
+        """Return the handler of a function from rows and request to an answer."""
+
+        async def handler(request: Request) -> Response:
+            if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+                return _error(415, "the request must be JSON (Content-Type: application/json)")
+            try:
+                wanted = self._wanted(await read_body(request, self.limits.bytes))
+                if self._n_waiting >= self.limits.waiting:
+                    return _busy("too many requests are waiting")
+                return JSONResponse(await self._in_time(make, wanted))
+            except TooLarge:
+                return _error(413, f"the request has more than {self.limits.bytes:,} bytes")
+            except TimeoutError:
+                return _busy(f"no answer within {self.limits.seconds:g} seconds")
+            except InputError as error:
+                return _error(413 if error.parameter == "rows" else 400, str(error))
+
+        return handler
+
+    async def _in_time(self, make: Callable[[list[Any], Answer], Answer], wanted: Answer) -> Answer:
+        self._n_waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            work = loop.run_in_executor(self._worker, make, wanted["rows"], wanted)
+            answer = await asyncio.wait_for(work, self.limits.seconds)
+        finally:
+            self._n_waiting -= 1
+        self.counters.add_rows(len(wanted["rows"]))
+        return answer
+
+    def _wanted(self, body: bytes) -> Answer:
+        """Return the request after checking its rows."""
+        try:
+            wanted = json.loads(body)
+        except (ValueError, RecursionError):
+            raise InputError("the request is not valid JSON") from None
+        rows = wanted.get("rows") if isinstance(wanted, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError('the request must be {"rows": [{"column": "cell", ...}, ...]}')
+        if len(rows) > self.limits.rows:
+            raise InputError(
+                f"the request has more than {self.limits.rows:,} rows", parameter="rows"
+            )
+        return {**wanted}
+
+    def predict(self, rows: list[Any], wanted: Answer) -> Answer:
+        """Tag rows; the probability is that of the predicted tags."""
+        if not rows:
+            return {"rows": []}
+        method, names = self.model.method_, self.model.label_names_
+        scores = self.model.decision_function(rows)
+        predicted = method.apply_threshold(scores, threshold=wanted.get("threshold"))
+        probability = method.calibration_.probability(scores)
+        answers = []
+        for chosen, values in zip(predicted, probability, strict=True):
+            pairs = {names[j]: round(float(values[j]), _DIGITS) for j in chosen.nonzero()[0]}
+            answers.append({"tags": list(pairs), "probability": pairs})
+        return {"rows": answers}
+
+    def judge(self, rows: list[Any], wanted: Answer) -> Answer:
+        """Judge the tags of rows."""
+        column = wanted.get("column", "tags")
+        if not all(column in row for row in rows):
+            raise InputError(f"each row must have its tags in {column!r}: a list or a text")
+        if not rows:
+            return {"rows": []}
+        judgements = self.model.judge(rows, [row[column] for row in rows])
+        return {"rows": [_rounded(judgement._asdict()) for judgement in judgements]}
+
+    def health(self, request: Request) -> Response:
+        """Answer that the model is loaded."""
+        method = type(self.model.method_).__name__
+        facts = {"method": method, "labels": len(self.model.label_names_)}
+        return JSONResponse({"status": "ok", "schirn": schirn.__version__, **facts})
+
+    def metrics(self, request: Request) -> Response:
+        """Answer with the counters."""
+        return PlainTextResponse(
+            self.counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    def openapi(self, request: Request) -> Response:
+        """Answer with the description of all of this."""
+        return JSONResponse(_openapi(self.model, self.limits))
+
+
+class _Guard:
+    """Asks for the token, counts, and adds the headers."""
+
+    def __init__(self, app: ASGIApp, token: str | None, api: _Api) -> None:
+        self._app, self._api = app, api
+        self._token = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        counters, start, status = self._api.counters, time.perf_counter(), 500
+
+        async def send_safely(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        counters.begin()
+        try:
+            await (self._refusal(Request(scope)) or self._app)(scope, receive, send_safely)
+        except ClientDisconnect:
+            status = 400
+        finally:
+            counters.end(scope["path"], status, time.perf_counter() - start)
+
+    def _refusal(self, request: Request) -> Response | None:
+        sent = request.headers.get("authorization", "").encode("utf-8", "replace")
+        is_open = self._token is None or request.url.path == "/health"
+        if is_open or secrets.compare_digest(sent, self._token or b""):
+            return None
+        return _error(401, "the header Authorization must be: Bearer TOKEN")
+
+
+def _error(status: int, message: str) -> Response:
+    return JSONResponse({"error": message}, status)
+
+
+def _busy(message: str) -> Response:
+    return JSONResponse({"error": message}, 503, headers={"Retry-After": "1"})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+def _openapi(model: TagPipeline, limits: Limits) -> Answer:
+    """Describe the requests and answers as OpenAPI 3.1."""
+    kinds = {"text": "string", "categories": "string", "columns": "number", "vectors": "array"}
+    features = model.features_
+    columns = {name: {"type": kinds[k]} for k in features.kinds for name in features.names_of(k)}
+    shares = {"type": "object", "additionalProperties": {"type": "number"}}
+    names = {"type": "array", "items": {"type": "string"}}
+
+    def post(summary: str, row: Answer, answer: Answer, more: Answer) -> Answer:
+        def rows(of: Answer, **limit: int) -> Answer:
+            items = {"type": "array", "items": {"type": "object", "properties": of}, **limit}
+            return {"type": "object", "required": ["rows"], "properties": {"rows": items}}
+
+        request = rows(row, maxItems=limits.rows)
+        request["properties"] |= more
+        content = {"application/json": {"schema": request}}
+        answers = {"200": {"description": "in the order of the rows"}}
+        answers["200"]["content"] = {"application/json": {"schema": rows(answer)}}  # type: ignore[assignment]
+        for status, reason in _REASONS.items():
+            answers[status] = {"description": reason}
+        body = {"required": True, "content": content}
+        return {"post": {"summary": summary, "requestBody": body, "responses": answers}}
+
+    def get(summary: str) -> Answer:
+        return {"get": {"summary": summary, "responses": {"200": {"description": "OK"}}}}
+
+    predicted = {"tags": names, "probability": shares}
+    judged = {"confidence": shares, "unseen": names, "suggestions": shares}
+    tags = {"tags": {**names, "description": "the tags to judge"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "schirn tagger", "version": schirn.__version__},
+        "paths": {
+            "/predict": post("Tag rows", columns, predicted, {"threshold": {}}),
+            "/judge": post("Judge the tags of rows", {**columns, **tags}, judged, {}),
+            "/health": get("Whether the model is loaded"),
+            "/metrics": get("Counters for Prometheus"),
+        },
+    }
+
+
+_REASONS = {
+    "400": "the request is wrong; the answer says why",
+    "401": "the token is missing or wrong",
+    "413": "too many rows or bytes",
+    "503": "busy; try again",
+}

@@ -1,0 +1,251 @@
+"""Three nights: new and changed rows, new tags, answers of people, and a killed program."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from cli.clean_helpers import make_items, read_csv, refused
+
+from schirn.cleaning import Decisions, TagState
+from schirn.cli import main
+
+ITEMS = make_items(300, seed=4)
+KILLED = """
+import os, signal, sys
+from schirn.cleaning import TagState
+from schirn.cli import main
+TagState.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def write(path, numbers, changed=(), extra=()):
+    """The rows of a night; some have another text or one more tag."""
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["sku", "title", "tags"])
+        for i in numbers:
+            text, tags, _ = ITEMS[i]
+            text = f"new {text}" if i in changed else text
+            writer.writerow([f"S{i}", text, ";".join([*tags, *["neon"] * (i in extra)])])
+
+
+def fill_in(path, answers=None):
+    """Answer questions by the truth, or as told."""
+    lines = read_csv(path)
+    for line in lines:
+        truth = line["tag"] not in ITEMS[int(line["id"][1:])][2]
+        line["right"] = (answers or {}).get((line["id"], line["tag"]), "yes" if truth else "no")
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    return lines
+
+
+def update(*words):
+    fixed = ["items.csv", "--model", "m.schirn", "--id", "sku", "--decisions", "d.jsonl"]
+    return main(["update", *fixed, "-o", "clean.csv", *words])
+
+
+def removed():
+    """Removed tags, as (id, tag)."""
+    cells = ((row["sku"], row["tags_removed"].split(";")) for row in read_csv("clean.csv"))
+    return {(sku, tag) for sku, tags in cells for tag in tags if tag}
+
+
+def check_decisions():
+    """Every answer about a row that is still there is followed; none is lost."""
+    rows = {row["sku"]: row["tags"].split(";") for row in read_csv("clean.csv")}
+    for each in Decisions("d.jsonl"):
+        if each.id in rows and each.answer in ("right", "wrong"):
+            assert (each.tag in rows[each.id]) == (each.answer == "right"), each
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nights")
+    write(folder / "items.csv", range(200))
+    words = ["--text", "title", "--id", "sku", "-o", str(folder / "m.schirn")]
+    assert main(["fit", str(folder / "items.csv"), *words]) == 0
+    return folder
+
+
+@pytest.fixture
+def place(trained, tmp_path, monkeypatch):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def first_night():
+    """Fifty answers in two steps."""
+    assert update("--questions", "q1.csv") == 0
+    fill_in("q1.csv")
+    assert update("--answers", "q1.csv", "--questions", "q2.csv", "--name", "Ada") == 0
+    fill_in("q2.csv")
+    assert update("--answers", "q2.csv", "--name", "Ada") == 0
+
+
+def test_three_nights(place, capsys):
+    first_night()
+    check_decisions()
+    one = removed()
+    wrong = {(f"S{i}", tag) for i in range(200) for tag in ITEMS[i][2]}
+    assert len(one & wrong) > 0.9 * len(one) > 10
+    assert len(Decisions("d.jsonl")) == 50
+    capsys.readouterr()
+
+    # The second night: rows 0 and 1 are gone, 100 are new, some have changed; the program dies.
+    decided = [(each.id, each.answer) for each in Decisions("d.jsonl")]
+    numbers = {answer: int(sku[1:]) for sku, answer in decided if int(sku[1:]) > 5}
+    changed = {*numbers.values(), 7}
+    write("items.csv", range(2, 300), changed=changed, extra=(250, 20))
+    before = TagState.read("m.state.jsonl")
+    words = ["update", "items.csv", "--model", "m.schirn", "--id", "sku"]
+    words += ["--decisions", "d.jsonl", "-o", "clean.csv", "--json"]
+    died = subprocess.run([sys.executable, "-c", KILLED, *words], env=os.environ)
+    assert died.returncode == -9
+    assert TagState.read("m.state.jsonl") == before
+    assert update("--json", "--questions", "q3.csv") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == 298
+    assert report["new_rows"] == 100
+    assert report["changed_rows"] == len(changed)
+    assert report["gone_rows"] == 2
+    assert report["judged_rows"] == 100 + len(changed) + (20 not in changed)
+    assert report["unseen_tags"] == {"neon": 2}
+    assert report["decisions"] == 50
+    assert any("of the rows are new" in reason for reason in report["advice"])
+    check_decisions()
+    two = removed()
+    rows = {f"S{i}" for i in range(2, 200) if i not in changed}
+    # No verdict on an old row flips: nobody has answered since.
+    assert {cell for cell in two if cell[0] in rows} == {cell for cell in one if cell[0] in rows}
+    assert any(cell[0] not in {f"S{i}" for i in range(200)} for cell in two)
+    # What was answered about rows that have changed is asked again, first, with the old answer.
+    asked = read_csv("q3.csv")
+    again = report["decisions_to_ask_again"]
+    assert again == sum(int(sku[1:]) in changed for sku, _ in decided)
+    assert all(line["before"].startswith("Ada said ") for line in asked[:again])
+    assert not any(line["before"] for line in asked[again:])
+
+    # The third night: Bob says the opposite about one tag, and is unsure about another.
+    said = {(line["id"], line["tag"]): "no" for line in asked[again : again + 1]}
+    said[asked[-1]["id"], asked[-1]["tag"]] = "?"
+    fill_in("q3.csv", said)
+    assert update("--answers", "q3.csv", "--name", "Bob") == 0
+    (opposite,) = [key for key, answer in said.items() if answer == "no"]
+    fill_in("q3.csv", {opposite: "yes", **{k: v for k, v in said.items() if v == "?"}})
+    assert update("--answers", "q3.csv", "--name", "Eve") == 0
+    out = capsys.readouterr().out
+    assert "1 contradicted by a later one, which counts" in out
+    store = Decisions("d.jsonl")
+    assert store.latest(*opposite).who == "Eve"
+    assert store.latest(asked[-1]["id"], asked[-1]["tag"]).answer == "unsure"
+    check_decisions()
+    # The table as it was before the update has every cell that the copy has, besides tags.
+    pairs = zip(read_csv("items.csv"), read_csv("clean.csv"), strict=True)
+    assert all((a["sku"], a["title"]) == (b["sku"], b["title"]) for a, b in pairs)
+
+
+def test_a_night_after_a_crash_is_as_without_it(place):
+    first_night()
+    write("items.csv", range(250))
+    shutil.copytree(place, place / "other")
+    words = ["update", "items.csv", "--model", "m.schirn", "--id", "sku", "--decisions", "d.jsonl"]
+    command = [sys.executable, "-c", KILLED, *words, "-o", "clean.csv"]
+    assert subprocess.run(command, env=os.environ).returncode == -9
+    assert update() == 0
+    after = removed()
+    os.chdir("other")
+    assert update() == 0
+    assert removed() == after
+
+
+def test_training_again_keeps_verdicts_and_learns_from_the_answers(place, capsys):
+    first_night()
+    one = removed()
+    words = ["--text", "title", "--id", "sku", "--decisions", "d.jsonl", "-o", "m.schirn"]
+    assert main(["fit", "items.csv", *words]) == 0
+    assert "decisions: 50 carried over" in capsys.readouterr().err
+    state = TagState.read("m.state.jsonl")
+    assert {(sku, tag) for sku, row in state.rows.items() for tag in row.removed} == one
+    assert update() == 0
+    check_decisions()
+    flipped = one ^ removed()
+    assert len(flipped) < 0.2 * len(one)
+
+
+def test_an_answer_that_is_taken_back_no_longer_counts(place):
+    first_night()
+    store = Decisions("d.jsonl")
+    wrong = next(each for each in store if each.answer == "wrong")
+    right = next(each for each in store if each.answer == "right")
+    for each, answer in ((wrong, "right"), (right, "open")):
+        store.add([each._replace(answer=answer, when="")])
+    assert update() == 0
+    check_decisions()
+    assert (wrong.id, wrong.tag) not in removed()
+    assert len(Decisions("d.jsonl")) == 49
+
+
+def test_another_model_judges_all_rows_again(place, capsys):
+    assert update() == 0
+    words = ["--text", "title", "-o", "other.schirn", "--param", "max_iter=1"]
+    assert main(["fit", "items.csv", *words]) == 0
+    capsys.readouterr()
+    words = ["--model", "other.schirn", "--state", "m.state.jsonl", "--id", "sku", "--json"]
+    assert main(["update", "items.csv", *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["judged_rows"], report["new_rows"]) == (200, 0)
+
+
+def test_without_answers_nothing_is_removed(place, capsys):
+    assert update() == 0
+    assert removed() == set()
+    assert "Nobody can know the number of wrong tags" in capsys.readouterr().out
+
+
+def test_expectations_stop_the_night(place, capsys):
+    assert update() == 0
+    write("items.csv", range(100, 300), extra=range(100, 300))
+    (place / "expect.toml").write_text("[drift]\nnew_tags = 0\ntags = 0.05\nfeatures = 1\n")
+    before = (place / "m.state.jsonl").read_bytes()
+    capsys.readouterr()
+    assert update("--expect", "expect.toml", "--json") == 4
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
+    assert names == ["drift.tags", "drift.new_tags"]
+    assert (place / "m.state.jsonl").read_bytes() == before
+
+
+def test_features_that_shift_are_seen(place, capsys):
+    lines = read_csv("items.csv")
+    with open("items.csv", "a", newline="", encoding="utf-8") as stream:
+        for i in range(40):
+            words = " ".join(["zebra", "quartz", f"w{i}", "fjord"])
+            csv.writer(stream).writerow([f"T{i}", words, lines[i]["tags"]])
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["feature_drift"] > 0.2
+    assert any("the features have shifted by" in reason for reason in report["advice"])
+
+
+def test_what_cannot_be_updated_is_refused(place, capsys):
+    model = ("update", "items.csv", "--model", "m.schirn", "--id")
+    assert "no column 'sk'" in refused(capsys, *model, "sk")
+    assert "are kept in the decisions" in refused(capsys, *model, "sku", "--answers", "q.csv")
+    assert "must end in .csv" in refused(capsys, *model, "sku", "--questions", "q.txt")
+    (place / "no.jsonl").write_text("{}\n")
+    state = ("--state", "no.jsonl")
+    assert "not the state of an update" in refused(capsys, *model, "sku", *state)
+    (place / "twice.csv").write_text("sku,title,tags\nA,x,dog\nA,y,dog\n")
+    words = ("update", "twice.csv", "--model", "m.schirn", "--id", "sku")
+    assert "the id 'A' occurs more than once" in refused(capsys, *words)
+    (place / "other.csv").write_text("sku,text,tags\nA,x,dog\nB,y,dog\n")
+    words = ("update", "other.csv", "--model", "m.schirn", "--id", "sku")
+    assert "there is no column 'title', which m.schirn learned from" in refused(capsys, *words)

@@ -1,0 +1,122 @@
+"""A review and a file of decisions hold the same answers."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from cli.clean_helpers import make_items, read_csv, write_csv
+
+from schirn.cleaning import Decision, Decisions
+from schirn.cli import main
+from schirn.exceptions import InputError
+from schirn.review import open_session
+
+WORDS = ["--text", "description", "--id", "id"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "items.csv", make_items(120))
+    assert main(["clean", "items.csv", *WORDS, "--project", "items-review"]) == 0
+    return tmp_path
+
+
+def opened():
+    return open_session("items-review", decisions="d.jsonl")
+
+
+def answers():
+    return {(each.id, each.tag): (each.answer, each.who) for each in Decisions("d.jsonl")}
+
+
+def decide(session, action, person="Ada"):
+    current = session.view(person)["current"]
+    session.decide(action, current["item"], current["label"], session.sequence, person)
+    return current["item"], current["label"]
+
+
+def test_every_answer_is_in_both(place):
+    session = opened()
+    cells = [decide(session, action) for action in ("keep", "drop", "skip", "drop")]
+    session.undo(session.sequence, "Ada")
+    session.act({"action": "add", "item": "0000", "label": "velvet"}, session.sequence, "Bob")
+    session.journal.close()
+    right = dict(zip(cells, (("right", "Ada"), ("wrong", "Ada"), ("unsure", "Ada")), strict=False))
+    right["0000", "velvet"] = ("right", "Bob")
+    assert answers() == right
+    records = len(Path("items-review/journal.jsonl").read_text("utf-8").splitlines())
+    opened().journal.close()
+    assert len(Path("items-review/journal.jsonl").read_text("utf-8").splitlines()) == records
+    assert answers() == right
+
+
+def test_answers_that_a_crash_kept_from_the_file_follow(place):
+    session = opened()
+    first = decide(session, "keep")
+    session.link = None
+    second = decide(session, "drop")
+    session.journal.close()
+    assert list(answers()) == [first]
+    opened().journal.close()
+    assert answers() == {first: ("right", "Ada"), second: ("wrong", "Ada")}
+
+
+def test_the_next_table_asks_again_about_changed_rows(place, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    session = opened()
+    kept, dropped = decide(session, "keep"), decide(session, "drop")
+    session.journal.close()
+    rows = read_csv("items.csv")
+    for row in rows:
+        row["description"] += " dusk" * (row["id"] == dropped[0])
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows([{**rows[0], "id": "new"}, *reversed(rows)])
+    words = ["review", "items.csv", *WORDS, "--terminal"]
+    assert main(words) == 2
+    assert "keep its answers with --decisions" in capsys.readouterr().err
+    words += ["--decisions", "d.jsonl"]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert "the former project is now items-review-2" in captured.err
+    assert "before the row has changed, Ada said 'wrong'" in captured.out
+    session = opened()
+    assert session.view()["current"]["earlier"].startswith("Ada said 'wrong'")
+    assert session.view()["current"]["item"] == dropped[0]
+    assert session.view()["progress"]["kept"] == 1
+    assert session.describe(session.find(*kept))["earlier"] is None
+    decide(session, "keep", "Bob")
+    assert session.view()["current"]["earlier"] is None
+    session.journal.close()
+    assert answers() == {kept: ("right", "Ada"), dropped: ("right", "Bob")}
+    assert Decisions("d.jsonl").contradictions == 0
+
+
+def test_clean_takes_answers_of_a_review(place, capsys):
+    session = opened()
+    decide(session, "drop")
+    session.journal.close()
+    capsys.readouterr()
+    assert main(["clean", "items.csv", *WORDS, "--decisions", "d.jsonl", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["decisions"] == "1 carried over"
+    assert report["removed"] == 1
+
+
+def test_items_without_ids_are_refused(place):
+    assert main(["clean", "items.csv", *WORDS[:2], "--project", "numbered"]) == 0
+    with pytest.raises(InputError, match="the items have no ids"):
+        open_session("numbered", decisions="d.jsonl")
+
+
+def test_an_answer_from_elsewhere_reaches_the_review(place):
+    Decisions("d.jsonl").add([Decision("0003", each, "wrong", "Eve") for each in ("dog", "x")])
+    session = opened()
+    tags = {chip["label"]: chip["decision"] for chip in session.chips(3, session.final())}
+    session.journal.close()
+    assert tags.get("dog", "drop") == "drop"
+    assert answers() == {("0003", "dog"): ("wrong", "Eve"), ("0003", "x"): ("wrong", "Eve")}
