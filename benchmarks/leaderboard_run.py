@@ -1,7 +1,7 @@
 """Run the methods over all tracks of the leaderboard, as long as there is time.
 
     python -m benchmarks.leaderboard_run --output out/leaderboard --jobs 8 --stop-after 3600
-    python -m benchmarks.leaderboard_run --output out/leaderboard --pack NAME.jsonl.gz
+    schirn leaderboard pack out/leaderboard -o benchmarks/leaderboard/NAME.jsonl.gz
     schirn leaderboard check benchmarks/leaderboard
     schirn leaderboard build benchmarks/leaderboard -o site
 
@@ -13,28 +13,18 @@ selections and features, so that what is finished early is complete.
 """
 
 import argparse
-import gzip
-import io
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write
 from schirn.datasets import available, load
 from schirn.lab.bench.baselines import BASELINES
-from schirn.lab.bench.results import read_rows
 from schirn.lab.bench.running.engine import Batch, Engine, Report, default_threads, in_words
 from schirn.lab.bench.running.plan import Run, plan_runs
-from schirn.lab.leaderboard.submission import check_results
 from schirn.methods import methods
 
 NOISES = ("exact", "rate", "label", "feature", "two-sided", "annotators", "own")
-# What a file of the leaderboard does not need: large, or about a machine.
-DROPPED = ("scores", "traceback", "host")
-# Decimals of the metrics in such a file; the pages show at most three.
-DIGITS = 6
 
 
 def words(text: str) -> list[str]:
@@ -74,30 +64,8 @@ def plan(args: argparse.Namespace) -> Iterator[Run]:
                     )
 
 
-def pack(folder: Path, path: Path) -> int:
-    """Write the results of complete runs as one small file; return how many."""
-    results = read_rows(folder)
-    claimed: dict[tuple[Any, ...], int] = {}
-    names = ("dataset", "r", "noise", "method", "tuning", "features", "seed", "folds")
-    for result in results:
-        run = tuple(result[name] for name in names)
-        claimed[run] = claimed.get(run, 0) + 1
-    # Folds that a time limit of the whole run left out would look like a selection.
-    whole = [r for r in results if claimed[tuple(r[n] for n in names)] == r["folds"]]
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream:
-        for result in whole:
-            kept = {**result, **dict.fromkeys(DROPPED), "finished": round(result["finished"])}
-            kept["metrics"] = {k: v and round(v, DIGITS) for k, v in result["metrics"].items()}
-            stream.write(json.dumps(kept, separators=(",", ":")).encode() + b"\n")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return len(whole)
-
-
 def main() -> None:
-    """Run what is left, or pack what is there."""
+    """Run what is left."""
     here = [entry.name for entry in available() if entry.where != "downloadable"]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", required=True, type=Path, help="folder of the results")
@@ -113,14 +81,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time-limit", type=float, default=600, help="seconds of one run")
     parser.add_argument("--stop-after", type=float, help="seconds of the whole program")
-    parser.add_argument("--keep-scores", action="store_true", help="store the scores as well")
-    parser.add_argument("--pack", type=Path, metavar="FILE", help="only pack the results")
     args = parser.parse_args()
-    if args.pack:
-        count = pack(args.output, args.pack)
-        check = check_results(args.pack)
-        print(f"{count} results, {args.pack.stat().st_size / 1024:.0f} KiB, {check.problems[:3]}")
-        return
     start, last = time.monotonic(), [0.0]
     runs = list(plan(args))
 
@@ -137,7 +98,7 @@ def main() -> None:
         threads=default_threads(args.jobs),
         time_limit=args.time_limit,
         retry=False,
-        keep_scores=args.keep_scores,
+        keep_scores=True,
         report=report,
         stop_after=None if args.stop_after is None else max(1.0, args.stop_after - spent),
     )

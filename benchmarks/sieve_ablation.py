@@ -137,9 +137,9 @@ def print_table(found: Any) -> None:
         gaps = []
         for setting in SETTINGS:
             c, s, t = (np.mean(found[k][setting]) for k in ("candidates", key, "truth"))
-            gaps.append((s - c) / (t - c))
+            gaps.append((s - c) / (t - c) if t - c >= 0.01 else np.nan)
         cells = " | ".join(f"{gap:.2f}" for gap in gaps)
-        print(f"| {key} | {np.mean(gaps):.2f} | {cells} |")
+        print(f"| {key} | {np.nanmean(gaps):.2f} | {cells} |")
 
 
 if __name__ == "__main__":

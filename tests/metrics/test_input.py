@@ -136,7 +136,7 @@ def test_evaluate_names_the_table_that_is_wrong(sentence):
 def test_every_measure_names_its_options(sentence, name):
     function = metrics.METRICS[name].function
     assert sentence(function, TRUTH, SCORES, convention="fied") == (
-        "convention is 'fied'; use one of 'field', 'sklearn'."
+        "convention is 'fied'; use one of 'field', 'sklearn', 'random'."
     )
     if name in ("coverage", "hamming_loss"):
         assert sentence(function, TRUTH, SCORES, empty_rows="dorp") == (

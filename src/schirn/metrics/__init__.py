@@ -1,6 +1,7 @@
 """Metrics of multi-label ranking and of noise detection, and scorers for scikit-learn."""
 
 from schirn.metrics._evaluate import METRICS, Metric, evaluate
+from schirn.metrics._labels import LABEL_METRICS, evaluate_labels
 from schirn.metrics._noise import (
     noise_auc,
     noise_f1,
@@ -16,14 +17,17 @@ from schirn.metrics.multilabel import (
     one_error,
     precision_at_k,
     ranking_loss,
+    tied_rows,
 )
 
 __all__ = [
+    "LABEL_METRICS",
     "METRICS",
     "Metric",
     "average_precision",
     "coverage",
     "evaluate",
+    "evaluate_labels",
     "hamming_loss",
     "noise_auc",
     "noise_f1",
@@ -35,4 +39,5 @@ __all__ = [
     "ranking_loss",
     "scorer",
     "scorers",
+    "tied_rows",
 ]

@@ -37,6 +37,13 @@ CONVENTIONS: dict[str, dict[str, RowValues]] = {
         "hamming_loss": (rows.hamming, "every"),
         "one_error": (rows.one_error_strict, "has_both"),
     },
+    "random": {
+        "average_precision": (rows.average_precision_random, "has_both"),
+        "ranking_loss": (rows.ranking_loss_random, "has_both"),
+        "coverage": (rows.coverage_random, "has_true"),
+        "hamming_loss": (rows.hamming, "has_true"),
+        "one_error": (rows.one_error_random, "has_both"),
+    },
 }
 
 
@@ -109,11 +116,12 @@ def average_precision(
         0/1 or bool; 1 where the label is true.
     scores : array, CSR matrix or DataFrame of shape (n, l)
         Higher means more likely true.
-    convention : {"field", "sklearn"}
+    convention : {"field", "sklearn", "random"}
         "field": positions in the ascending stable order, so the later one of two tied labels
         ranks higher; rows with no true label or only true labels are left out. "sklearn":
         equals ``label_ranking_average_precision_score``; ties take their worst rank, and the
-        rows left out above count as 1.
+        rows left out above count as 1. "random", in every ranking metric: the value expected if
+        ties are broken at random, over the rows of "field".
     sample_weight : array of shape (n,), optional
         Weight of each row.
 
@@ -144,7 +152,7 @@ def ranking_loss(
     ----------
     y_true, scores, sample_weight
         As in `average_precision`.
-    convention : {"field", "sklearn"}
+    convention : {"field", "sklearn", "random"}
         "field": rows with no true label or only true labels are left out. "sklearn": equals
         ``label_ranking_loss``; those rows count as 0.
 
@@ -178,7 +186,7 @@ def coverage(
     ----------
     y_true, scores, sample_weight
         As in `average_precision`.
-    convention : {"field", "sklearn"}
+    convention : {"field", "sklearn", "random"}
         "field": (depth of the last true label - 1) / l, with positions as in
         `average_precision`; rows with only true labels count. "sklearn": equals
         ``coverage_error``, the depth itself with ties at their worst rank, every row kept.
@@ -212,7 +220,7 @@ def one_error(
     ----------
     y_true, scores, sample_weight
         As in `average_precision`.
-    convention : {"field", "sklearn"}
+    convention : {"field", "sklearn", "random"}
         "field": a tie at the top counts as right if any of the tied labels is true.
         "sklearn": scikit-learn has no such metric; a tie at the top counts as wrong if any
         of the tied labels is false, following its worst-rank rule. Rows with no true label or
@@ -258,7 +266,7 @@ def hamming_loss(
     scale : {"none", "row"}
         "row" maps each row to [0, 1] by its minimum and maximum first; a row of equal scores
         then predicts nothing.
-    convention : {"field", "sklearn"}
+    convention : {"field", "sklearn", "random"}
         "field" leaves out rows without a true label; "sklearn" keeps every row, as
         ``sklearn.metrics.hamming_loss`` does.
     empty_rows : {"drop", "keep"}
@@ -284,6 +292,35 @@ def hamming_loss(
     """
     transform = predictor(scores, threshold, scale)
     return _mean("hamming_loss", y_true, scores, convention, sample_weight, empty_rows, transform)
+
+
+def tied_rows(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
+    """Share of rows in which a true and a false label have the same score.
+
+    Such rows depend on the rule for ties: in the field's convention a constant predictor has a
+    one-error of 0.
+
+    Parameters
+    ----------
+    y_true, scores, sample_weight
+        As in `average_precision`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 0 if no metric depends on the rule for ties.
+
+    Examples
+    --------
+    >>> from schirn.metrics import one_error, tied_rows
+    >>> truth, constant = [[1, 0, 0], [0, 1, 0]], [[0.5, 0.5, 0.5]] * 2
+    >>> tied_rows(truth, constant), one_error(truth, constant)
+    (1.0, 0.0)
+    >>> round(one_error(truth, constant, convention="random"), 3)
+    0.667
+    """
+    metrics = {"tied_rows": (rows.is_tied, "has_both")}
+    return mean_rows(y_true, scores, metrics, sample_weight)["tied_rows"]
 
 
 def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any] | None:

@@ -60,6 +60,20 @@ class Block:
         return np.maximum.accumulate(start, axis=1)
 
     @cached_property
+    def tie_end(self) -> npt.NDArray[np.intp]:
+        """Position of the highest label tied with the one at each sorted position."""
+        starts = np.arange(self.n_labels) == self.tie_start
+        last = np.full(starts.shape, self.n_labels - 1, dtype=np.intp)
+        last[:, :-1] = np.where(starts[:, 1:], np.arange(self.n_labels - 1), self.n_labels - 1)
+        return np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
+
+    @cached_property
+    def true_above_tie(self) -> npt.NDArray[np.int64]:
+        """True labels scored higher than the one at each sorted position."""
+        up_to = np.cumsum(self.sorted_truth, axis=1, dtype=np.int64)
+        return np.asarray(self.n_true[:, None] - np.take_along_axis(up_to, self.tie_end, axis=1))
+
+    @cached_property
     def true_from_tie(self) -> npt.NDArray[np.int64]:
         """True labels scored at least as high as the one at each sorted position."""
         below = np.cumsum(self.sorted_truth, axis=1, dtype=np.int64) - self.sorted_truth
@@ -84,6 +98,52 @@ def average_precision_tied_last(block: Block) -> Floats:
     depth = block.n_labels - block.tie_start
     values = _mean_over_true(block, block.true_from_tie / depth)
     return np.where(block.has_both, values, 1.0)
+
+
+def average_precision_random(block: Block) -> Floats:
+    """Precision expected if ties are broken at random."""
+    size = block.tie_end - block.tie_start + 1
+    n_true = block.true_from_tie - block.true_above_tie
+    position = np.arange(block.n_labels)
+    # At a place of its group a label is true with probability n_true / size; of the places above
+    # it in the group, a share of (n_true - 1) / (size - 1) is then true.
+    above = (block.tie_end - position) * (n_true - 1) / np.maximum(size - 1, 1)
+    precision = (block.true_above_tie + 1 + above) / (block.n_labels - position)
+    return (n_true / size * precision).sum(axis=1) / np.maximum(block.n_true, 1)
+
+
+def ranking_loss_random(block: Block) -> Floats:
+    """Share of (true, false) pairs in the wrong order; a tie is half wrong."""
+    at_least = block.n_labels - block.tie_start - block.true_from_tie
+    above = block.n_labels - 1 - block.tie_end - block.true_above_tie
+    n_false = np.maximum(block.n_labels - block.n_true, 1)
+    return _mean_over_true(block, (at_least + above) / (2 * n_false[:, None]))
+
+
+def coverage_random(block: Block) -> Floats:
+    """Position of the lowest true label expected if ties are broken at random."""
+    lowest = np.argmax(block.sorted_truth, axis=1)[:, None]
+    start, end, above, at_least = (
+        np.take_along_axis(values, lowest, axis=1)[:, 0]
+        for values in (block.tie_start, block.tie_end, block.true_above_tie, block.true_from_tie)
+    )
+    n_true = at_least - above
+    # The lowest of n true labels among m in random order has the mean position n (m + 1) / (n + 1).
+    depth = block.n_labels - 1 - end + n_true * (end - start + 2) / (n_true + 1)
+    return np.asarray((np.where(block.has_true, depth, 0) - 1) / block.n_labels)
+
+
+def one_error_random(block: Block) -> Floats:
+    """Share of false labels among those at the top."""
+    top = _top(block)
+    return np.asarray((top & ~block.truth).sum(axis=1) / top.sum(axis=1))
+
+
+def is_tied(block: Block) -> Floats:
+    """1 for a row in which a true and a false label have the same score."""
+    n_true = block.true_from_tie - block.true_above_tie
+    mixed = (n_true > 0) & (n_true < block.tie_end - block.tie_start + 1)
+    return mixed.any(axis=1).astype(float)
 
 
 def ranking_loss(block: Block) -> Floats:

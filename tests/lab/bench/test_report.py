@@ -8,6 +8,7 @@ from reference.bench_results import lost, make_result, study
 
 from schirn import Schirn
 from schirn.exceptions import InputError
+from schirn.lab.bench.protocol import protocol_paragraph
 from schirn.lab.bench.report import write_outputs
 
 VOID = {"meta", "img", "source", "br", "link", "input"}
@@ -115,7 +116,7 @@ def test_protocol_and_references_are_ready_to_paste(folder, page):
         "The parameters of NLR† were chosen on the true labels of the test rows",
         "FPML‡ and GLC‡ are reconstructions",
         "Significance: paired t-test over the folds of each setting, level 0.05.",
-        "OracleRidge, an upper bound, sees the true labels",
+        "OracleRidge sees the true labels",
         "schirn 0.1, python 3.11, numpy 2.0",
     ):
         assert words in text
@@ -124,6 +125,7 @@ def test_protocol_and_references_are_ready_to_paste(folder, page):
     assert cited == set(re.findall(r"@\w+\{(\w+),", entries))
     assert {"schirn", "si2025schirn", "sun2022glc"} < cited
     assert latex.isascii()
+    assert "@software" not in entries, "plain.bst does not know it"
     assert entries.count("{") == entries.count("}")
 
 
@@ -233,3 +235,13 @@ def test_nothing_to_report(tmp_path):
     with pytest.raises(InputError, match="no benchmark result"):
         write_outputs([], tmp_path / "new")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_protocol_names_parameters_that_differ_from_the_default_and_seeds():
+    result = {"dataset": "d", "r": 1, "noise_seed": 1, "method": "Sieve", "folds": 2, "seed": 7}
+    result |= {"tuning": "none", "params": {"kernel": "linear", "features": "none"}}
+    results = [{**result, "fold": f, "metrics": {"one_error": 0.1}} for f in range(2)]
+    text = protocol_paragraph(results)
+    assert "Set differently from the default: Sieve (features=none, kernel=linear)." in text
+    assert "with seed 7 (seeds of the noise: 1)" in text
+    assert "default parameters" not in text

@@ -364,3 +364,13 @@ def test_one_method_under_two_tunings_is_two_contenders():
     ]
     ranks = stats.friedman(results, "average_precision").ranks
     assert list(ranks) == ["Sieve (oracle)", "Sieve (candidates)", "B", "B†"]
+
+
+def test_iman_and_davenport_follow_from_the_chi_square():
+    """Demšar (2006), Table 6: n = 14, k = 4, chi-square 9.28 give F = 3.69."""
+    blocks = stats.Blocks(tuple("abcdefghijklmn"), tuple("wxyz"), np.zeros((14, 4)), (), ())
+    result = stats.Friedman(9.28, 0.026, {}, 1.25, 0.05, blocks, "")
+    assert result.iman_davenport.statistic == pytest.approx(3.69, abs=0.005)
+    assert result.iman_davenport.pvalue == pytest.approx(0.0197, abs=5e-4)
+    without = result._replace(statistic=float("nan"))
+    assert np.isnan(without.iman_davenport.pvalue)

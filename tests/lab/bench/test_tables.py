@@ -1,12 +1,13 @@
 import csv
 import io
+import math
 import re
 
 import pytest
 from reference.bench_results import lost, make_result, study
 
 from schirn.exceptions import InputError
-from schirn.lab.bench import tables
+from schirn.lab.bench import stats, tables
 from schirn.lab.bench.rendering import SUFFIXES, Cell, Table, latex_escape
 from schirn.methods import methods
 
@@ -396,3 +397,28 @@ def test_reconstructed_methods_are_marked():
 def test_few_data_sets_are_pointed_out():
     notes = tables.friedman_tests(study(), ["one_error"]).notes
     assert "Only 4 data sets: with fewer than 10, Friedman's test is approximate." in notes
+
+
+def test_tied_scores_are_not_marked_as_best():
+    def result(method, fold, error, tied, fair):
+        metrics = {"one_error": error, "tied_rows": tied, "one_error_random_ties": fair}
+        return {"dataset": "d", "r": 1, "method": method, "fold": fold, "metrics": metrics}
+
+    rows = [result("Schirn", f, 0.2, 0.0, 0.2) for f in range(3)]
+    rows += [result("Constant", f, 0.0, 1.0, 0.8) for f in range(3)]
+    table = tables.results(rows, "one_error")
+    assert {r["method"]: r["best"] for r in table.records} == {"Schirn": True, "Constant": False}
+    assert any("Tied scores" in note and "Constant" in note for note in table.notes)
+    fair = tables.results(rows, "one_error_random_ties")
+    assert {r["method"]: r["best"] for r in fair.records} == {"Schirn": True, "Constant": False}
+    assert not any("Tied" in note for note in fair.notes)
+
+
+def test_a_gap_below_a_point_is_none():
+    values = {"Sieve": 0.75, "CandidateRidge": 0.5, "OracleRidge": 0.509}
+    rows = [
+        {"dataset": "d", "method": m, "fold": 0, "metrics": {"average_precision": v}}
+        for m, v in values.items()
+    ]
+    (share,) = stats.gap_closed(rows)["Sieve"].values()
+    assert math.isnan(share)

@@ -3,14 +3,17 @@
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from lab.bench.bench_helpers import quick, tiny
 
 from schirn.cli import main
-from schirn.exceptions import DataError
-from schirn.lab.leaderboard import check_results
+from schirn.exceptions import DataError, InputError
+from schirn.lab.leaderboard import check_results, pack_results, submission
+
+COMMITTED = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,19 @@ def run_once(tmp_path_factory):
         noise="exact",
     )
     return folder
+
+
+@pytest.fixture(scope="module")
+def run_usual(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("submission") / "out"
+    quick(["digits_attributes:1"], ["CandidateRidge", "OracleRidge"], folder, noise="exact")
+    return folder
+
+
+@pytest.fixture
+def usual(run_usual, tmp_path):
+    """Results with the usual parameters, which can be run again."""
+    return shutil.copytree(run_usual, tmp_path / "usual")
 
 
 @pytest.fixture
@@ -40,42 +56,134 @@ def change(folder, edit):
     path.write_text("".join(json.dumps(result) + "\n" for result in results))
 
 
-def test_untouched_results_hold_and_are_drawn_and_scored_again(folder):
-    check = check_results(folder)
-    assert check.is_valid
+def unscored(text):
+    return f"4 of 4 results not verified: {text}"
+
+
+def test_untouched_results_are_drawn_scored_and_run_again(usual):
+    check = check_results(usual)
+    assert check.verdict == "verified"
     assert (len(check.results), check.regenerated, check.recomputed) == (4, 4, 4)
-    assert (
-        "2 of 4 results are trained on the true labels and count as an upper bound" in check.notes
-    )
+    assert (check.verified, check.rerun) == (4, 3)
+    truth = "2 of 4 results are trained on the true labels and count as a reference only"
+    assert check.notes == [truth]
 
 
-def test_a_packed_file_without_scores_holds_as_far_as_it_can_be_checked(folder, tmp_path):
-    (path,) = folder.glob("*.jsonl")
-    packed = tmp_path / "packed" / "results.jsonl.gz"
-    packed.parent.mkdir()
-    packed.write_bytes(gzip.compress(path.read_bytes()))
+def test_packed_results_are_verified_with_their_scores_and_not_without(usual, tmp_path, capsys):
+    packed = tmp_path / "packed" / "mine.jsonl.gz"
+    assert main(["leaderboard", "pack", str(usual), "-o", str(packed)]) == 0
+    scores = tmp_path / "packed" / "mine.scores.npz"
+    assert f"send {packed} and {scores}" in capsys.readouterr().out
     check = check_results(packed)
-    assert check.is_valid
-    assert (check.regenerated, check.recomputed) == (4, 0)
-    assert "4 of 4 results not checked: the scores are not here" in check.notes
+    assert (check.verdict, check.recomputed, check.rerun) == ("verified", 4, 3)
+    assert all(result["host"] is None for result in check.results)
+    scores.unlink()
+    check = check_results(packed)
+    assert (check.verdict, check.regenerated, check.recomputed) == ("not verified", 4, 0)
+    assert unscored("the scores are missing") in check.notes
+    assert main(["leaderboard", "check", str(packed)]) == 3
+    shown = capsys.readouterr().out
+    assert "not verified" in shown
+    assert "holds" not in shown
 
 
-def test_metrics_without_scores_and_unusual_keys_are_named(folder):
-    """The parameters of the ridges are given here, which changes their keys."""
-    assert any(
-        "4 of 4 results have a key that this version" in n for n in check_results(folder).notes
+def test_packed_scores_that_belong_to_other_metrics_are_refused(usual, tmp_path):
+    change(usual, set_metric("average_precision", 0.99))
+    packed = pack_results(usual, tmp_path / "packed" / "mine.jsonl.gz")[0]
+    assert any("the stored scores give" in text for text in check_results(packed).problems)
+
+
+def test_some_folds_of_a_run_are_not_packed(usual, tmp_path):
+    change(usual, lambda results: results.pop(0))
+    packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
+    assert len(check_results(packed).results) == 2
+    with pytest.raises(InputError, match=r"must be called NAME\.jsonl\.gz"):
+        pack_results(usual, tmp_path / "mine.json")
+
+
+def test_a_file_of_scores_that_is_none_is_refused(usual, tmp_path):
+    packed, scores = pack_results(usual, tmp_path / "mine.jsonl.gz")
+    np.savez(scores, keys=np.array(["a"]), shapes=np.array([[3, 2]]), scores=np.zeros(5))
+    assert any("not a file of packed scores" in text for text in check_results(packed).problems)
+
+
+@pytest.mark.parametrize("deleted", ["folder", "field"])
+def test_deleted_scores_and_better_metrics_are_not_verified(usual, deleted, capsys):
+    """A forgery that no check can see must not pass as checked."""
+
+    def forge(results):
+        for result in results:
+            result["metrics"]["average_precision"] += 0.02
+            result["scores"] = None if deleted == "field" else result["scores"]
+
+    change(usual, forge)
+    shutil.rmtree(usual / "scores")
+    check = check_results(usual)
+    assert (check.verdict, check.verified, check.rerun) == ("not verified", 0, 0)
+    assert unscored("the scores are missing") in check.notes
+    assert main(["leaderboard", "check", str(usual)]) == 3
+    assert "4 of 4 results not verified: the scores" in capsys.readouterr().out
+
+
+def test_forged_scores_are_found_when_the_run_is_repeated(usual):
+    """Scores of another method that give the claimed metrics."""
+
+    def swap(results):
+        pairs = zip(results[:2], results[2:], strict=True)
+        for result, better in pairs:
+            assert (result["method"], better["method"]) == ("CandidateRidge", "OracleRidge")
+            result.update(metrics=better["metrics"], scores=better["scores"])
+
+    change(usual, swap)
+    check = check_results(usual, reruns=4)
+    assert check.verdict == "refused"
+    assert any("but the same run gives" in text for text in check.problems)
+    assert check_results(usual, reruns=0).verdict == "not verified"
+
+
+def test_stale_code_is_named(usual, monkeypatch, capsys):
+    submission._usual_method.cache_clear()
+    monkeypatch.setattr(
+        "schirn.lab.bench.running.methods.code_checksum", lambda cls: cls.__name__.ljust(64, "0")
     )
-    change(folder, lambda results: [result.update(scores=None) for result in results])
-    notes = check_results(folder).notes
-    assert "4 of 4 results not checked: the metrics, because there are no scores" in notes
+    check = check_results(usual)
+    assert (check.verdict, check.verified, check.recomputed) == ("not verified", 0, 4)
+    assert "4 of 4 results stale: the code of their method has changed since" in check.notes
+    assert main(["leaderboard", "check", str(usual)]) == 3
+    assert "stale" in capsys.readouterr().out
+    submission._usual_method.cache_clear()
+
+
+def test_a_code_that_the_key_does_not_confirm_is_named(usual):
+    """Whoever writes the current code into an old result has another key."""
+    change(usual, lambda results: [result.update(code_sha256=None) for result in results])
+    notes = check_results(usual).notes
+    assert "4 of 4 results not verified: they do not name the code of their method" in notes
+    assert any("a key that this version would not give them" in note for note in notes)
+
+
+def test_results_of_version_0_2_are_valid_and_not_verified():
+    path = COMMITTED / "digits_attributes.jsonl.gz"
+    check = check_results(path)
+    assert (check.verdict, check.recomputed, check.verified) == ("not verified", 0, 0)
+    assert main(["leaderboard", "check", str(path)]) == 3
+
+
+def test_unusual_keys_are_named(folder):
+    """The parameters of the ridges are given here, which changes their keys."""
+    check = check_results(folder)
+    assert check.verdict == "not verified"
+    assert any("4 of 4 results not verified: they have a key" in n for n in check.notes)
 
 
 def test_a_result_of_another_method_under_a_known_name_has_an_unusual_key(tmp_path):
     quick([("digits_attributes", 1)], ["CandidateRidge"], tmp_path, noise="label")
     assert check_results(tmp_path).notes == []
     change(tmp_path, lambda results: [result.update(method="Schirn") for result in results])
-    assert [note[:32] for note in check_results(tmp_path).notes] == [
-        "2 of 2 results have a key that t"
+    notes = check_results(tmp_path).notes
+    assert [note[:25] for note in notes] == [
+        "2 of 2 results stale: the",
+        "2 of 2 results not verifi",
     ]
 
 
@@ -153,13 +261,13 @@ def test_damaged_scores_are_refused(folder):
     assert any("not a readable npz archive" in p for p in check_results(folder).problems)
 
 
-def test_data_sets_and_methods_from_elsewhere_are_named_as_not_checked(tmp_path):
+def test_data_sets_and_methods_from_elsewhere_are_not_verified(tmp_path):
     quick([tiny()], {"mine": "CandidateRidge"}, tmp_path)
     check = check_results(tmp_path)
     assert check.is_valid
     assert check.regenerated == 0
-    assert "2 of 2 results not checked: data set not here ('synthetic')" in check.notes
-    assert any("whether the method saw the true labels; 'mine'" in note for note in check.notes)
+    assert "2 of 2 results not verified: data set not here ('synthetic')" in check.notes
+    assert any("'mine' is not part of schirn, and may have seen" in n for n in check.notes)
 
 
 def test_names_of_data_sets_are_never_taken_as_files(folder):
@@ -197,11 +305,11 @@ def test_an_unpacked_file_that_is_too_large_is_refused(tmp_path, monkeypatch):
         check_results(path)
 
 
-def test_the_program_prints_a_table_or_json(folder, capsys):
-    assert main(["leaderboard", "check", str(folder)]) == 0
+def test_the_program_prints_a_table_or_json(usual, capsys):
+    assert main(["leaderboard", "check", str(usual), "--rerun", "1"]) == 0
     line = capsys.readouterr().out.splitlines()[2]
-    assert line.split() == [str(folder), "holds", "4", "2", "1", "4", "4"]
-    assert main(["leaderboard", "check", str(folder), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["valid"] is True
-    assert found["files"][0]["recomputed"] == 4
+    assert line.split() == [str(usual), "verified", "4", "2", "1", "4", "4", "4", "1"]
+    assert main(["leaderboard", "check", str(usual), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verified"] is True
+    assert document["files"][0]["recomputed"] == 4

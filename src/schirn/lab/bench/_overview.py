@@ -4,6 +4,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from schirn.lab.bench.comparison import MOST_TIED
 from schirn.lab.bench.results import STATUSES, Result
 from schirn.metrics import METRICS
 
@@ -93,6 +94,22 @@ def settings_text(results: list[Result]) -> str:
     )
     features = " and ".join(dict.fromkeys(r["features"] for r in results))
     return f"{tuning}; {features} features"
+
+
+def tie_warnings(results: list[Result]) -> list[str]:
+    """Warn about methods whose metrics depend on the rule for ties."""
+    shares: dict[str, list[float]] = defaultdict(list)
+    for result in results:
+        share = result["metrics"].get("tied_rows")
+        if share is not None:
+            shares[method_label(result)].append(share)
+    means = {name: statistics.fmean(values) for name, values in shares.items()}
+    return [
+        f"{name}: true and false labels have equal scores in {100 * share:.0f}% of the test rows; "
+        "the field's rule for ties flatters such scores, see the values with ties at random"
+        for name, share in means.items()
+        if share > MOST_TIED
+    ]
 
 
 def counts_text(results: list[Result]) -> str:

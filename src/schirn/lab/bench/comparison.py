@@ -12,7 +12,7 @@ import numpy as np
 from schirn.exceptions import InputError
 from schirn.lab.bench.baselines import BASELINES
 from schirn.methods import methods
-from schirn.metrics import METRICS
+from schirn.metrics import LABEL_METRICS, METRICS
 
 Result = Mapping[str, Any]
 Fold = tuple[Any, Any]
@@ -20,6 +20,10 @@ Fold = tuple[Any, Any]
 
 AUTO = "auto"
 FLOOR, CEILING = "CandidateRidge", "OracleRidge"
+# Shares of a smaller difference between the references would be noise.
+SMALLEST_GAP = 0.01
+# Scores that tie in a larger share of the rows owe their metrics to the rule for ties.
+MOST_TIED = 0.01
 ORACLE_MARK = "†"
 MARKS = {
     "oracle": f"{ORACLE_MARK} oracle-tuned: parameters chosen on the true labels of the test rows.",
@@ -52,6 +56,10 @@ ALL_METRICS: dict[str, MetricInfo] = {
     "noise_recall": MetricInfo("noise recall ↑", True),
     "noise_auprc": MetricInfo("noise AUPRC ↑", True),
     "calibration_error": MetricInfo("calibration error ↓", False),
+    **{name: MetricInfo(label, True) for name, label in LABEL_METRICS.items()},
+    "tied_rows": MetricInfo("rows with ties ↓", False),
+    "average_precision_random_ties": MetricInfo("average precision, ties at random ↑", True),
+    "one_error_random_ties": MetricInfo("one-error, ties at random ↓", False),
 }
 COSTS: dict[str, MetricInfo] = {
     "tune_seconds": MetricInfo("tuning seconds ↓", False, False),

@@ -288,7 +288,9 @@ def critical_difference(
     ax.spines["top"].set_visible(True)
     ax.spines["top"].set_bounds(1, k)
     blocks = f"{len(result.blocks.names)} {stats.plural(unit)}"
-    ax.set_title(f"mean rank over {blocks}, 1 is best{hint(compare(rows, metric).contenders)}")
+    comparison = compare(rows, metric)
+    title = f"mean rank in {comparison.info.name} over {blocks}, 1 is best"
+    ax.set_title(title + hint(comparison.contenders))
     if few:
         ax.set_xlabel(few)
         ax.xaxis.set_label_position("bottom")

@@ -8,6 +8,7 @@ from importlib.resources import files
 import schirn
 from schirn.lab.bench.comparison import ALL_METRICS, Comparison, Contender, Result, compare
 from schirn.lab.bench.rendering import latex_escape
+from schirn.lab.bench.running.methods import recommended
 from schirn.lab.bench.stats import TESTS
 from schirn.methods import methods
 from schirn.metrics import METRICS
@@ -133,6 +134,10 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
     text += f". Results are means over {folds}-fold cross-validation"
     if len(seeds) > 1:
         text += f", repeated with the seeds {_and(seeds)}"
+    elif seeds:
+        text += f" with seed {seeds[0]}"
+    if noise_seeds := _values(results, "noise_seed"):
+        text += f" (seeds of the noise: {_and(noise_seeds)})"
     used = [_FEATURES.get(name, f"{name} features") for name in _values(results, "features")]
     return text + (f", on {_and(used)}." if used else ".")
 
@@ -172,7 +177,15 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
     rest = [c for c in comparison.rivals if c not in fair and c not in oracle]
     if rest:
         who = _and([c.label for c in rest]) if fair or oracle else "All methods"
-        sentences.append(f"{who} used default parameters, or chose them on the training rows.")
+        sentences.append(f"{who} used recommended parameters, or chose them on the training rows.")
+    fixed: dict[str, dict[str, None]] = {}
+    for result in results:
+        for name, value in recommended(str(result["method"])).items():
+            if result.get("params", {}).get(name) == value:
+                fixed.setdefault(str(result["method"]), {})[f"{name}={value}"] = None
+    if fixed:
+        listed = [f"{name} ({', '.join(values)})" for name, values in fixed.items()]
+        sentences.append(f"Set differently from the default: {_and(listed)}.")
     return sentences
 
 
@@ -193,7 +206,10 @@ def _caveats(comparison: Comparison) -> list[str]:
             "{} is a baseline: an ordinary classifier, trained on the candidates.",
             "{} are baselines: ordinary classifiers, trained on the candidates.",
         ),
-        "ceiling": ("{}, an upper bound, sees the true labels of the training rows.",) * 2,
+        "ceiling": (
+            "{} sees the true labels of the training rows and serves as a reference.",
+            "{} see the true labels of the training rows and serve as references.",
+        ),
     }
     sentences = []
     for flag, forms in caveats.items():

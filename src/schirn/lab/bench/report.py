@@ -227,7 +227,7 @@ def summary(results: Sequence[Result], metric: str) -> list[str]:
 
 
 def _best_rank(results: Sequence[Result], metric: str, label: str) -> str:
-    friedman = stats.friedman(results, metric, unit="setting")
+    friedman = stats.friedman(results, metric)
     ranks = {name: rank for name, rank in friedman.ranks.items() if not math.isnan(rank)}
     if len(ranks) < 2:
         return ""

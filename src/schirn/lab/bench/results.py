@@ -27,7 +27,9 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    of the method's own ``predict``), and "noise_auc", "noise_precision",
                    "noise_recall", "noise_auprc" (average precision of the wrong candidates, the
                    least confident first) and "calibration_error" (of ``label_confidence_``, ten
-                   bins of equal width) on the training candidates
+                   bins of equal width) on the training candidates; then those of
+                   `schirn.metrics.evaluate_labels`, "tied_rows", and average precision and
+                   one-error with ties broken at random
 ``params``         parameters set by the benchmark: fixed, recommended and chosen ones, also those
                    that the method chose itself
 ``grid``           the grid that was searched, or null
@@ -45,6 +47,8 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    null if the data could not be loaded, like the next
 ``folds_sha256``   checksum of the row numbers of all folds: of "train", the row numbers as 64-bit
                    little-endian integers, "test" and its row numbers, fold by fold
+``code_sha256``    checksum of the code of the method, see `schirn.lab.bench.running.code`; null for
+                   a class without a source file, and in results of versions before 0.3
 ``scores``         path of the scores of the test rows, relative to the folder, or null
 ``versions``       object: schirn, python, numpy, scipy, scikit-learn
 ``threads``        threads of the linear algebra
@@ -116,6 +120,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "data_sha256": (str, _NONE),
     "candidates_sha256": (str, _NONE),
     "folds_sha256": (str, _NONE),
+    "code_sha256": (str, _NONE),
     "scores": (str, _NONE),
     "versions": (dict, _NONE),
     "threads": (int, _NONE),
@@ -156,6 +161,11 @@ IDENTITY = (
 
 # Numbers of files are compared and formatted as floats.
 _LARGEST = 1e300
+
+
+def identity(result: Result) -> tuple[Any, ...]:
+    """Values that name the run of a result."""
+    return tuple(result[name] for name in IDENTITY)
 
 
 def content_key(fields: dict[str, Any]) -> str:
@@ -199,7 +209,7 @@ def newest(results: Iterable[Result]) -> list[Result]:
     """
     found: dict[tuple[Any, ...], Result] = {}
     for result in results:
-        run = tuple(result[name] for name in IDENTITY)
+        run = identity(result)
         old = found.get(run)
         if old is not None:
             skipped = result["status"] == "skipped" and old["status"] != "skipped"

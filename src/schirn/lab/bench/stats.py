@@ -12,6 +12,7 @@ from schirn.exceptions import InputError
 from schirn.lab.bench.comparison import (
     CEILING,
     FLOOR,
+    SMALLEST_GAP,
     Comparison,
     Contender,
     Result,
@@ -99,6 +100,16 @@ class Friedman(NamedTuple):
     blocks: Blocks
     note: str
     needed: int = 2
+
+    @property
+    def iman_davenport(self) -> Significance:
+        """F statistic of Iman and Davenport, less conservative than the chi-square, and its p."""
+        n, k = self.blocks.values.shape
+        if math.isnan(self.statistic):
+            return Significance(math.nan, math.nan)
+        rest = n * (k - 1) - self.statistic
+        f = (n - 1) * self.statistic / rest if rest > 1e-9 else math.inf
+        return Significance(f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
 
     @property
     def nemenyi(self) -> Array:
@@ -438,7 +449,7 @@ def gap_closed(
     (method - floor) / (ceiling - floor) per setting, from means over folds: 0 is no better than
     treating all candidates as true, 1 is as good as the same ridge trained on the truth. A method
     that is not a ridge can exceed 1. NaN if one of the three has no result, or if the ceiling is
-    not better than the floor.
+    less than 0.01 better than the floor.
 
     Parameters
     ----------
@@ -479,7 +490,9 @@ def _share(
     sign = 1 if comparison.info.greater_is_better else -1
     gap = sign * (comparison.mean(s, high) - comparison.mean(s, low))
     return (
-        sign * (comparison.mean(s, c) - comparison.mean(s, low)) / gap if gap > 1e-9 else math.nan
+        sign * (comparison.mean(s, c) - comparison.mean(s, low)) / gap
+        if gap >= SMALLEST_GAP
+        else math.nan
     )
 
 

@@ -1,7 +1,7 @@
 """Tables of a benchmark: results, ranks, win/tie/loss, tests, costs, distance from the paper."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from schirn.lab.bench.comparison import (
     AUTO,
     CEILING,
     FLOOR,
+    MOST_TIED,
     PAPER_NOISE,
     Comparison,
     Contender,
@@ -114,8 +115,9 @@ def results(
         groups.append(len(body))
         verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
         lines = []
+        tied = _tied(rows, name)
         for setting in comparison.settings:
-            best = _best(comparison, setting)
+            best = _best(comparison, setting, tied)
             lines.append([Cell(setting.dataset), Cell(setting.level)])
             for c in comparison.contenders:
                 verdict = verdicts.get((setting, c), "")
@@ -133,6 +135,8 @@ def results(
     notes = [_FLOOR_OF_P] if over_sets else []
     if {c.oracle for c in comparison.rivals} == {False, True}:
         notes.append("The best oracle-tuned method and the best of the others are marked.")
+    if several or _tied(rows, names[0]):
+        notes += _tie_notes(rows)
     if published and any(record["published_mean"] for record in records):
         notes.append("In brackets: the published value and ours − published, in points.")
     return Table(
@@ -310,9 +314,9 @@ def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> 
 
 
 def ranks(
-    rows: Iterable[Result], metrics: Sequence[str] | None = None, *, unit: str = "setting"
+    rows: Iterable[Result], metrics: Sequence[str] | None = None, *, unit: str = "dataset"
 ) -> Table:
-    """Mean rank of every method in every metric over the settings; 1 is best.
+    """Mean rank of every method in every metric over data sets, as in Friedman's test; 1 is best.
 
     Parameters
     ----------
@@ -456,6 +460,10 @@ def friedman_tests(
                 Cell(best),
                 _number(result.statistic, f"{result.statistic:.2f}", note=result.note),
                 _number(result.pvalue, f"{result.pvalue:.3g}", note=result.note),
+                *(
+                    _number(value, f"{value:.3g}", note=result.note)
+                    for value in result.iman_davenport
+                ),
                 _number(result.critical_difference, f"{result.critical_difference:.2f}"),
                 Cell(str(k), k),
                 Cell(str(n), n),
@@ -464,9 +472,13 @@ def friedman_tests(
     return Table(
         "friedman",
         f"Friedman's test over {plural(unit)}",
-        ["metric", "best rank", "chi-square", "p", "critical difference", "methods", plural(unit)],
+        [
+            *("metric", "best rank", "chi-square", "p", "F", "p of F"),
+            *("critical difference", "methods", plural(unit)),
+        ],
         body,
         [
+            "F is the statistic of Iman and Davenport. "
             "Two mean ranks further apart than the critical difference differ "
             f"(Nemenyi, {alpha:g}).",
             *few,
@@ -630,7 +642,28 @@ def _plain(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def _best(comparison: Comparison, setting: Setting) -> set[Contender]:
+def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]:
+    """Where a metric of the papers depends on the rule for ties."""
+    if metric not in METRICS or "tied_rows" not in metrics_in(rows):
+        return set()
+    shares = compare(rows, "tied_rows")
+    return {pair for pair in shares.values if shares.mean(*pair) > MOST_TIED}
+
+
+def _tie_notes(rows: Sequence[Result]) -> list[str]:
+    tied = dict.fromkeys(c.label for _, c in sorted(_tied(rows, "one_error")))
+    if not tied:
+        return []
+    return [
+        f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
+        f"{', '.join(tied)}. They are not marked as best there; see the values with ties broken at "
+        "random."
+    ]
+
+
+def _best(
+    comparison: Comparison, setting: Setting, tied: Collection[tuple[Setting, Contender]]
+) -> set[Contender]:
     """The best method tuned without true labels, and the best oracle-tuned one."""
     best: set[Contender] = set()
     better = max if comparison.info.greater_is_better else min
@@ -638,7 +671,7 @@ def _best(comparison: Comparison, setting: Setting) -> set[Contender]:
         means = {
             c: comparison.mean(setting, c)
             for c in comparison.rivals
-            if c.oracle == oracle and (setting, c) in comparison.values
+            if c.oracle == oracle and (setting, c) in comparison.values and (setting, c) not in tied
         }
         best |= {c for c, mean in means.items() if mean == better(means.values())}
     return best

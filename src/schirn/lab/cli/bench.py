@@ -14,7 +14,12 @@ from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
 from schirn.lab.bench import DEFAULT_METHODS
 from schirn.lab.bench import run as run_bench
-from schirn.lab.bench._overview import counts_text, overview_table, settings_text
+from schirn.lab.bench._overview import (
+    counts_text,
+    overview_table,
+    settings_text,
+    tie_warnings,
+)
 from schirn.lab.bench.comparison import AUTO, names_of
 from schirn.lab.bench.running.data import parse_level
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
@@ -181,6 +186,8 @@ def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
         note(f"{count} {status}: {reason}", error=True)
     if len(reasons) > 5:
         note(f"and {len(reasons) - 5} more reasons; see the results", error=True)
+    for text in tie_warnings(results):
+        note(text)
     bad = counts["failed"] + counts["timeout"]
     if bad:
         note(f"{bad} of {len(results)} runs failed or timed out", error=True)

@@ -3,8 +3,9 @@
 import argparse
 from typing import Any
 
-from schirn.cli.output import note, print_json, printable, say, table
-from schirn.cli.parser import add_command
+from schirn.cli.output import note, print_json, printable, say, table, working
+from schirn.cli.parser import add_command, natural
+from schirn.lab.leaderboard.packing import pack_results
 from schirn.lab.leaderboard.pages import build_leaderboard
 from schirn.lab.leaderboard.submission import TOLERANCE, check_results
 
@@ -12,11 +13,15 @@ _CHECK = """
 schirn leaderboard check results.jsonl.gz
 schirn leaderboard check out
 """
+_PACK = """
+schirn leaderboard pack out -o mine.jsonl.gz
+"""
 _BUILD = """
 schirn leaderboard build benchmarks/leaderboard -o site
 schirn leaderboard build mine.jsonl benchmarks/leaderboard -o site
 """
 _MOST_SHOWN = 10
+_CODES = {"refused": 1, "not verified": 3}
 
 
 def add(commands: Any) -> None:
@@ -25,7 +30,7 @@ def add(commands: Any) -> None:
         commands,
         "leaderboard",
         None,
-        examples=f"{_CHECK.strip()}\n{_BUILD.strip()}",
+        examples=f"{_CHECK.strip()}{_PACK.rstrip()}\n{_BUILD.strip()}",
         json=False,
     )
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -35,10 +40,11 @@ def add(commands: Any) -> None:
         run_check,
         help="check result files that somebody else made",
         description="Check results of schirn bench: the format; data, candidates and folds, drawn "
-        "again if the data set is available; metrics, computed again if the scores are available "
-        f"(tolerance {TOLERANCE:g}); missing folds, contradictions and impossible values; and the "
-        "marks of methods that use true labels. Exit code 0: the files are valid; 1: they are not; "
-        "2: they cannot be read.",
+        f"again; metrics, computed again from the scores (tolerance {TOLERANCE:g}); a random "
+        "sample of runs, run again; the code of the methods; missing folds, contradictions and "
+        "impossible values; and the marks of methods that use true labels. Exit code 0: every "
+        "result is verified; 1: refused; 2: not readable; 3: not verified, because scores or data "
+        "are missing, or the code is stale or unknown.",
         examples=_CHECK,
     )
     build = add_command(
@@ -50,6 +56,24 @@ def add(commands: Any) -> None:
         "track, a page per data set and per method, and the command that reproduces each number.",
         examples=_BUILD,
     )
+    pack = add_command(
+        below,
+        "pack",
+        run_pack,
+        help="pack results and scores into files to send",
+        description="Write the complete runs of an output folder of schirn bench as NAME.jsonl.gz, "
+        "and their scores as NAME.scores.npz beside it.",
+        examples=_PACK,
+    )
+    pack.add_argument("folder", metavar="DIR", help="output folder of schirn bench")
+    pack.add_argument("-o", "--output", required=True, metavar="FILE", help="NAME.jsonl.gz")
+    check.add_argument(
+        "--rerun",
+        type=natural,
+        default=3,
+        metavar="N",
+        help="runs to repeat per file, of those that took at most a minute (default: 3)",
+    )
     for command in (check, build):
         command.add_argument(
             "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
@@ -59,24 +83,28 @@ def add(commands: Any) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check files; return 1 if one of them does not hold."""
-    checks = {path: check_results(path) for path in args.results}
-    is_valid = all(check.is_valid for check in checks.values())
+    """Check files; return 1 if one of them is refused, else 3 if one of them is not verified."""
+    with working("checking results", args):
+        checks = {path: check_results(path, reruns=args.rerun) for path in args.results}
+    verdicts = {check.verdict for check in checks.values()}
+    code = next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
     if args.json:
         files = []
         for path, check in checks.items():
-            document = {"path": path, "valid": check.is_valid, **check._asdict()}
+            document = {"path": path, "verdict": check.verdict, **check._asdict()}
             files.append(document | {"results": len(check.results)})
-        print_json({"valid": is_valid, "tolerance": TOLERANCE, "files": files})
-        return int(not is_valid)
-    heads = ("file", "verdict", "results", "methods", "data sets", "drawn again", "rescored")
+        print_json({"verified": code == 0, "tolerance": TOLERANCE, "files": files})
+        return code
+    heads = (
+        *("file", "verdict", "results", "methods", "data sets"),
+        *("drawn again", "rescored", "verified", "run again"),
+    )
     lines = []
     for path, check in checks.items():
-        verdict = "holds" if check.is_valid else "refused"
         names = ({result[key] for result in check.results} for key in ("method", "dataset"))
         counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
-        lines.append([path, verdict, *counts])
-    table(heads, lines, right="llrrrrr")
+        lines.append([path, check.verdict, *counts, check.verified, check.rerun])
+    table(heads, lines, right="llrrrrrrr")
     for path, check in checks.items():
         for text in check.notes:
             say(printable(f"{path}: {text}"))
@@ -84,7 +112,16 @@ def run_check(args: argparse.Namespace) -> int:
             note(f"refused: {text}")
         if len(check.problems) > _MOST_SHOWN:
             note(f"{path}: and {len(check.problems) - _MOST_SHOWN} more problems; see --json")
-    return int(not is_valid)
+    return code
+
+
+def run_pack(args: argparse.Namespace) -> None:
+    """Write the packed files."""
+    files = [str(file) for file in pack_results(args.folder, args.output)]
+    if args.json:
+        print_json({"files": files})
+    else:
+        say(f"send {printable(' and '.join(files))}")
 
 
 def run_build(args: argparse.Namespace) -> None:

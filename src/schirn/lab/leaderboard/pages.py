@@ -27,6 +27,7 @@ from schirn.lab.bench.comparison import (
     FLOOR,
     MARKS,
     ORACLE_MARK,
+    SMALLEST_GAP,
     Contender,
     compare,
     mark_notes,
@@ -35,15 +36,13 @@ from schirn.lab.bench.comparison import (
 from schirn.lab.bench.results import Result, newest
 from schirn.lab.bench.running.methods import default_grid, own_methods, recommended
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
-from schirn.lab.leaderboard.submission import SUMS, implausible, read_entries
+from schirn.lab.leaderboard.submission import SUMS, implausible, is_stale, read_entries
 from schirn.report.page import render
 
 TITLE = "Leaderboard of partial multi-label methods"
 _GENERATOR = '<meta name="generator" content="schirn leaderboard">'
 _MOST_SHOWN = 3
 _TUNINGS = ("candidates", *(name for name in TUNINGS if name != "candidates"))
-# Shares of a smaller difference between the references would be noise.
-SMALLEST_GAP = 0.01
 
 
 class Column(NamedTuple):
@@ -342,7 +341,14 @@ def _marks(board: Board) -> list[str]:
     notes += mark_notes(contenders)
     truth = [c.method for c in contenders if c.ceiling]
     if truth:
-        notes.append(f"{', '.join(truth)}: trained on the true labels, an upper bound.")
+        notes.append(f"{', '.join(truth)}: trained on the true labels, for reference only.")
+    stale = sum(is_stale(result) for result in board.results)
+    unscored = sum(r["status"] == "done" and not r["scores"] for r in board.results)
+    if stale or unscored:
+        notes.append(
+            f"Not verified: of {len(board.results)} results, {stale} are stale (made with other "
+            f"code than the current, or code that they do not name) and {unscored} have no scores."
+        )
     missing = [re.split(",| [↑↓]", c.label)[0] for c in COLUMNS if c not in board.columns]
     if missing:
         notes.append(f"Left out, because no result has it: {', '.join(missing)}.")
@@ -450,7 +456,8 @@ def _method_page(
     facts = {
         "about": (cls.__doc__ or "").strip().splitlines()[0] if cls else "not part of schirn",
         "versions": ", ".join(sorted(versions)),
-        "runs": f"{sum(r['status'] == 'done' for r in results)} of {len(results)} finished",
+        "runs": f"{sum(r['status'] == 'done' for r in results)} of {len(results)} finished, "
+        f"{sum(map(is_stale, results))} stale",
     }
     return _page(board, shared, f"Method {_name(contender)}", "data set", sections, facts)
 

@@ -1,9 +1,10 @@
-"""Result files from others: read them, and check that nobody has changed them.
+"""Result files from others: read them, and check what they claim.
 
 What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
-metrics are computed again from the stored scores, whose true labels must be those of the data set.
-Nothing here can prove that a method did not see the true labels: methods of this library that do
-are recognised by name, and others have to be trusted or run again.
+metrics are computed again from the stored scores, whose true labels must be those of the data set;
+and a random sample of the runs of this library's methods is run again. A result is verified only if
+its scores are there and its code is the current one. Nothing here can prove that a method from
+elsewhere did not see the true labels.
 """
 
 import gzip
@@ -11,29 +12,38 @@ import math
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from schirn._files import brief, byte_limit, too_large
+from schirn._input import Array
 from schirn.datasets import available, load
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench.comparison import ALL_METRICS, COSTS
-from schirn.lab.bench.results import IDENTITY, Result, newest, parse_result
+from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result
 from schirn.lab.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
-from schirn.lab.bench.running.methods import make_methods, own_methods
-from schirn.lab.bench.running.plan import FEATURES, TUNINGS, Facts, Settings, method_runs
+from schirn.lab.bench.running.execute import execute
+from schirn.lab.bench.running.methods import Method, make_methods, own_methods
+from schirn.lab.bench.running.plan import FEATURES, TUNINGS, Facts, Run, Settings, method_runs
 from schirn.lab.bench.running.scores import compute_metrics, read_arrays
+from schirn.lab.leaderboard.packing import read_scores, scores_file
 from schirn.methods import sees_truth
+from schirn.metrics import METRICS
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 TOLERANCE = 1e-6
 """Largest difference of a metric from the one computed again: other processors round otherwise."""
 
+_RERUN_TOLERANCE = 1e-3
+# Seconds of the longest run that is repeated.
+_LONGEST = 60.0
 _VERSIONS = ("schirn", "python", "numpy", "scipy", "scikit-learn")
 SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
 _ALLOWED = {
@@ -47,11 +57,11 @@ _DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
 
 
 class Entry(NamedTuple):
-    """A result, the place of its line and the folder of its scores."""
+    """A result, the place of its line and its file."""
 
     result: Result
     where: str
-    folder: Path
+    file: Path
 
 
 class Check(NamedTuple):
@@ -64,11 +74,15 @@ class Check(NamedTuple):
     problems : list of str
         Reasons to refuse the files, each with its place; empty if there are none.
     notes : list of str
-        What could not be checked, and what is marked.
+        Why results are not verified, and what is marked.
     regenerated : int
         Number of results whose data, candidates and folds were drawn again and agree.
     recomputed : int
         Number of results whose metrics were computed again from their scores and agree.
+    verified : int
+        Number of results of which all that is true, and which name the current code.
+    rerun : int
+        Number of verified results that were run again and agree.
     """
 
     results: list[Result]
@@ -76,14 +90,26 @@ class Check(NamedTuple):
     notes: list[str]
     regenerated: int
     recomputed: int
+    verified: int
+    rerun: int
 
     @property
     def is_valid(self) -> bool:
         """Whether there is no reason to refuse the files."""
         return not self.problems
 
+    @property
+    def verdict(self) -> str:
+        """The word for it: "refused", "not verified" or "verified"."""
+        if self.problems:
+            return "refused"
+        n_done = sum(result["status"] == "done" for result in self.results)
+        return "verified" if self.rerun and self.verified == n_done else "not verified"
 
-def check_results(path: str | os.PathLike[str]) -> Check:
+
+def check_results(
+    path: str | os.PathLike[str], *, reruns: int = 3, random_state: Any = None
+) -> Check:
     """Check a file of benchmark results, or all result files of a folder.
 
     Parameters
@@ -91,6 +117,10 @@ def check_results(path: str | os.PathLike[str]) -> Check:
     path : path
         File of results (``.jsonl`` or ``.jsonl.gz``), or a folder of them, such as the output
         folder of a benchmark. Scores are looked for beside each file.
+    reruns : int
+        Number of runs to repeat, drawn from those that took at most a minute.
+    random_state : int, RandomState or None
+        Randomness of that draw; None: nobody can know it beforehand.
 
     Returns
     -------
@@ -103,9 +133,9 @@ def check_results(path: str | os.PathLike[str]) -> Check:
     >>> folder = tempfile.mkdtemp()
     >>> data, method = "digits_attributes:1", "CandidateRidge"
     >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
-    >>> check = leaderboard.check_results(folder)
-    >>> check.is_valid, check.regenerated, check.recomputed
-    (True, 2, 2)
+    >>> check = leaderboard.check_results(folder, reruns=1)
+    >>> check.verdict, check.verified, check.rerun
+    ('verified', 2, 1)
     """
     entries, problems = read_entries([path])
     if not entries and not problems:
@@ -120,31 +150,48 @@ def check_results(path: str | os.PathLike[str]) -> Check:
     for entry in entries:
         notes.update(_marks(entry.result))
         groups.setdefault(tuple(entry.result[name] for name in _DRAWN), []).append(entry)
+    scores = _StoredScores()
+    verified: list[tuple[Entry, Run]] = []
     for group in groups.values():
         try:
             drawn = _draw_again(group[0].result)
         except (InputError, MissingExtraError, OSError, ValueError) as error:
             drawn = None
-            notes[f"not checked: {' '.join(str(error).split())}"] += len(group)
+            notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
         for entry in group:
             if entry.result["status"] != "done":
                 continue
+            run, doubts = _known_run(entry.result)
             try:
                 if drawn is not None:
                     _compare_draw(entry.result, *drawn)
                     counts["regenerated"] += 1
-            except DataError as error:
-                problems.append(f"{entry.where}: {error}")
-            try:
-                if entry.result["scores"]:
-                    _compare_scores(entry, None if drawn is None else drawn[1])
+                arrays = scores.read(entry)
+                if arrays is None:
+                    doubts.append("not verified: the scores are missing")
+                else:
+                    _compare_scores(entry.result, arrays, None if drawn is None else drawn[1])
                     counts["recomputed"] += 1
-            except FileNotFoundError:
-                notes["not checked: the scores are not here"] += 1
             except (InputError, ValueError) as error:
                 problems.append(f"{entry.where}: {' '.join(str(error).split())}")
+                continue
+            notes.update(doubts)
+            if run is not None and drawn is not None and not doubts:
+                verified.append((entry, run))
+    sample = _draw_sample(verified, reruns, random_state)
+    failures = [text for entry, run in sample if (text := _rerun_fault(entry, run))]
     shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
-    return Check(latest, problems, shares, counts["regenerated"], counts["recomputed"])
+    if verified and not sample:
+        shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")
+    return Check(
+        latest,
+        problems + failures,
+        shares,
+        counts["regenerated"],
+        counts["recomputed"],
+        len(verified),
+        len(sample) - len(failures),
+    )
 
 
 def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
@@ -155,7 +202,7 @@ def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], 
             if line.strip():
                 where = f"{file}, line {number}"
                 try:
-                    entries.append(Entry(parse_result(line, where), where, file.parent))
+                    entries.append(Entry(parse_result(line, where), where, file))
                 except DataError as error:
                     faults.append(str(error))
     return entries, faults
@@ -194,7 +241,7 @@ def implausible(entries: Iterable[Entry]) -> list[str]:
     keys: dict[str, tuple[Any, ...]] = {}
     for entry in entries:
         result = entry.result
-        run = tuple(result[name] for name in IDENTITY)
+        run = identity(result)
         if keys.setdefault(result["key"], run) != run:
             problems.append(f"{entry.where}: the key of another run, {result['key'][:12]}...")
         if result["status"] != "done":
@@ -276,28 +323,48 @@ def _marks(result: Result) -> Iterator[str]:
     if result["status"] != "done":
         yield f"are {result['status']} and have no numbers"
     if result["sees_truth"]:
-        yield "are trained on the true labels and count as an upper bound"
+        yield "are trained on the true labels and count as a reference only"
     if result["oracle"]:
         yield "are tuned on the true labels of the test rows and are marked as oracle"
+
+
+def _known_run(result: Result) -> tuple[Run | None, list[str]]:
+    """The run of a result with its usual parameters and the current code, and what is doubtful."""
     if result["method"] not in own_methods():
-        yield (
-            "not checked: whether the method saw the true labels; "
-            f"{brief(result['method'])} is not part of schirn"
+        return None, [
+            f"not verified: {brief(result['method'])} is not part of schirn, and may have seen the "
+            "true labels"
+        ]
+    method = _usual_method(result["method"])
+    doubts = []
+    if result["code_sha256"] is None:
+        doubts.append("not verified: they do not name the code of their method")
+    elif result["code_sha256"] != method.code:
+        doubts.append("stale: the code of their method has changed since")
+    run = _usual_run(result, method._replace(code=result["code_sha256"] or ""))
+    if run is None:
+        doubts.append(
+            "not verified: they have a key that this version would not give them: they were made "
+            "with parameters, grids or a version of their own, or somebody changed a field"
         )
-    elif result["status"] == "done" and not _has_usual_key(result):
-        yield (
-            "have a key that this version would not give them: they were made with parameters, "
-            "grids or a version of their own, or somebody changed a field"
-        )
-    if result["status"] == "done" and not result["scores"]:
-        yield "not checked: the metrics, because there are no scores"
+    return run, doubts
 
 
-def _has_usual_key(result: Result) -> bool:
-    """Whether the content key is that of the method with its usual parameters and grid."""
+@cache
+def _usual_method(name: str) -> Method:
+    return make_methods([name], {}, {})[0]
+
+
+def is_stale(result: Result) -> bool:
+    """Whether a result of a method of this library was made with other code, or does not say."""
+    name = result["method"]
+    return name in own_methods() and result["code_sha256"] != _usual_method(name).code
+
+
+def _usual_run(result: Result, method: Method) -> Run | None:
+    """The run with the key of a result, if it has the usual parameters and grid."""
     stored = result["folds"] if result["split"] == "stored" else 0
     facts = Facts(None, result["data_sha256"], (None, None, None), stored)
-    (method,) = make_methods([result["method"]], {}, {})
     try:
         settings = Settings(
             folds=result["folds"],
@@ -310,10 +377,66 @@ def _has_usual_key(result: Result) -> bool:
             stored_folds=bool(stored),
         )
     except InputError:
-        return False
+        return None
     source = Source(result["dataset"], result["dataset"], {})
     runs = method_runs(source, result["r"], facts, method, result["seed"], settings)
-    return any(run.key == result["key"] for run in islice(runs, result["fold"], result["fold"] + 1))
+    return next((run for run in runs if run.key == result["key"]), None)
+
+
+def _draw_sample(
+    verified: Sequence[tuple[Entry, Run]], count: int, random_state: Any
+) -> list[tuple[Entry, Run]]:
+    """Runs to repeat: short ones, on the CPU."""
+    short = [
+        pair
+        for pair in verified
+        if not pair[0].result["device"] and _seconds(pair[0].result) <= _LONGEST
+    ]
+    chosen = check_random_state(random_state).permutation(len(short))[:count]
+    return [short[k] for k in sorted(chosen)]
+
+
+def _seconds(result: Result) -> float:
+    return float(sum(result[name] or 0 for name in ("tune_seconds", "fit_seconds")))
+
+
+def _rerun_fault(entry: Entry, run: Run) -> str | None:
+    """Run a result again; return how it differs, if it does."""
+    with threadpool_limits(entry.result["threads"] or 1):
+        fields = execute(run, _draw_again(entry.result)[1]).fields
+    if fields["status"] != "done":
+        return f"{entry.where}: run again, it is {fields['status']}: {fields['reason']}"
+    for name in METRICS:
+        claimed, value = entry.result["metrics"].get(name), fields["metrics"].get(name)
+        if claimed is not None and _differ(claimed, value, _RERUN_TOLERANCE):
+            return (
+                f"{entry.where}: {name} is {claimed}, but the same run gives {value:.6g} here "
+                f"(tolerance {_RERUN_TOLERANCE:g})"
+            )
+    return None
+
+
+class _StoredScores:
+    """Scores beside result files: one file per run, or packed."""
+
+    def __init__(self) -> None:
+        self._packed: dict[Path, dict[str, dict[str, Array]]] = {}
+
+    def read(self, entry: Entry) -> dict[str, Array] | None:
+        """Arrays of a run; None if they are not there."""
+        text = entry.result["scores"]
+        if not text:
+            return None
+        name = Path(text).name
+        if text != f"scores/{name}" or "\\" in name:
+            raise DataError(f"scores must be a file in scores/, not {brief(text)}")
+        path = entry.file.parent / "scores" / name
+        if path.is_file():
+            return read_arrays(path)
+        packed = scores_file(entry.file)
+        if packed not in self._packed:
+            self._packed[packed] = read_scores(packed) if packed.is_file() else {}
+        return self._packed[packed].get(entry.result["key"])
 
 
 def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
@@ -351,23 +474,15 @@ def _compare_draw(result: Result, known: Mapping[str, Any], drawn: Prepared) -> 
             )
 
 
-def _compare_scores(entry: Entry, drawn: Prepared | None) -> None:
+def _compare_scores(result: Result, arrays: Mapping[str, Array], drawn: Prepared | None) -> None:
     """Raise DataError unless the stored scores give the metrics."""
-    result = entry.result
-    name = Path(result["scores"]).name
-    if result["scores"] != f"scores/{name}" or "\\" in name:
-        raise DataError(f"scores must be a file in scores/, not {brief(result['scores'])}")
-    path = entry.folder / "scores" / name
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    arrays = read_arrays(path)
     if drawn is not None and 0 <= result["fold"] < len(drawn.splits):
         train, test = drawn.splits[result["fold"]]
-        cells = drawn.truth[train][drawn.candidates[train] == 1].astype(bool)
-        truth = np.packbits(drawn.truth[test].astype(bool), axis=1)
-        if not np.array_equal(arrays["truth"], truth) or not np.array_equal(
-            arrays["candidate_truth"].astype(bool), cells
-        ):
+        truth = {
+            "truth": np.packbits(drawn.truth[test].astype(bool), axis=1),
+            "candidate_truth": drawn.truth[train][drawn.candidates[train] == 1].astype(bool),
+        }
+        if any(not np.array_equal(arrays[name], truth[name]) for name in truth if name in arrays):
             raise DataError("the true labels stored with the scores are not those of the data")
     for metric, value in compute_metrics(arrays).items():
         claimed = result["metrics"].get(metric, value)
@@ -378,10 +493,10 @@ def _compare_scores(entry: Entry, drawn: Prepared | None) -> None:
             )
 
 
-def _differ(one: float | None, other: float | None) -> bool:
+def _differ(one: float | None, other: float | None, tolerance: float = TOLERANCE) -> bool:
     """Whether two metrics differ; None is undefined, like NaN."""
     a, b = (math.nan if value is None else value for value in (one, other))
-    return abs(a - b) > TOLERANCE or math.isnan(a) != math.isnan(b)
+    return abs(a - b) > tolerance or math.isnan(a) != math.isnan(b)
 
 
 def _short(value: Any) -> str:

@@ -16,11 +16,12 @@ from schirn.lab.bench.running.execute import load_data
 from schirn.lab.bench.running.plan import plan_runs
 from schirn.lab.bench.running.scores import compute_metrics
 from schirn.methods import CandidateRidge, Schirn
-from schirn.metrics import METRICS, average_precision, precision_at_k
+from schirn.metrics import LABEL_METRICS, METRICS, average_precision, precision_at_k
 from schirn.model_selection import CandidateSearchCV
 
 ALL = (*METRICS, "noise_auc", "noise_precision", "noise_recall")
-ALL += ("noise_auprc", "calibration_error")
+ALL += ("noise_auprc", "calibration_error", *LABEL_METRICS, "tied_rows")
+ALL += ("average_precision_random_ties", "one_error_random_ties")
 
 
 @pytest.fixture
@@ -455,6 +456,7 @@ def test_an_edited_method_is_run_again(place):
     ("options", "message"),
     [
         ({"methods": ["Schirm"]}, "there is no method 'Schirm'; did you mean 'Schirn'"),
+        ({"datasets": ["tiny.npz:5"]}, "tiny has 5 labels, so that a row has room for at most 4"),
         ({"methods": ["nopkg.Method"]}, "'nopkg.Method' cannot be imported: ModuleNotFoundError"),
         ({"methods": ["mymethods:Absent"]}, "'mymethods' has no class 'Absent'"),
         ({"methods": ["mymethods:NotAMethod"]}, "it lacks fit"),

@@ -102,6 +102,7 @@ class Engine:
         workers = [self._make_worker(self.threads) for _ in range(self.jobs)]
         try:
             self._refresh(old=True)
+            self._progress.say_stale(sum(len(folder.stale) for folder in self._folders))
             if self.jobs:
                 self._run_threads(workers)
             else:
@@ -198,6 +199,12 @@ class _Progress:
         self._costs: dict[tuple[str, ...], tuple[float, int]] = {}
         # Results are added by other threads, which do not know about it.
         self._display = current()
+
+    def say_stale(self, count: int) -> None:
+        """Report results of other code, which are run again."""
+        if count and self._display is not None:
+            results = f"{count} results are stale" if count > 1 else "1 result is stale"
+            self._display.say(f"{results}: the code of the method has changed; running again")
 
     def add(self, result: Result, *, old: bool = False) -> None:
         """Count a result; results of an earlier call are not reported."""

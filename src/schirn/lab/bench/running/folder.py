@@ -11,7 +11,14 @@ import sklearn
 
 import schirn
 from schirn._claims import Claims
-from schirn.lab.bench.results import FIELDS, Result, ResultReader, ResultWriter
+from schirn.lab.bench.results import (
+    FIELDS,
+    Result,
+    ResultReader,
+    ResultWriter,
+    identity,
+    read_rows,
+)
 from schirn.lab.bench.running.execute import Output
 from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.scores import write_arrays
@@ -30,6 +37,8 @@ class ResultsFolder:
         self.path, self.retry, self.threads = path, retry, threads
         self.keep_scores = keep_scores
         self.finished: set[str] = set()
+        self.stale: set[tuple[object, ...]] = set()
+        """Runs of which the folder held only results of other code; they are run again."""
         self._runs = {run.key: run for run in runs}
         self._looked = False
         self._reader = ResultReader(path)
@@ -39,6 +48,8 @@ class ResultsFolder:
     def refresh(self) -> list[Result]:
         """Return the results of runs that have finished since the last call."""
         found = []
+        if not self._looked:
+            self.stale = self._with_other_code()
         # What the first look finds was there before; clocks of other machines may be wrong.
         is_new, self._looked = self._looked, True
         for result in self._reader.refresh():
@@ -47,6 +58,20 @@ class ResultsFolder:
                     found.append(result)
                 self.finished.add(result["key"])
         return found
+
+    def _with_other_code(self) -> set[tuple[object, ...]]:
+        results = read_rows(self.path)
+        finished = {result["key"] for result in results}
+        codes = {
+            identity(run.fields): run.known["code_sha256"]
+            for run in self._runs.values()
+            if run.key not in finished
+        }
+        return {
+            name
+            for result in results
+            if (name := identity(result)) in codes and result["code_sha256"] != codes[name]
+        }
 
     def take(self, run: Run) -> bool:
         """Claim a run; return False if another process holds it."""

@@ -1,6 +1,5 @@
 """Methods by name or import path, with their recommended parameters and tuning grids."""
 
-import hashlib
 import importlib
 import inspect
 import os
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from schirn._input import find_name, suggest
 from schirn.exceptions import InputError
 from schirn.lab.bench.baselines import BASELINES
+from schirn.lab.bench.running.code import code_checksum
 from schirn.methods import methods as all_methods
 from schirn.methods import sees_truth
 
@@ -107,8 +107,8 @@ class Method(NamedTuple):
     params: Params
     grid: Grid | None
     sees_truth: bool
-    source: str
-    """Checksum of the code of a user's class; empty for methods of this library."""
+    code: str
+    """Checksum of the code that determines its results; empty for a class without a file."""
     tunes_itself: bool = False
     """Whether `fit` chooses all parameters of the grid on held-out candidates."""
 
@@ -205,7 +205,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
         fixed,
         grid or None,
         sees_truth(cls),
-        "" if own else _code_sum(cls),
+        code_checksum(cls),
         tunes_itself,
     )
 
@@ -248,13 +248,3 @@ def _parameters(cls: type) -> list[str] | None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return None
     return list(parameters)
-
-
-def _code_sum(cls: type) -> str:
-    """Checksum of the file that defines a class, so that an edited method is run again."""
-    try:
-        module = inspect.getmodule(cls)
-        text = inspect.getsource(module or cls)
-    except (OSError, TypeError):
-        return ""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

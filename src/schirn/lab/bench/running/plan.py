@@ -116,6 +116,7 @@ def plan_runs(
         own = level is None
         if (source.name, own) not in facts:
             facts[source.name, own] = _inspect(source, level, shared)
+        _check_labels(source.name, level, shared.noise, facts[source.name, own].sizes[2])
         for seed in shared.seeds:
             for method in chosen:
                 runs += method_runs(source, level, facts[source.name, own], method, seed, shared)
@@ -167,7 +168,7 @@ def method_runs(
     hidden = {
         "data": facts.sha256 or f"absent {source.where}",
         "path": method.path,
-        "source": method.source,
+        "source": method.code,
         "params": method.params,
         "grid": searched,
         "inner_folds": inner_folds,
@@ -185,6 +186,7 @@ def method_runs(
         "inner_folds": None if searched is None else inner_folds,
         **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
         "data_sha256": facts.sha256,
+        "code_sha256": method.code or None,
     }
     for fold in range(folds):
         named = {**base, "fold": fold}
@@ -199,6 +201,18 @@ def _noise_seed(level: Level, seed: int, settings: Settings) -> int | None:
     if settings.noise_seed is not None:
         return settings.noise_seed
     return int(level) if settings.noise == "legacy" else seed
+
+
+def _check_labels(name: str, level: Level, noise: str, n_labels: int | None) -> None:
+    """Raise InputError for more wrong labels per row than there can be."""
+    if level is None or n_labels is None or noise in ("rate", "annotators"):
+        return
+    if level >= n_labels:
+        raise InputError(
+            f"{name} has {n_labels} labels, so that a row has room for at most {n_labels - 1} "
+            f"wrong ones, not {level}",
+            parameter="r",
+        )
 
 
 def _check_level(name: str, level: Level, noise: str) -> None:

@@ -14,7 +14,7 @@ from schirn._files import atomic_write, read_archive
 from schirn._input import Array
 from schirn.exceptions import DataError
 from schirn.lab.bench.results import Result, ResultWriter, plain, read_rows
-from schirn.metrics import evaluate, noise_report
+from schirn.metrics import METRICS, evaluate, evaluate_labels, noise_report, tied_rows
 
 Extra = Mapping[str, Callable[[Array, Array], float]]
 
@@ -26,22 +26,34 @@ def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> 
     predicted = arrays.get("predicted")
     y_pred = None if predicted is None else _unpack(predicted, scores.shape)
     values = evaluate(truth, scores, y_pred=y_pred)
+    if "candidate_truth" in arrays:
+        values |= _noise_metrics(arrays)
+    if y_pred is not None:
+        values |= evaluate_labels(truth, scores, y_pred)
+    values["tied_rows"] = tied_rows(truth, scores)
+    for name in ("average_precision", "one_error"):
+        values[f"{name}_random_ties"] = METRICS[name].function(truth, scores, convention="random")
+    for name, function in (extra or {}).items():
+        values[name] = float(function(truth, scores))
+    return values
+
+
+def _noise_metrics(arrays: Mapping[str, Array]) -> dict[str, float]:
     # Noise detection is scored on the candidates only, laid out as a single row.
     candidate_truth = arrays["candidate_truth"][None]
     detected: dict[str, Any] = {
         name: arrays[name][None] for name in ("noise", "confidence") if name in arrays
     }
     report = noise_report(candidate_truth, np.ones_like(candidate_truth), **detected)
-    for name in ("auc", "precision", "recall"):
-        values[f"noise_{name}"] = report.get(name, float("nan"))
+    values = {
+        f"noise_{name}": report.get(name, float("nan")) for name in ("auc", "precision", "recall")
+    }
     values |= {"noise_auprc": float("nan"), "calibration_error": float("nan")}
     if "confidence" in arrays:
         is_true, confidence = arrays["candidate_truth"].astype(bool), arrays["confidence"]
         if not is_true.all():
             values["noise_auprc"] = float(average_precision_score(~is_true, -confidence))
         values["calibration_error"] = _calibration_error(is_true, confidence)
-    for name, function in (extra or {}).items():
-        values[name] = float(function(truth, scores))
     return values
 
 

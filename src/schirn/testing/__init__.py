@@ -22,21 +22,29 @@ from threadpoolctl import threadpool_limits
 from schirn._input import Array
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
-from schirn.metrics import average_precision
+from schirn.testing._reach import (
+    Watch,
+    hidden_labels,
+    labels_in_files,
+    labels_in_globals,
+    make_data,
+    watched,
+    with_labels_on_the_stack,
+)
 
 Factory = Callable[..., Any]
 
 
-def check_method(cls: Factory, **params: Any) -> None:
-    """Run every contract check on the class; raise AssertionError at the first broken promise.
+def check_method(method: Any, **params: Any) -> None:
+    """Run every contract check on a method; raise AssertionError at the first broken promise.
 
     The error names the promise, whatever went wrong, also under ``python -O``. A class that is
     declared dense-only (`_takes_sparse = False`, or scikit-learn's tag) must refuse sparse rows.
 
     Parameters
     ----------
-    cls : class
-        The estimator class.
+    method : class or estimator
+        The estimator class, or an unfitted estimator whose parameters the checks use.
     **params
         Constructor parameters for the checks, such as fewer rounds.
 
@@ -54,8 +62,11 @@ def check_method(cls: Factory, **params: Any) -> None:
     Boastful breaks the promise "attributes"
     The probabilities are not all between 0 and 1.
     """
+    if not inspect.isclass(method) and hasattr(method, "get_params"):
+        params = {**method.get_params(deep=False), **params}
+        method = type(method)
     for _, check in contract_checks():
-        check(cls, **params)
+        check(method, **params)
 
 
 def contract_checks() -> Iterator[tuple[str, Callable[..., None]]]:
@@ -74,7 +85,7 @@ def _check(name: str, check: Callable[..., None], cls: Factory, **params: Any) -
         found = str(error).strip()
         if not isinstance(error, AssertionError):
             found = f"{type(error).__name__}: {found}".rstrip(": ")
-        promise = " ".join((check.__doc__ or "").split())
+        promise = (check.__doc__ or "").partition("\n")[0]
         raise AssertionError(
             f'{getattr(cls, "__name__", cls)} breaks the promise "{name}": '
             f"{promise[:1].lower()}{promise[1:]} {found}"
@@ -156,10 +167,155 @@ def _in_unit(values: Any) -> bool:
     return bool(((values >= 0) & (values <= 1)).all())
 
 
+def _outputs(cls: Factory, params: dict[str, Any], rows: tuple[Any, ...]) -> Array | None:
+    """Scores of test rows after a fit; None if that fails, which other checks report."""
+    X, candidates, X_test = rows
+    try:
+        return np.asarray(_fit(cls(**params), X, candidates).decision_function(X_test))
+    except (Exception, SystemExit):
+        return None
+
+
+def _check_reach(
+    cls: Factory,
+    params: dict[str, Any],
+    what: str,
+    offer: Callable[[Callable[[], Array | None], Dataset], Array | None],
+) -> Watch:
+    """Compare fits with true labels out of reach and in reach; return what the fits read."""
+    rows = hidden_labels().data(0)
+    fit = partial(_outputs, cls, params, rows)
+    with watched() as watch:
+        alone, again = fit(), fit()
+        # A method that differs from fit to fit cannot be compared; other checks report it.
+        if alone is None or again is None or np.array_equal(alone, again):
+            offered = offer(fit, make_data(0))
+            same = alone is None and offered is None
+            if alone is not None and offered is not None:
+                same = alone.shape == offered.shape and np.allclose(alone, offered)
+            _holds(same, f"it learns something else if the true labels are {what}")
+    return watch
+
+
+def check_call_stack(cls: Factory, **params: Any) -> None:
+    """Fit does not look at the call stack, where a benchmark has the true labels."""
+    watch = _check_reach(cls, params, "on the call stack", with_labels_on_the_stack)
+    _holds(not watch.looks, f"it calls {', '.join(dict.fromkeys(watch.looks))}")
+
+
+def check_globals(cls: Factory, **params: Any) -> None:
+    """Fit does not use global variables of the program that calls it."""
+
+    def offer(fit: Callable[[], Array | None], data: Dataset) -> Array | None:
+        with labels_in_globals(data, cls.__module__):
+            return fit()
+
+    _check_reach(cls, params, "in global variables", offer)
+
+
+def check_files(cls: Factory, **params: Any) -> None:
+    """Fit learns from its arguments and reads no other data."""
+
+    def offer(fit: Callable[[], Array | None], data: Dataset) -> Array | None:
+        with labels_in_files(data):
+            return fit()
+
+    watch = _check_reach(cls, params, "in files", offer)
+    _holds(not watch.files, f"it reads {', '.join(dict.fromkeys(watch.files))}")
+
+
+def check_learns(cls: Factory, **params: Any) -> None:
+    """Scores of unseen rows are clearly better than label frequencies and random labels give.
+
+    The labels of these rows are in another process.
+    """
+    labels = hidden_labels()
+    gains = []
+    for seed in (1, 2):
+        X, candidates, X_test = labels.data(seed)
+        shuffled = candidates[np.random.RandomState(0).permutation(len(candidates))]
+        precisions = [
+            labels.score(seed, np.tile(candidates.mean(axis=0), (len(X_test), 1))),
+        ]
+        for Y in (shuffled, candidates):
+            scores = _outputs(cls, params, (X, Y, X_test))
+            if scores is None or scores.shape != (len(X_test), Y.shape[1]):
+                return  # The next check reports it.
+            precisions.append(labels.score(seed, np.nan_to_num(scores)))
+        gains.append(precisions.pop() - max(precisions))
+    _holds(
+        np.mean(gains) > 0.1,
+        f"the average precision is {np.mean(gains):.3f} higher than that of the better of these "
+        "two, but should be more than 0.1 higher",
+    )
+
+
 def check_attributes(cls: Factory, **params: Any) -> None:
     """Every public attribute and output has its shape, type and range."""
     data = _data()
     _check_fitted(_fit(cls(**params), data.X, data.candidates), data.X, data.candidates)
+
+
+def check_rows_alone(cls: Factory, **params: Any) -> None:
+    """The scores of a row do not depend on the other rows that are scored with it."""
+    data = _data()
+    model = _fit(cls(**params), data.X[:60], data.candidates[:60])
+    X = data.X[60:]
+    for name in ("decision_function", "predict_proba"):
+        score = getattr(model, name)
+        together = score(X)
+        atol = 1e-6 * max(1e-12, float(np.abs(together).max()))
+        for what, rows in (
+            ("alone", [score(X[k : k + 1])[0] for k in range(len(X))]),
+            ("in another order", score(X[::-1])[::-1]),
+        ):
+            close = np.allclose(rows, together, rtol=1e-5, atol=atol)
+            _holds(close, f"`{name}` gives a row other values {what} than with all rows")
+
+
+def check_hidden_state(cls: Factory, **params: Any) -> None:
+    """A fit does not depend on earlier fits, of the same object or of another one."""
+    data, other = _data(), _data(seed=1)
+
+    def scores(model: Any) -> Array:
+        return np.asarray(_fit(model, data.X, data.candidates).decision_function(data.X))
+
+    first, before = scores(cls(**params)), _state(cls)
+    if not np.array_equal(first, scores(cls(**params))):
+        # Fits that differ although nothing was stored are random, which the next check reports.
+        _holds(_state(cls) == before, "a second fit differs, and a class or a global has changed")
+        return
+    model = _fit(cls(**params), other.X, other.candidates)
+    for what, later in (("another", cls(**params)), ("the same", model)):
+        _holds(
+            np.array_equal(scores(later), first),
+            f"the scores change after a fit of {what} object on other rows",
+        )
+
+
+def _state(cls: Factory) -> list[str]:
+    """What the class and its module store."""
+    module = inspect.getmodule(cls)
+    places = [*(vars(base) for base in getattr(cls, "__mro__", ())), vars(module) if module else {}]
+    return [
+        repr((name, value))
+        for place in places
+        for name, value in place.items()
+        if not name.startswith("__") and not callable(value) and not inspect.ismodule(value)
+    ]
+
+
+def check_same_seed_same_result(cls: Factory, **params: Any) -> None:
+    """Two fits agree to the bit; so do noise and scores with one thread and with two."""
+    data = _data()
+    results = []
+    for threads in (1, 1, 2):
+        with threadpool_limits(threads):
+            model = _fit(cls(**params), data.X, data.candidates)
+            results.append((model.decision_function(data.X), model.noise_))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_allclose(results[0][0], results[2][0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(results[0][1], results[2][1])
 
 
 def check_parameters(cls: Factory, **params: Any) -> None:
@@ -225,19 +381,6 @@ def check_float32(cls: Factory, **params: Any) -> None:
     _holds(correlation > 0.98, f"the correlation with the float64 scores is only {correlation:.3f}")
 
 
-def check_same_seed_same_result(cls: Factory, **params: Any) -> None:
-    """Two fits agree to the bit; so do noise and scores with one thread and with two."""
-    data = _data()
-    results = []
-    for threads in (1, 1, 2):
-        with threadpool_limits(threads):
-            model = _fit(cls(**params), data.X, data.candidates)
-            results.append((model.decision_function(data.X), model.noise_))
-    np.testing.assert_array_equal(results[0][0], results[1][0])
-    np.testing.assert_allclose(results[0][0], results[2][0], rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(results[0][1], results[2][1])
-
-
 def check_input_untouched(cls: Factory, **params: Any) -> None:
     """Fit and predict leave X and the candidates as they were."""
     data = _data()
@@ -255,20 +398,6 @@ def check_pickle(cls: Factory, **params: Any) -> None:
     model = _fit(cls(**params), data.X, data.candidates)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(data.X), model.predict(data.X))
-
-
-def check_learns(cls: Factory, **params: Any) -> None:
-    """On unseen rows, the scores rank true labels clearly better than label frequencies."""
-    data = _data(n=400, r=1)
-    train, test = slice(0, 300), slice(300, 400)
-    model = _fit(cls(**params), data.X[train], data.candidates[train])
-    ours = average_precision(data.y_true[test], model.decision_function(data.X[test]))
-    prior = np.tile(data.candidates[train].mean(axis=0), (100, 1))
-    theirs = average_precision(data.y_true[test], prior)
-    _holds(
-        ours > theirs + 0.05,
-        f"the average precision is {ours:.3f}, that of label frequencies {theirs:.3f}",
-    )
 
 
 def check_thresholds(cls: Factory, **params: Any) -> None:
