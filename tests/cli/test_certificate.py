@@ -31,7 +31,7 @@ def check(*argv):
 
 
 def not_verified(capsys, *argv):
-    assert check(*argv) == 1
+    assert check(*argv) == 3
     printed = capsys.readouterr().out
     assert printed.startswith("Not verified: ")
     return printed
@@ -142,3 +142,8 @@ def test_merged_tags(items, tmp_path):
     assert check(certificate, copy) == 0
     assert check(certificate, copy, "--original", table) == 1
     assert check(certificate, copy, "--original", table, "--merge", merges) == 0
+
+
+def test_a_certificate_without_end(certified, capsys):
+    assert check("/dev/zero", certified[1]) == 2
+    assert "/dev/zero: too large for a certificate" in capsys.readouterr().err

@@ -202,7 +202,9 @@ def test_saved_data_sets_that_cannot_be_read(tmp_path):
 
 
 def test_folders_of_the_package_datasets(tmp_path):
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
+    import datasets
+
     datasets.disable_progress_bars()
     classes = datasets.ClassLabel(names=["pan", "oven", "chair"])
     kinds = {"title": datasets.Value("string"), "price": datasets.Value("float64")}
@@ -285,7 +287,9 @@ def test_other_containers_of_the_python_interface():
 
 
 def test_datasets_of_the_python_interface():
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
+    import datasets
+
     from schirn import CandidateRidge
     from schirn.features import TableFeatures, TagPipeline
 

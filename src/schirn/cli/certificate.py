@@ -29,6 +29,8 @@ table COPY  cleaned copy of the table
 {TEXT_FORMAT}
 """
 _MAX_BYTES = 50_000_000
+# The exit code if a certificate is not verified.
+NOT_VERIFIED = 3
 
 
 def add(found: Any) -> None:
@@ -50,7 +52,7 @@ def add(found: Any) -> None:
         description="Check a certificate that schirn clean or schirn review wrote: compute its "
         "e-value again from its answers, and compare its tags with COPY: the same table, the same "
         "removals, the answers in the order of drawing. Checksums detect mistakes, not a forger "
-        "who answers every question as he likes. Exit code 0: verified; 1: not verified; 2: a file "
+        "who answers every question as he likes. Exit code 0: verified; 3: not verified; 2: a file "
         "cannot be read.",
         examples=_EXAMPLES,
         options=_OPTIONS,
@@ -58,13 +60,16 @@ def add(found: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check a certificate; return 1 if it is not verified."""
+    """Check a certificate; return 3 if it is not verified."""
     path = Path(args.certificate)
-    if path.stat().st_size > _MAX_BYTES:
+    with path.open("rb") as stream:
+        # A device or a pipe has no size.
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise InputError(f"{path}: too large for a certificate")
     certificate, problem = None, None
     try:
-        certificate = Certificate.from_json(path.read_text("utf-8"))
+        certificate = Certificate.from_json(content.decode())
         before, removed, added = _changes(args)
         table = read_tags(before, None)
         digest = tags_digest(table.n_rows, table.names, table.row, table.column)
@@ -80,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         say(f"Not verified: {problem}.")
     elif certificate is not None:
         facts(_lines(args, certificate))
-    return int(problem is not None)
+    return NOT_VERIFIED if problem is not None else 0
 
 
 def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:

@@ -212,6 +212,18 @@ def share(text: str) -> float:
     return value
 
 
+def duration(text: str) -> float:
+    """Parse a duration such as 90, 90s, 9m or 1.5h into seconds."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    value = _float(number) * units[unit]
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"must be a duration such as 90s, 9m or 1.5h, not {text!r}"
+        )
+    return value
+
+
 def gigabytes(text: str) -> float:
     """Parse a number of gigabytes."""
     value = _float(text)
@@ -276,7 +288,7 @@ def assignment(text: str) -> tuple[str, Any]:
 _TYPES: dict[str, Any] = {
     function.__name__: function
     for function in (
-        positive, natural, separator, memory_size, share, gigabytes, port, names, encoder,
-        character, assignment,
+        positive, natural, separator, memory_size, share, duration, gigabytes, port, names,
+        encoder, character, assignment,
     )
 }  # fmt: skip

@@ -10,8 +10,8 @@ import numpy as np
 
 from schirn._files import brief, brief_list, check_new_folder, check_writable
 from schirn.cleaning.columns import TagTable
-from schirn.cli.parser import Parser, add_options, is_whole, json_value
 from schirn.cli.parser import assignment as assignment
+from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
 from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
@@ -74,11 +74,6 @@ METHOD = """
 --param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
     METHOD)
 """
-
-
-def add_reading(parser: Parser) -> None:
-    """Add DATA and the options of the readers."""
-    add_options(parser, READING)
 
 
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from schirn._checkpoint import is_open
 from schirn._files import (
     Stamp,
     atomic_write,
@@ -100,8 +101,8 @@ def open_table(
             )
         if kind != ".parquet" or not unread:
             check_size(path, max_bytes)
-    # Before they are read, so that no change goes unnoticed.
-    stamps = {file: Stamp.of(file) for file in files}
+    # Before they are read, so that no change goes unnoticed; a run with checkpoints is long.
+    stamps = {file: Stamp.of(file, is_whole=is_open()) for file in files}
     table: Table
     if path.is_dir() and kind == ".jsonl":
         table = JsonlFolder(path, encoding, max_bytes)

@@ -119,7 +119,7 @@ class Table(ABC):
         for file, stamp in self.stamps.items():
             now = None
             with suppress(OSError):
-                now = Stamp.of(file)
+                now = Stamp.of(file, is_whole=stamp.is_whole)
             if now != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 

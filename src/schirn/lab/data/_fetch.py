@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, reason_of
+from schirn._files import VARIABLE, atomic_write, byte_limit, reason_of, too_large
 from schirn.datasets import Dataset
 from schirn.datasets.cache import (
     cache_folder,
@@ -42,7 +42,7 @@ def fetch(
     force: bool = False,
     url: str | None = None,
     sha256: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
     timeout: float = 30.0,
     **options: Any,
 ) -> Dataset:
@@ -72,8 +72,8 @@ def fetch(
         Address of a file that `load` can read by its suffix: https, or http on this machine.
     sha256 : str, optional
         Expected checksum; a file with another one is discarded.
-    max_bytes : int
-        Larger downloads are aborted.
+    max_bytes : int, optional
+        Larger downloads are aborted; by default ``SCHIRN_MAX_BYTES``, else 1 GiB.
     timeout : float
         Seconds to wait for the server.
     **options
@@ -104,6 +104,8 @@ def fetch(
         _keep(_Source(emoji_packages(name)), [archive], target, sha256)
     elif is_new:
         source = _openml(name, timeout) if url is None else _Source(url)
+        if max_bytes is None:
+            max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
         _keep(source, _chunks(source.url, max_bytes, timeout), target, sha256)
     elif sha256 is not None and sha256_of(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
@@ -191,7 +193,8 @@ def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
             size += len(chunk)
             if size > max_bytes:
                 raise DataError(
-                    f"{url}: larger than max_bytes={max_bytes:,}; aborted.", parameter="max_bytes"
+                    f"{url}: {too_large(f'has over {max_bytes:,} bytes', max_bytes)}",
+                    parameter="max_bytes",
                 )
             yield chunk
     if promised is not None and promised.isdigit() and size < int(promised):
