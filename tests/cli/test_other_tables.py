@@ -29,7 +29,9 @@ def workbook(frame, path):
 
 
 def saved(frame, path):
-    datasets = pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
+    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
+    import datasets
+
     datasets.disable_progress_bars()
     datasets.Dataset.from_pandas(frame).save_to_disk(str(path))
 

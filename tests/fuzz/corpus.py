@@ -353,13 +353,7 @@ def _merges_json() -> list[bytes]:
 
 def _expectations() -> list[bytes]:
     lines = ("wrong_share = 0.2", 'allowed_tags = ["dog", "cat"]', "[findings]", "spelling = 1")
-    return ["\n".join((*lines, "[drift]", "tags = 0.1", "new_tags = 0", "")).encode()]
-
-
-def _run_summary() -> list[bytes]:
-    counts = {"tag_counts": {"dog": 3, "cat": 1}, "findings": {"copies": 1}}
-    shares = {"rows": 4, "tags": 4, "wrong_share": 0.1, "removed_share": 0.0}
-    return [json.dumps({"format": "schirn run", "version": 1, **shares, **counts}).encode()]
+    return ["\n".join((*lines, "")).encode()]
 
 
 def _look() -> list[bytes]:
@@ -403,7 +397,6 @@ SEEDS = {
     "merges_csv": _merges,
     "merges_json": _merges_json,
     "expectations": _expectations,
-    "run_summary": _run_summary,
     "look": _look,
     "votes": _csv,
     "embeddings": _embeddings,

@@ -16,7 +16,6 @@ from schirn.cleaning import (
     Certificate,
     ChangeList,
     Expectations,
-    RunSummary,
     look_at_table,
     read_merges,
     votes_to_candidates,
@@ -153,14 +152,7 @@ def _merges(name: str) -> Target:
 
 def _expectations(folder: Path, data: bytes) -> object:
     (folder / "x.toml").write_bytes(data)
-    run = RunSummary(1, 1, 0.5, 0.5, {"dog": 1})
-    return Expectations.read(folder / "x.toml").check(run, last=run)
-
-
-def _run_summary(folder: Path, data: bytes) -> object:
-    (folder / "x.json").write_bytes(data)
-    run = RunSummary.read(folder / "x.json")
-    return Expectations(drift={"tags": 0, "new_tags": 0}).check(RunSummary(1, 1, 0, 0), last=run)
+    return Expectations.read(folder / "x.toml").check_findings(look_at_table(["dog"]))
 
 
 def _look(folder: Path, data: bytes) -> object:
@@ -245,7 +237,6 @@ TARGETS: dict[str, Target] = {
     "merges_csv": _merges("x.csv"),
     "merges_json": _merges("x.json"),
     "expectations": _expectations,
-    "run_summary": _run_summary,
     "look": _look,
     "votes": _votes,
     "embeddings": _embeddings,

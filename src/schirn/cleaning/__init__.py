@@ -21,7 +21,7 @@ from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 from schirn.tables.changes import Change, ChangeList
 from schirn.tables.checks import Finding, look_at_table
-from schirn.tables.expect import Expectations, RunSummary, Violation
+from schirn.tables.expect import Expectations, Violation
 from schirn.tables.merges import (
     Merge,
     merge_tags,
@@ -53,7 +53,6 @@ __all__ = [
     "Ranker",
     "RankingTask",
     "Reasons",
-    "RunSummary",
     "SieveRanker",
     "Storage",
     "Swaps",

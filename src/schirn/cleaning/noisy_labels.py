@@ -189,6 +189,8 @@ class NoisyLabels:
         Whether removals and additions follow from answers, not from `remove` or `add`.
     storage : Storage or None
         Where the features and what was computed from them were stored, and why.
+    index : pandas.Index or None
+        Index of the rows, if the tags came as a pandas object.
     """
 
     n_rows: int
@@ -212,6 +214,7 @@ class NoisyLabels:
     draws: int = 0
     annotators: list[Annotator] | None = None
     storage: Storage | None = None
+    index: Any = None
 
     def __repr__(self) -> str:
         unchecked = "" if self.is_checked else f", {NOT_CHECKED}"
@@ -732,22 +735,31 @@ class NoisyLabels:
         }
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame with the columns row, label, confidence and verdict."""
+        """Return a DataFrame with the columns row, label, confidence and verdict.
+
+        Each tag has the index of its row, if the tags came as a Series or DataFrame.
+        """
         pandas = optional("pandas", "table", "Making a table")
-        return pandas.DataFrame(
-            {
-                "row": self.row,
-                "label": self.label,
-                "confidence": self.confidence,
-                "verdict": self.verdict,
-            }
-        )
+        index = None if self.index is None else self.index[self.row]
+        return pandas.DataFrame(self._columns, index=index)
+
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
+        # No extra installs polars: those who ask for its tables have it.
+        import polars
+
+        return polars.DataFrame({name: values.tolist() for name, values in self._columns.items()})
+
+    @property
+    def _columns(self) -> dict[str, Array]:
+        names = ("row", "label", "confidence", "verdict")
+        return {name: getattr(self, name) for name in names}
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield one dictionary per tag."""
-        columns = (self.row, self.label, self.confidence, self.verdict)
-        for row, label, confidence, verdict in zip(*(c.tolist() for c in columns), strict=True):
-            yield {"row": row, "label": label, "confidence": confidence, "verdict": verdict}
+        columns = self._columns
+        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write one line per tag, the most suspicious first.

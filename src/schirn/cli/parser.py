@@ -101,10 +101,10 @@ def add_options(parser: Any, options: str, **settings: Any) -> Any:
 
     A line such as ``--folds N:positive = 5  number of folds`` names the option, the word for its
     value, the function that parses it, the default and the help, after two spaces. Further lines of
-    the help are indented. ``one|two`` are choices, ``FILE...`` may be repeated, and ``FILE!`` is
-    required. An option without a value is a flag, and a name without dashes is an argument. A line
-    in brackets starts a group; empty brackets end it. The `settings` of `add_argument` are for all
-    options.
+    the help are indented. ``one|two`` are choices, as is one word in lower case, ``FILE...`` may be
+    repeated, and ``FILE!`` is required. An option without a value is a flag, and a name without
+    dashes is an argument. A line in brackets starts a group; empty brackets end it. The `settings`
+    of `add_argument` are for all options.
     """
     group = parser
     for line in re.sub(r"\n +", " ", options).strip().splitlines():
@@ -122,7 +122,7 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
     flags, _, value = head.rpartition(" ") if re.search(r"[^,] ", head) else (head, "", "")
     metavar, _, kind = value.removesuffix("...").removesuffix("!").partition(":")
     keywords: dict[str, Any] = {"required": True} if value.endswith("!") else {}
-    if "|" in metavar:
+    if "|" in metavar or metavar.islower():
         keywords["choices"] = tuple(metavar.split("|"))
     elif metavar:
         keywords["metavar"] = metavar

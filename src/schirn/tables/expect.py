@@ -1,4 +1,4 @@
-"""Expectations of a table, for automatic checks: limits, and differences from the last run.
+"""Expectations of a table, for automatic checks.
 
 A file of expectations is TOML or JSON; every line is optional:
 
@@ -9,27 +9,16 @@ A file of expectations is TOML or JSON; every line is optional:
     [findings]                    # largest number of each kind of finding
     spelling = 0
     copies = 10
-
-    [drift]                       # largest difference from the last run
-    wrong_share = 0.05            # between the two shares, up or down
-    tags = 0.1                    # total variation distance between the frequencies of the tags
-    new_tags = 0                  # number of tags that the last run had not
-
-The total variation distance is half the sum, over all tags, of the absolute difference of their
-shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
-would have to be others for the frequencies to agree.
 """
 
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from schirn._files import atomic_write, brief, brief_list
+from schirn._files import brief, brief_list
 from schirn._input import is_count, is_share, suggest
 from schirn.exceptions import DataError, InputError
 from schirn.tables.checks import KINDS, Finding
@@ -38,10 +27,8 @@ from schirn.tables.text import check_size
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
-_FORMAT = "schirn run"
 _MAX_BYTES = 256 * 1024**2
 _SHARES = ("wrong_share", "removed_share")
-_DRIFT = ("wrong_share", "tags", "new_tags")
 
 
 class Violation(NamedTuple):
@@ -69,84 +56,6 @@ class Violation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """What the next run is compared with.
-
-    Attributes
-    ----------
-    rows, tags : int
-        Numbers of rows and tags.
-    wrong_share : float or None
-        Share of wrong tags among those judged, by answers; None without any.
-    removed_share : float
-        Share of the tags that were removed.
-    tag_counts : dict from str to int
-        Number of rows with each tag, before removals and after merges.
-    findings : dict from str to int
-        Number of each kind of finding.
-
-    Examples
-    --------
-    >>> from schirn import CandidateRidge, find_noisy_labels
-    >>> from schirn.cleaning import Expectations, RunSummary
-    >>> from schirn.datasets import make_partial_multilabel
-    >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
-    >>> ranking = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
-    >>> run = RunSummary.from_found(ranking)
-    >>> Expectations(removed_share=1.0, drift={"new_tags": 0}).check(run, last=run)
-    []
-    """
-
-    rows: int
-    tags: int
-    wrong_share: float | None
-    removed_share: float
-    tag_counts: dict[str, int] = field(default_factory=dict)
-    findings: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def from_found(cls, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
-        """Summarize a ranking, and what `look_at_table` returned."""
-        counts = np.bincount(ranking.column, minlength=len(ranking.label_names)).tolist()
-        named = zip(ranking.label_names, counts, strict=True)
-        n_tags = len(ranking.row)
-        return cls(
-            ranking.n_rows,
-            n_tags,
-            ranking.wrong_share if ranking.n_answers else None,
-            int(ranking.removed.sum()) / max(1, n_tags),
-            {name: count for name, count in named if count},
-            {finding.kind: finding.count for finding in findings},
-        )
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file, completely or not at all."""
-        document = {"format": _FORMAT, "version": 1, **asdict(self)}
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-        with atomic_write(path) as stream:
-            stream.write(text.encode("utf-8", "replace"))
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "RunSummary":
-        """Read what `write` wrote; raises DataError for any other file."""
-        document = _json(Path(path))
-        if not isinstance(document, dict) or document.get("format") != _FORMAT:
-            raise DataError(f"{path}: not the summary of a run", parameter="summary")
-        if document.get("version") != 1:
-            raise DataError(f"{path}: written by a newer version of schirn")
-        values: dict[str, Any] = {each.name: document.get(each.name) for each in fields(cls)}
-        whole = all(is_count(values[name]) for name in ("rows", "tags"))
-        shares = values["wrong_share"] is None or is_share(values["wrong_share"])
-        counts = all(
-            isinstance(values[name], dict) and all(map(is_count, values[name].values()))
-            for name in ("tag_counts", "findings")
-        )
-        if not (whole and shares and counts and is_share(values["removed_share"])):
-            raise DataError(f"{path}: a damaged summary of a run; write it again")
-        return cls(**values)
-
-
-@dataclass(frozen=True)
 class Expectations:
     """What a run must meet; an expectation that is None or not named is not checked.
 
@@ -158,15 +67,23 @@ class Expectations:
         The only tags that may occur.
     findings : dict from str to int, optional
         Largest number of each kind of `Finding`.
-    drift : dict from str to float, optional
-        Largest difference from the last run: "wrong_share", "tags" and "new_tags".
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge, find_noisy_labels
+    >>> from schirn.cleaning import Expectations
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
+    >>> ranking = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
+    >>> for violation in Expectations(removed_share=0.1).check(ranking.remove(below=0.9)):
+    ...     print(violation.name)
+    removed_share
     """
 
     wrong_share: float | None = None
     removed_share: float | None = None
     allowed_tags: frozenset[str] | None = None
     findings: Mapping[str, int] = field(default_factory=dict)
-    drift: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in _SHARES:
@@ -177,12 +94,6 @@ class Expectations:
             _check_name("findings", name, KINDS)
             if not is_count(value):
                 raise InputError(f"findings.{name} must be a whole number, not {brief(value)}")
-        for name, value in dict(self.drift).items():
-            _check_name("drift", name, _DRIFT)
-            right = is_count(value) if name == "new_tags" else is_share(value)
-            if not right:
-                kind = "a whole number" if name == "new_tags" else "a number from 0 to 1"
-                raise InputError(f"drift.{name} must be {kind}, not {brief(value)}")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Expectations":
@@ -204,7 +115,7 @@ class Expectations:
         try:
             for name, value in document.items():
                 _check_name("", name, known)
-                if name in ("findings", "drift") and not isinstance(value, dict):
+                if name == "findings" and not isinstance(value, dict):
                     raise InputError(f"{name} must be a table of limits, not {brief(value)}")
             tags = document.get("allowed_tags")
             if isinstance(tags, str):
@@ -231,88 +142,36 @@ class Expectations:
             if each.count > self.findings.get(each.kind, each.count)
         ]
 
-    def check(
-        self,
-        run: RunSummary,
-        *,
-        findings: Sequence[Finding] = (),
-        last: RunSummary | None = None,
-    ) -> list[Violation]:
-        """Return the expectations that a run does not meet.
+    def check(self, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> list[Violation]:
+        """Return the expectations that are not met.
 
         Parameters
         ----------
-        run : RunSummary
+        ranking : NoisyLabels
         findings : list of Finding
             What `look_at_table` returned.
-        last : RunSummary, optional
-            The last run; without it, `drift` is not checked.
         """
         violations = []
-        about = {
-            "wrong_share": "of the judged tags are wrong, by the answers",
-            "removed_share": "of the tags are removed",
+        shares = {
+            "wrong_share": (
+                ranking.wrong_share if ranking.n_answers else None,
+                "of the judged tags are wrong, by the answers",
+            ),
+            "removed_share": (ranking.summary()["removed_share"], "of the tags are removed"),
         }
-        for name, words in about.items():
-            value, limit = getattr(run, name), getattr(self, name)
+        for name, (value, words) in shares.items():
+            limit = getattr(self, name)
             if limit is not None and (value is None or value > limit):
-                said = "unknown without answers" if value is None else f"{value:.2%} {words}"
-                sentence = f"{name}: {said}, limit {limit:.2%}"
+                outcome = "unknown without answers" if value is None else f"{value:.2%} {words}"
+                sentence = f"{name}: {outcome}, limit {limit:.2%}"
                 violations.append(Violation(name, value, limit, sentence))
         if self.allowed_tags is not None:
-            others = [tag for tag in run.tag_counts if tag not in self.allowed_tags]
+            others = sorted({*ranking.label} - self.allowed_tags)
             if others:
                 tags = "1 tag is" if len(others) == 1 else f"{len(others):,} tags are"
                 sentence = f"allowed_tags: {tags} not allowed, limit 0; {brief_list(others, 6)}"
                 violations.append(Violation("allowed_tags", len(others), 0, sentence))
-        violations += self.check_findings(findings)
-        return violations if last is None else violations + self._check_drift(run, last)
-
-    def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
-        violations = []
-
-        def add(name: str, value: float | None, sentence: str) -> None:
-            limit = self.drift.get(name)
-            if limit is not None and (value is None or value > limit):
-                violations.append(Violation(f"drift.{name}", value, limit, sentence))
-
-        before, now = last.wrong_share, run.wrong_share
-        if before is None or now is None:
-            add("wrong_share", None, "drift.wrong_share: unknown in one of the runs")
-        else:
-            limit = self.drift.get("wrong_share", 1.0)
-            add(
-                "wrong_share",
-                abs(now - before),
-                f"drift.wrong_share: {abs(now - before):.2%}, limit {limit:.2%}; from "
-                f"{before:.2%} to {now:.2%}",
-            )
-        distance, name, shares = _frequency_drift(last.tag_counts, run.tag_counts)
-        add(
-            "tags",
-            distance,
-            f"drift.tags: {distance:.3f}, limit {self.drift.get('tags', 1):g}; {brief(name)} "
-            f"changed most, from {shares[0]:.2%} to {shares[1]:.2%} of the tags",
-        )
-        new = [tag for tag in run.tag_counts if tag not in last.tag_counts]
-        limit = self.drift.get("new_tags", 0)
-        words = f"drift.new_tags: {len(new):,}, limit {limit:,}; {brief_list(new, 6)}"
-        add("new_tags", len(new), words)
-        return violations
-
-
-def _frequency_drift(
-    before: Mapping[str, int], now: Mapping[str, int]
-) -> tuple[float, str, tuple[float, float]]:
-    """Total variation distance, and the tag whose share of all tags changed most."""
-    sums = max(1, sum(before.values())), max(1, sum(now.values()))
-    shares = {
-        tag: (before.get(tag, 0) / sums[0], now.get(tag, 0) / sums[1])
-        for tag in dict.fromkeys((*before, *now))
-    }
-    changes = {tag: abs(a - b) for tag, (a, b) in shares.items()}
-    name = max(changes, key=lambda tag: changes[tag], default="")
-    return sum(changes.values()) / 2, name, shares.get(name, (0.0, 0.0))
+        return violations + self.check_findings(findings)
 
 
 def _check_name(table: str, name: str, known: Sequence[str]) -> None:

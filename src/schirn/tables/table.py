@@ -15,6 +15,8 @@ from schirn.exceptions import DataError
 from schirn.tables.text import to_numbers
 
 Columns = Mapping[str, list[Any]]
+LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
+"""Names of columns that hold the tags unless another one is named."""
 
 
 class Table(ABC):
