@@ -27,10 +27,8 @@ from schirn.exceptions import DataError
 from schirn.tables.annotations import LabelStudioTasks, Verdict, make_task
 from schirn.tables.arrow import (
     ARROW,
-    STATE,
     ArrowTable,
     ParquetFolder,
-    SavedDataset,
     parquet_files,
     read_ipc,
     read_parquet,
@@ -73,8 +71,7 @@ def open_table(
     path : path
         A file in .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or .xlsx; text files may be
         packed with gzip (.csv.gz). A .json file is a list of objects or an export of Label Studio.
-        A folder holds .parquet or .jsonl files, or was written by `save_to_disk` of the package
-        `datasets`.
+        A folder holds .parquet or .jsonl files.
     encoding : str
         Encoding of a text file.
     delimiter : str, optional
@@ -91,7 +88,7 @@ def open_table(
     path = Path(path)
     if path.is_dir():
         kind = folder_format(path)
-        files = {".jsonl": jsonl_files, ".parquet": parquet_files}.get(kind, _files_of)(path)
+        files = jsonl_files(path) if kind == ".jsonl" else parquet_files(path)
     else:
         kind, files = format_suffix(path), [path]
         if kind not in TABLES or (is_packed(path) and kind not in TEXT_TABLES):
@@ -107,10 +104,7 @@ def open_table(
     if path.is_dir() and kind == ".jsonl":
         table = JsonlFolder(path, encoding, max_bytes)
     elif path.is_dir():
-        is_saved = kind == STATE
-        table = (
-            SavedDataset(path, max_bytes) if is_saved else ParquetFolder(path, max_bytes, unread)
-        )
+        table = ParquetFolder(path, max_bytes, unread)
     elif kind == ".parquet":
         table = ArrowTable(path, read_parquet(path, byte_limit(max_bytes), unread), unread, empty)
     elif kind in ARROW:
@@ -129,25 +123,16 @@ def open_table(
     return table
 
 
-def _files_of(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.iterdir()) if path.is_file()]
-
-
 def folder_format(folder: Path) -> str:
-    """Return what a folder holds: ".parquet", ".jsonl", or "state.json" for a saved data set."""
-    if (folder / STATE).is_file() and (folder / "dataset_info.json").is_file():
-        return STATE
-    if (folder / "dataset_dict.json").is_file():
-        splits = sorted(path.parent.name for path in folder.glob(f"*/{STATE}"))
-        raise DataError(
-            f"{folder}: it holds the splits {brief_list(splits)}; give the folder of one, such as "
-            f"{folder / (splits or ['train'])[0]}"
-        )
+    """Return what a folder holds: ".parquet" or ".jsonl"."""
     if parquet_files(folder):
         return ".parquet"
-    if not jsonl_files(folder):
-        raise DataError(f"{folder}: the folder holds no .parquet and no .jsonl file")
-    return ".jsonl"
+    if jsonl_files(folder):
+        return ".jsonl"
+    hint = ""
+    if any(folder.rglob("*.arrow")):
+        hint = "; write a data set of the package datasets with its to_parquet"
+    raise DataError(f"{folder}: the folder holds no .parquet and no .jsonl file{hint}")
 
 
 def write_copy(
@@ -204,8 +189,9 @@ def is_format_of(path: str | os.PathLike[str], source: Path) -> bool:
     target = Path(path)
     if not source.is_dir():
         return format_suffix(target) == format_suffix(source)
-    one_file = ".jsonl" if folder_format(source) == ".jsonl" else ".parquet"
-    return target.suffix.lower() in (one_file, "") or format_suffix(target) not in TABLES
+    return (
+        target.suffix.lower() in (folder_format(source), "") or format_suffix(target) not in TABLES
+    )
 
 
 def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[Any]]) -> None:

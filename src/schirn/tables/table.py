@@ -140,8 +140,8 @@ def is_same(cell: Any, want: Any) -> bool:
     if is_missing(cell) or is_missing(want):
         return is_missing(cell) and is_missing(want)
     if isinstance(want, dict) and isinstance(cell, list):
-        # Arrow reads a map as pairs.
-        want = list(want.items())
+        # Arrow has a dictionary of confidences as a list.
+        want = [{"tag": tag, "confidence": value} for tag, value in want.items()]
     if isinstance(want, dict) and isinstance(cell, dict):
         return cell.keys() == want.keys() and all(is_same(cell[key], want[key]) for key in cell)
     if isinstance(want, list | tuple) and isinstance(cell, list | tuple):
