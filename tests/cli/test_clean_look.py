@@ -92,11 +92,11 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
 
 
 def test_lists_of_tags_are_merged(tmp_path):
-    source, merges, copy = (tmp_path / name for name in ("t.jsonl", "m.json", "c.jsonl"))
+    source, merges, copy = (tmp_path / name for name in ("t.jsonl", "m.csv", "c.jsonl"))
     rows = [{"text": text, "tags": tags} for text, tags, _ in make_items(40)]
     rows[0]["tags"], rows[1]["tags"] = ["Dog", "beach", "dog"], ["Dog"]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    merges.write_text('{"Dog": "dog"}')
+    merges.write_text("Dog,dog\n")
     argv = ["clean", str(source), "--text", "text", *METHOD, "--merge", str(merges)]
     assert main([*argv, "-o", str(copy)]) == 0
     found = [json.loads(line)["tags"] for line in copy.read_text().splitlines()]
@@ -104,8 +104,8 @@ def test_lists_of_tags_are_merged(tmp_path):
 
 
 def test_fit_merges_too(source, tmp_path, capsys):
-    merges = tmp_path / "m.json"
-    merges.write_text('{"Beach": "beach", "sunsett": "sunset"}')
+    merges = tmp_path / "m.csv"
+    merges.write_text("Beach,beach\nsunsett,sunset\n")
     model = tmp_path / "m.schirn"
     argv = ["fit", source, "--text", "description", *METHOD, "-o", str(model), "--json"]
     counts = []

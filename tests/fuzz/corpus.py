@@ -347,10 +347,6 @@ def _merges() -> list[bytes]:
     return [b"from,to,why\nDog,dog,case\n'=1,one,plural\n", b"Dog;dog\nkid;kids\n"]
 
 
-def _merges_json() -> list[bytes]:
-    return [b'{"Dog": "dog", "kid": "kids"}', b'[["Dog", "dog"]]']
-
-
 def _expectations() -> list[bytes]:
     lines = ("wrong_share = 0.2", 'allowed_tags = ["dog", "cat"]', "[findings]", "spelling = 1")
     return ["\n".join((*lines, "")).encode()]
@@ -395,7 +391,6 @@ SEEDS = {
     "changes_csv": _changes("x.csv"),
     "changes_jsonl": _changes("x.jsonl"),
     "merges_csv": _merges,
-    "merges_json": _merges_json,
     "expectations": _expectations,
     "look": _look,
     "votes": _csv,

@@ -142,12 +142,9 @@ def _changes(name: str) -> Target:
     return read
 
 
-def _merges(name: str) -> Target:
-    def read(folder: Path, data: bytes) -> object:
-        (folder / name).write_bytes(data)
-        return read_merges(folder / name)
-
-    return read
+def _merges(folder: Path, data: bytes) -> object:
+    (folder / "x.csv").write_bytes(data)
+    return read_merges(folder / "x.csv")
 
 
 def _expectations(folder: Path, data: bytes) -> object:
@@ -234,8 +231,7 @@ TARGETS: dict[str, Target] = {
     "clean_parquet": _clean("x.parquet"),
     "changes_csv": _changes("x.csv"),
     "changes_jsonl": _changes("x.jsonl"),
-    "merges_csv": _merges("x.csv"),
-    "merges_json": _merges("x.json"),
+    "merges_csv": _merges,
     "expectations": _expectations,
     "look": _look,
     "votes": _votes,

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from schirn._files import spreadsheet_safe
 from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.certificate import tags_digest
 from schirn.cleaning.columns import TagTable
@@ -12,7 +11,7 @@ from schirn.cli.output import facts, print_json, say
 from schirn.cli.parser import add_command
 from schirn.cli.reading import MERGE, TEXT_FORMAT
 from schirn.exceptions import InputError
-from schirn.labels.tags import read_tags, split_tags
+from schirn.labels.tags import read_tags
 from schirn.tables.files import open_table
 
 _EXAMPLES = """
@@ -92,13 +91,12 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
     """Tags of every row before the changes, and those removed and added."""
     roles = {"labels": args.labels, "separator": args.separator}
     reading = {"encoding": args.encoding, "delimiter": args.delimiter}
-    opened = open_table(args.table, **reading)
-    source = TagTable(opened, args.table, **roles)
+    source = TagTable(open_table(args.table, **reading), args.table, **roles)
+    table, prefix = source.table, source.table.prefix(source.labels)
 
     def cells(column: str) -> list[list[str]]:
-        values = opened.column(column) if column in opened.columns else [None] * opened.n_rows
-        rows = (split_tags(_as_typed(value), args.separator) for value in values)
-        return [list(dict.fromkeys(tags)) for tags in rows]
+        values = table.column(column) if column in table.columns else [None] * table.n_rows
+        return [list(dict.fromkeys(source.tag_cells.split(value))) for value in values]
 
     after = cells(source.labels)
     if args.original:
@@ -110,12 +108,12 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
         both = list(zip(before, after, strict=True))
         removed = [[tag for tag in old if tag not in new] for old, new in both]
         return before, removed, [[tag for tag in new if tag not in old] for old, new in both]
-    if f"{source.labels}_removed" not in opened.columns:
+    if f"{prefix}_removed" not in table.columns:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
             f"the table before cleaning with --original"
         )
-    removed, added = cells(f"{source.labels}_removed"), cells(f"{source.labels}_added")
+    removed, added = cells(f"{prefix}_removed"), cells(f"{prefix}_added")
     before = [
         [*(tag for tag in tags if tag not in new), *old]
         for tags, old, new in zip(after, removed, added, strict=True)
@@ -125,12 +123,6 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
 
 def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:
     return [(i, tag) for i, tags in enumerate(rows) for tag in tags]
-
-
-def _as_typed(cell: Any) -> Any:
-    """Return a cell without the apostrophe that keeps a spreadsheet from running it."""
-    is_safe = isinstance(cell, str) and cell[:1] == "'" and spreadsheet_safe(cell[1:]) == cell
-    return cell[1:] if is_safe else cell
 
 
 def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str, str]]:

@@ -115,8 +115,8 @@ data TABLE  table to clean
 --seed S:natural = 0  seed of the folds and the questions
 {CHECKPOINT}
 [check the table itself]
---propose-merges FILE  write tags that look like other spellings of a tag to a .csv or .json file,
-    to edit and pass to --merge
+--propose-merges FILE  write tags that look like other spellings of a tag to a .csv file, to edit
+    and pass to --merge
 --strict  stop with exit code 4, before any tag is ranked, if there is a finding that --expect does
     not allow
 --expect FILE  a .toml or .json file of expectations; exit code 4 if one is not met

@@ -38,8 +38,8 @@ TEXT_FORMAT = """
 --delimiter CHARACTER:character  character between CSV cells (default: ,)
 """
 MERGE = """
---merge FILE  merge tags before anything else: lines such as ligthing,lighting, or a JSON object
-    (see: schirn clean --propose-merges)
+--merge FILE  merge tags before anything else: lines such as ligthing,lighting (see: schirn clean
+    --propose-merges)
 """
 GROUP = """
 --group COLUMN  rows with the same value belong together, such as duplicates
