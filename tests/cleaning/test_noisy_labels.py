@@ -360,3 +360,18 @@ def test_tags_have_the_index_of_their_frame():
     frame = ranking.remove(3).to_pandas()
     assert frame.index.tolist() == tags.index[frame.row].tolist()
     assert frame.loc["photo 0", "label"].tolist() == ["a", "b"]
+
+
+def test_frames_of_any_library_come_back():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    values = np.random.default_rng(1).random((60, 3)) < 0.5
+    columns = dict(zip("abc", values.T, strict=True))
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for frame in (pd.DataFrame(columns), polars.DataFrame(columns), arrow.table(columns)):
+        ranking = find_noisy_labels(X, frame, method=CandidateRidge()).remove(5)
+        copy = ranking.apply(frame)
+        assert type(copy) is type(frame)
+        cells = np.column_stack([np.asarray(copy[name]) for name in "abc"])
+        assert cells.dtype == bool
+        assert (cells == ranking.clean).all()
+        assert values.sum() - cells.sum() == 5

@@ -663,14 +663,18 @@ class NoisyLabels:
         """
         if sp.issparse(tags):
             return type(tags)(self.clean_sparse.astype(tags.dtype))
-        if getattr(tags, "ndim", 0) != 2:
+        if len(getattr(tags, "shape", ())) != 2:
             return apply_changes(tags, self.changes(as_plain(tags), separator=separator))
-        clean = self.clean
-        if hasattr(tags, "columns"):
-            clean = clean[:, [self.label_names.index(str(name)) for name in tags.columns]]
-            pandas = optional("pandas", "table", "Making a table")
-            return pandas.DataFrame(clean, tags.index, tags.columns).astype(tags.dtypes)
-        return clean.astype(np.asarray(tags).dtype)
+        column = dict(zip(self.label_names, self.clean.T, strict=True))
+        if hasattr(tags, "iloc"):
+            clean = {name: column[str(name)] for name in tags.columns}
+            return type(tags)(clean, index=tags.index).astype(tags.dtypes)
+        if hasattr(tags, "schema"):
+            names = getattr(tags, "column_names", None) or tags.columns
+            make = getattr(tags, "from_pydict", type(tags))
+            clean = {name: column[name].astype(tags[name].to_numpy().dtype) for name in names}
+            return make(clean, schema=tags.schema)
+        return self.clean.astype(np.asarray(tags).dtype)
 
     def changes(
         self,
