@@ -1,9 +1,9 @@
-"""Look at a table before judging it: the time it takes, and which spellings and copies it finds.
+"""Look at a table before judging it: the time it takes, and which spellings it finds.
 
 python -m benchmarks.look
 
 The second table plants one typing error into a hundredth of the rows of each tag of delicious
-(`SCHIRN_DATA`), one tag after the other. The third changes words of texts of forty words.
+(`SCHIRN_DATA`), one tag after the other.
 """
 
 import os
@@ -22,7 +22,7 @@ LEAST_ROWS = 100
 
 
 def main() -> None:
-    """Print the three tables."""
+    """Print the two tables."""
     print("rows and tags  look_at_table  tf-idf of the same texts   (processor seconds)")
     for n in ROWS:
         tags, texts = table(n)
@@ -33,9 +33,6 @@ def main() -> None:
         print("letters    typing errors planted  found")
         for letters, (planted, found) in sorted(counts.items()):
             print(f"{letters:>9}  {planted:21,}  {found / planted:5.0%}")
-    print("\nwords changed of 40  near-copies found of 1,000")
-    for changed in (0, 1, 2, 3, 4, 6, 8):
-        print(f"{changed:19}  {near_copies(changed):26,}")
 
 
 def table(n: int) -> tuple[list[list[str]], list[str]]:
@@ -97,21 +94,6 @@ def mistyped(tag: str, rng: random.Random) -> str:
     )
     wrong = rng.choice(kinds)
     return wrong if wrong != tag else mistyped(tag, rng)
-
-
-def near_copies(changed: int) -> int:
-    """Number of near-copies found among 1,000 texts with `changed` words replaced."""
-    rng = random.Random(changed)
-    texts = []
-    for _ in range(1000):
-        words = [f"w{rng.randrange(5000)}" for _ in range(40)]
-        texts.append(" ".join(words))
-        for k in rng.sample(range(40), changed):
-            words[k] = f"v{rng.randrange(5000)}"
-        # Without a change, upper case is the difference.
-        texts.append(" ".join(words).upper())
-    found = look_at_table([["a"], ["b"]] * 1000, texts=texts)
-    return next((each.count for each in found if each.kind == "near_copies"), 0)
 
 
 def timed(work, *args, **options) -> float:  # type: ignore[no-untyped-def]

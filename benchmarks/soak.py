@@ -15,8 +15,9 @@ model   `schirn.save` over an existing model file: the file must load, as the ol
 
 A fifth one, which is not killed, checks what must hold for every copy of a table:
 
-tables  random CSV and JSON lines that are easily damaged: after changes, nothing but the intended
-        tags differs, and undoing them gives the original bytes (--tables N stops after N tables)
+tables  random CSV, JSON lines and Parquet that are easily damaged: after changes, nothing but the
+        intended tags differs, and undoing them gives the original bytes (--tables N stops after N
+        tables)
 
 The programs are forks of this process, which has imported everything: a kill hits their work, not
 their start. Rounds of all programs follow each other until the time is over or each has been killed
@@ -58,7 +59,7 @@ from schirn.review.project import read_project
 
 # The property tests check the same tables.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from tables.random_tables import check_csv, check_jsonl
+from tables.random_tables import check_csv, check_jsonl, check_parquet
 
 METHODS = "CandidateRidge,OracleRidge,NLR,Schirn"
 
@@ -420,7 +421,7 @@ class Tables(Soak):
     def round(self) -> None:
         """Check some tables of each kind."""
         for _ in range(25):
-            for check in (check_csv, check_jsonl):
+            for check in (check_csv, check_jsonl, check_parquet):
                 seed = self.moments.getrandbits(32)
                 try:
                     check(self.folder, random.Random(seed))

@@ -513,21 +513,26 @@ def put(
 
 
 class Stamp(NamedTuple):
-    """Size, time and a hash of both ends of a file, which tell whether it has changed."""
+    """Size, time and a hash of a file, which tell whether it has changed."""
 
     size: int
     time: int
     sha256: str
+    is_whole: bool
+    """Whether the hash is that of the whole file, not only of its first and last block."""
 
     @classmethod
-    def of(cls, path: Path) -> Stamp:
+    def of(cls, path: Path, *, is_whole: bool = False) -> Stamp:
         """Stamp a file."""
         with path.open("rb") as stream:
             about = os.fstat(stream.fileno())
-            ends = hashlib.sha256(stream.read(_END_BYTES))
-            stream.seek(max(0, about.st_size - _END_BYTES))
-            ends.update(stream.read(_END_BYTES))
-        return cls(about.st_size, about.st_mtime_ns, ends.hexdigest())
+            if is_whole:
+                digest = hashlib.file_digest(stream, "sha256")
+            else:
+                digest = hashlib.sha256(stream.read(_END_BYTES))
+                stream.seek(max(0, about.st_size - _END_BYTES))
+                digest.update(stream.read(_END_BYTES))
+        return cls(about.st_size, about.st_mtime_ns, digest.hexdigest(), is_whole)
 
 
 def file_hash(path: str | os.PathLike[str]) -> str:

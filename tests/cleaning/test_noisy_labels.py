@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from schirn import find_noisy_labels
+from schirn import CandidateRidge, find_noisy_labels
 from schirn.cleaning import NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.exceptions import InputError
@@ -288,6 +288,7 @@ def test_summaries_and_tables(answered, tmp_path):
     assert labels[0].removed == max(label.removed for label in labels)
     frame = answered.to_pandas()
     assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
+    assert answered.to_polars().to_dicts() == frame.to_dict("records")
     answered.to_csv(tmp_path / "tags.csv")
     written = pd.read_csv(tmp_path / "tags.csv")
     assert (np.diff(written["confidence"]) >= 0).all()
@@ -347,3 +348,27 @@ def test_a_table_that_cannot_be_ranked():
     empty = ranking.answered(ranking.suspects(), [])
     assert empty.n_answers == 0
     assert not empty.removed.any()
+
+
+def test_tags_have_the_index_of_their_frame():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    tags = pd.Series(["a;b", "b"] * 10, index=[f"photo {i}" for i in range(20)])
+    ranking = find_noisy_labels(X, tags, method=CandidateRidge())
+    frame = ranking.remove(3).to_pandas()
+    assert frame.index.tolist() == tags.index[frame.row].tolist()
+    assert frame.loc["photo 0", "label"].tolist() == ["a", "b"]
+
+
+def test_frames_of_any_library_come_back():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    values = np.random.default_rng(1).random((60, 3)) < 0.5
+    columns = dict(zip("abc", values.T, strict=True))
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for frame in (pd.DataFrame(columns), polars.DataFrame(columns), arrow.table(columns)):
+        ranking = find_noisy_labels(X, frame, method=CandidateRidge()).remove(5)
+        copy = ranking.apply(frame)
+        assert type(copy) is type(frame)
+        cells = np.column_stack([np.asarray(copy[name]) for name in "abc"])
+        assert cells.dtype == bool
+        assert (cells == ranking.clean).all()
+        assert values.sum() - cells.sum() == 5

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 from cli.clean_helpers import make_items, read_csv, write_csv
 from cli.test_clean_answers import clean, fill
@@ -31,7 +32,7 @@ def check(*argv):
 
 
 def not_verified(capsys, *argv):
-    assert check(*argv) == 1
+    assert check(*argv) == 3
     printed = capsys.readouterr().out
     assert printed.startswith("Not verified: ")
     return printed
@@ -140,5 +141,29 @@ def test_merged_tags(items, tmp_path):
     assert clean(table, *order, "--answers", path, "-o", copy) == 0
     certificate = f"{copy}.certificate.json"
     assert check(certificate, copy) == 0
-    assert check(certificate, copy, "--original", table) == 1
+    assert check(certificate, copy, "--original", table) == 3
     assert check(certificate, copy, "--original", table, "--merge", merges) == 0
+
+
+def test_a_certificate_without_end(certified, capsys):
+    assert check("/dev/zero", certified[1]) == 2
+    assert "/dev/zero: too large for a certificate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("labels", [[], ["--labels", "beach,dog,sunset,city"]])
+def test_lists_in_cells_and_one_column_per_tag(labels, items, tmp_path):
+    frame = pd.DataFrame({"description": [text for text, _, _ in items]})
+    if labels:
+        for name in labels[1].split(","):
+            frame[name] = [int(name in tags) for _, tags, _ in items]
+    else:
+        frame["tags"] = [json.dumps(tags) for _, tags, _ in items]
+    table, path, copy = (tmp_path / name for name in ("t.csv", "q.csv", "c.csv"))
+    frame.to_csv(table, index=False)
+    order = (*labels, "--remove", "30", "--precision", "0.5")
+    assert clean(str(table), *order, "--certify", "--questions", path, "--number", "30") == 0
+    fill(path, items)
+    assert clean(str(table), *order, "--answers", path, "-o", copy) == 0
+    assert check(f"{copy}.certificate.json", copy, *labels) == 0
+    assert check(f"{copy}.certificate.json", copy, *labels, "--original", table) == 0
+    assert check(f"{copy}.certificate.json", table, *labels, "--original", table) == 3

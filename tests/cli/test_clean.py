@@ -107,9 +107,9 @@ def test_jsonl_parquet_and_folders_keep_lists_and_types(items, tmp_path):
     table = pd.read_parquet(tmp_path / "c_items.parquet")
     assert table["id"].dtype == np.int64
     assert [list(tags) for tags in table["tags"]] == [copy["tags"] for copy in copies]
-    assert [dict(pairs) for pairs in table["tags_confidence"]] == [
-        copy["tags_confidence"] for copy in copies
-    ]
+    assert [
+        {pair["tag"]: pair["confidence"] for pair in pairs} for pairs in table["tags_confidence"]
+    ] == [copy["tags_confidence"] for copy in copies]
 
 
 def test_embeddings_numbers_and_known_clean(tmp_path, capsys):

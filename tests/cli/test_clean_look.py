@@ -13,7 +13,7 @@ METHOD = ("--method", "CandidateRidge")
 
 @pytest.fixture
 def source(tmp_path):
-    """160 items: two odd spellings, a copy, a near-copy, an empty text and a tag in all rows."""
+    """160 items: two odd spellings, two copies, an empty text and a tag in all rows."""
     items = [(text, ["item", *tags], wrong) for text, tags, wrong in make_items()]
     for i, tag, other in (
         (3, "Beach", "beach"),
@@ -36,11 +36,10 @@ def test_findings_are_in_the_summary(source, capsys):
     out, err = capsys.readouterr()
     section = out.partition("\nLook at the table\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split("  ")[0] for line in section] == [
-        "spelling", "copies", "near-copies", "empty texts", "in all rows", "in one row",
+        "spelling", "copies", "empty texts", "in all rows", "in one row",
     ]  # fmt: skip
     assert "2 tags look like another spelling, such as sunsett (2 rows) → sunset" in section[0]
-    assert "rows 21 and 22" in section[1]
-    assert "rows 31 and 32" in section[2]
+    assert "2 rows are copies of earlier ones" in section[1]
     assert "--propose-merges FILE" in err
 
 
@@ -93,11 +92,11 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
 
 
 def test_lists_of_tags_are_merged(tmp_path):
-    source, merges, copy = (tmp_path / name for name in ("t.jsonl", "m.json", "c.jsonl"))
+    source, merges, copy = (tmp_path / name for name in ("t.jsonl", "m.csv", "c.jsonl"))
     rows = [{"text": text, "tags": tags} for text, tags, _ in make_items(40)]
     rows[0]["tags"], rows[1]["tags"] = ["Dog", "beach", "dog"], ["Dog"]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    merges.write_text('{"Dog": "dog"}')
+    merges.write_text("Dog,dog\n")
     argv = ["clean", str(source), "--text", "text", *METHOD, "--merge", str(merges)]
     assert main([*argv, "-o", str(copy)]) == 0
     found = [json.loads(line)["tags"] for line in copy.read_text().splitlines()]
@@ -105,8 +104,8 @@ def test_lists_of_tags_are_merged(tmp_path):
 
 
 def test_fit_merges_too(source, tmp_path, capsys):
-    merges = tmp_path / "m.json"
-    merges.write_text('{"Beach": "beach", "sunsett": "sunset"}')
+    merges = tmp_path / "m.csv"
+    merges.write_text("Beach,beach\nsunsett,sunset\n")
     model = tmp_path / "m.schirn"
     argv = ["fit", source, "--text", "description", *METHOD, "-o", str(model), "--json"]
     counts = []
@@ -156,7 +155,7 @@ def test_strict_as_json(source, capsys):
 
 def test_expectations_allow_findings(source, tmp_path, capsys):
     expect = tmp_path / "expect.toml"
-    kinds = ("spelling", "copies", "near_copies", "empty_texts", "tags_in_all_rows")
+    kinds = ("spelling", "copies", "empty_texts", "tags_in_all_rows")
     limits = "".join(f"{kind} = 2\n" for kind in (*kinds, "tags_in_one_row"))
     expect.write_text(f"[findings]\n{limits}")
     assert clean(source, "--strict", "--expect", expect) == 0
@@ -171,34 +170,14 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     assert "1 expectation is not met" in err
 
 
-def test_the_next_run_is_compared_with_the_last(source, tmp_path, capsys):
-    expect, last, next_run = (tmp_path / name for name in ("e.json", "last.json", "next.json"))
-    expect.write_text(json.dumps({"removed_share": 0.9, "drift": {"tags": 0.05, "new_tags": 0}}))
-    assert clean(source, "--expect", expect, "--summary", last) == 0
-    assert "the drift in" in capsys.readouterr().err
-    same = ("--expect", expect, "--last", last)
-    assert clean(source, *same, "--summary", last) == 0
-    assert "drift" not in capsys.readouterr().err
-    text = (tmp_path / "items.csv").read_text().replace("city", "town")
-    other = tmp_path / "other.csv"
-    other.write_text(text)
-    assert clean(str(other), *same, "--summary", next_run) == 4
-    err = capsys.readouterr().err
-    assert "drift.new_tags: 1, limit 0; town" in err
-    assert "drift.tags: 0." in err
-    assert "2 expectations are not met, so the summary is not written" in err
-    assert not next_run.exists()
-
-
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
         (["--expect", "no.toml"], "no.toml: there is no such file"),
-        (["--last", "items.csv"], "give them too"),
         (["--merge", "no.csv"], "no.csv: there is no such file"),
-        (["--merge", "items.csv", "--summary", "items.csv"], "is the input"),
-        (["--propose-merges", "m.csv", "--summary", "m.csv"], "both the proposed merges and"),
-        (["--summary", "no/run.json"], "does not exist"),
+        (["--merge", "m.csv", "--propose-merges", "m.csv"], "is the input"),
+        (["--propose-merges", "m.csv", "--changes", "m.csv"], "both the changes and"),
+        (["--propose-merges", "no/m.csv"], "does not exist"),
     ],
 )
 def test_bad_paths(source, tmp_path, capsys, monkeypatch, argv, words):

@@ -86,7 +86,11 @@ def assert_same_tables(found, expected):
         if name != "tags_confidence":
             assert found.column(name) == expected.column(name), name
     confidences = [
-        [value for cell in table.column("tags_confidence").to_pylist() for _, value in cell]
+        [
+            pair["confidence"]
+            for cell in table.column("tags_confidence").to_pylist()
+            for pair in cell
+        ]
         for table in (found, expected)
     ]
     np.testing.assert_allclose(*confidences, atol=2e-4)

@@ -28,18 +28,11 @@ def workbook(frame, path):
     frame.assign(tags=frame.tags.str.join(";")).to_excel(path, index=False)
 
 
-def saved(frame, path):
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    datasets.disable_progress_bars()
-    datasets.Dataset.from_pandas(frame).save_to_disk(str(path))
-
-
 WRITERS = {
     "items.xlsx": workbook,
     "items.feather": lambda frame, path: frame.to_feather(path),
     "items.json": lambda frame, path: frame.to_json(path, orient="records"),
     "parquet": lambda frame, path: frame.to_parquet(path, partition_cols=["year"]),
-    "saved": saved,
 }
 
 

@@ -347,19 +347,9 @@ def _merges() -> list[bytes]:
     return [b"from,to,why\nDog,dog,case\n'=1,one,plural\n", b"Dog;dog\nkid;kids\n"]
 
 
-def _merges_json() -> list[bytes]:
-    return [b'{"Dog": "dog", "kid": "kids"}', b'[["Dog", "dog"]]']
-
-
 def _expectations() -> list[bytes]:
     lines = ("wrong_share = 0.2", 'allowed_tags = ["dog", "cat"]', "[findings]", "spelling = 1")
-    return ["\n".join((*lines, "[drift]", "tags = 0.1", "new_tags = 0", "")).encode()]
-
-
-def _run_summary() -> list[bytes]:
-    counts = {"tag_counts": {"dog": 3, "cat": 1}, "findings": {"copies": 1}}
-    shares = {"rows": 4, "tags": 4, "wrong_share": 0.1, "removed_share": 0.0}
-    return [json.dumps({"format": "schirn run", "version": 1, **shares, **counts}).encode()]
+    return ["\n".join((*lines, "")).encode()]
 
 
 def _look() -> list[bytes]:
@@ -401,9 +391,7 @@ SEEDS = {
     "changes_csv": _changes("x.csv"),
     "changes_jsonl": _changes("x.jsonl"),
     "merges_csv": _merges,
-    "merges_json": _merges_json,
     "expectations": _expectations,
-    "run_summary": _run_summary,
     "look": _look,
     "votes": _csv,
     "embeddings": _embeddings,

@@ -16,7 +16,6 @@ from schirn.cleaning import (
     Certificate,
     ChangeList,
     Expectations,
-    RunSummary,
     look_at_table,
     read_merges,
     votes_to_candidates,
@@ -143,24 +142,14 @@ def _changes(name: str) -> Target:
     return read
 
 
-def _merges(name: str) -> Target:
-    def read(folder: Path, data: bytes) -> object:
-        (folder / name).write_bytes(data)
-        return read_merges(folder / name)
-
-    return read
+def _merges(folder: Path, data: bytes) -> object:
+    (folder / "x.csv").write_bytes(data)
+    return read_merges(folder / "x.csv")
 
 
 def _expectations(folder: Path, data: bytes) -> object:
     (folder / "x.toml").write_bytes(data)
-    run = RunSummary(1, 1, 0.5, 0.5, {"dog": 1})
-    return Expectations.read(folder / "x.toml").check(run, last=run)
-
-
-def _run_summary(folder: Path, data: bytes) -> object:
-    (folder / "x.json").write_bytes(data)
-    run = RunSummary.read(folder / "x.json")
-    return Expectations(drift={"tags": 0, "new_tags": 0}).check(RunSummary(1, 1, 0, 0), last=run)
+    return Expectations.read(folder / "x.toml").check_findings(look_at_table(["dog"]))
 
 
 def _look(folder: Path, data: bytes) -> object:
@@ -242,10 +231,8 @@ TARGETS: dict[str, Target] = {
     "clean_parquet": _clean("x.parquet"),
     "changes_csv": _changes("x.csv"),
     "changes_jsonl": _changes("x.jsonl"),
-    "merges_csv": _merges("x.csv"),
-    "merges_json": _merges("x.json"),
+    "merges_csv": _merges,
     "expectations": _expectations,
-    "run_summary": _run_summary,
     "look": _look,
     "votes": _votes,
     "embeddings": _embeddings,

@@ -124,3 +124,9 @@ def test_texts_of_tags_are_labels():
     assert (by_text.label_confidence_ == by_list.label_confidence_).all()
     assert as_labels(np.array(["1", "0"])).matrix.tolist() == [[1], [0]]
     assert as_labels(["a;b", None]).matrix.tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_quoted_tag_before_a_separator_that_begins_with_a_space():
+    cell = 'sun | "red | blue" | dog'
+    assert split_tags(cell, " | ") == ["sun", "red | blue", "dog"]
+    assert change_tags(cell, {"sun": []}, ["cat"], " | ") == '"red | blue" | dog | cat'

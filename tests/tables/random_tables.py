@@ -43,7 +43,10 @@ def random_csv(chance: random.Random) -> tuple[bytes, dict[str, str]]:
     lines = [delimiter.join(["id", "text", raw("tags", always), "n"])]
     for i in range(chance.randint(1, 6)):
         space = chance.choice(["", " "])
-        cell = f"{space}{separator}".join(tags_of(chance, separator))
+        tags = tags_of(chance, separator)
+        # A tag that holds the separator is in quotes.
+        tags += [f'"red{separator}blue"'] * (chance.random() < 0.2)
+        cell = f"{space}{separator}".join(tags)
         cells = [str(i), raw(text_of(chance), chance.random() < 0.3), raw(cell, always)]
         lines.append(delimiter.join([*cells, raw(chance.choice(NUMBERS), chance.random() < 0.2)]))
     text = ""
@@ -216,6 +219,48 @@ def check_jsonl(folder: Path, chance: random.Random) -> None:
     # Lists without an element do not tell how elements are set apart.
     if content.isascii() and b"[]" not in content:
         assert back.read_bytes() == content
+
+
+def check_parquet(folder: Path, chance: random.Random) -> None:
+    """Change and undo in a random Parquet table; all other columns keep their type and values."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n, lists = chance.randint(1, 6), chance.random() < 0.5
+    tags = [chance.choice([None, tags_of(chance, ";")]) for _ in range(n)]
+    columns = {
+        "id": pa.array([chance.choice([None, 2**63 - 1, -5]) for _ in range(n)]),
+        "text": pa.array([text_of(chance) for _ in range(n)], pa.large_string()),
+        "n": pa.array([chance.choice([None, 1e400, -0.0, 0.1]) for _ in range(n)], pa.float32()),
+        "kind": pa.array([chance.choice("ab") for _ in range(n)]).dictionary_encode(),
+        "vector": pa.array([[1, 2]] * n, pa.list_(pa.int8(), 2)),
+        "when": pa.array([chance.randint(0, 9**9)] * n, pa.timestamp("us", "UTC")),
+        "tags": tags if lists else [None if each is None else ";".join(each) for each in tags],
+    }
+    columns["tags"] = pa.array(columns["tags"], pa.list_(pa.string()) if lists else pa.string())
+    fields = [pa.field(k, v.type, v.null_count > 0, {"about": k}) for k, v in columns.items()]
+    schema = pa.schema(fields, {"source": "test"})
+    paths = [folder / f"{name}.parquet" for name in ("in", "out", "back")]
+    pq.write_table(pa.table(list(columns.values()), schema=schema), paths[0])
+    table = open_table(paths[0])
+    cells, how = table.column("tags"), table.cell_options("tags")
+    tag_cells = TagCells.of(cells, **how)
+    changes = random_changes(chance, cells, tag_cells)
+    listed = ChangeList.from_cells(cells, changes, **how)
+    write_copy(str(paths[1]), table, {"tags": listed.apply(cells, **how)}, {"more": ["x"] * n})
+    opened = open_table(paths[1])
+    found = [sorted(set(tag_cells.split(cell))) for cell in opened.column("tags")]
+    assert found == intended_tags(cells, changes, tag_cells)
+    undone = listed.undo(opened.column("tags"), **how)
+    write_copy(str(paths[2]), opened, {"tags": undone}, {})
+    before, *copies = (pq.read_table(path) for path in paths)
+    for copy in copies:
+        for name in list(columns)[:-1]:
+            field = before.schema.field(name)
+            assert copy.schema.field(name).equals(field, check_metadata=True)
+            assert copy.column(name).equals(before.column(name))
+        assert copy.schema.metadata[b"source"] == b"test"
+    assert copies[1].column("tags").equals(before.column("tags"))
 
 
 def _pairs(line: str) -> object:

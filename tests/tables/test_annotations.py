@@ -14,7 +14,7 @@ from schirn.exceptions import DataError
 from schirn.tables.files import open_table
 
 FILES = Path(__file__).parent / "annotations"
-NAMES = ("label_studio", "label_studio_min", "argilla")
+NAMES = ("label_studio", "label_studio_min")
 
 
 def read(path):
@@ -33,17 +33,6 @@ def choices(tags, name="topics"):
 
 def task(*answers, text="a pan", **more):
     return {"data": {"text": text}, "annotations": [{"result": list(a)} for a in answers], **more}
-
-
-def record(*answers, text="a pan", **more):
-    responses = {"topics": [{"value": tags, "user_id": "1"} for tags in answers]} if answers else {}
-    return {
-        "fields": {"text": text},
-        "metadata": {},
-        "responses": responses,
-        "suggestions": {},
-        **more,
-    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,22 +111,6 @@ def test_clean_tags_of_label_studio_are_predictions(tmp_path, capsys):
     assert not list(tmp_path.glob("*.xml"))
 
 
-def test_clean_tags_of_argilla_are_suggestions(tmp_path, capsys):
-    source, out = FILES / "argilla.json", tmp_path / "records.json"
-    argv = ["clean", str(source), "--text", "text", "--to", "argilla", "-o", str(out)]
-    assert main(argv) == 0
-    for before, after in zip(read(source), read(out), strict=True):
-        assert after["responses"] == before["responses"]
-        assert list(after) == list(before)
-        suggestion = after["suggestions"]["topics"]
-        assert suggestion["agent"] == "schirn Sieve"
-        assert len(suggestion["score"]) == len(suggestion["value"]) > 0
-        gone = after["metadata"]["topics_removed"]
-        listed = before["responses"]["topics"][0]["value"]
-        assert suggestion["value"] == [tag for tag in listed if tag not in gone]
-        assert all(isinstance(text, str) for text in after["metadata"]["topics_confidence"])
-
-
 @pytest.fixture
 def items(tmp_path):
     """The same rows as CSV."""
@@ -152,7 +125,7 @@ def items(tmp_path):
     return str(tmp_path / "items.csv")
 
 
-def test_rows_of_any_table_become_tasks_and_records(items, tmp_path, capsys):
+def test_rows_of_any_table_become_tasks(items, tmp_path, capsys):
     argv = ["clean", items, "--text", "description", "--suggest", "--remove", "8"]
     assert main([*argv, "--to", "label-studio", "-o", str(tmp_path / "tasks.json")]) == 0
     table = open_table(tmp_path / "tasks.json")
@@ -165,13 +138,6 @@ def test_rows_of_any_table_become_tasks_and_records(items, tmp_path, capsys):
     assert '<Text name="description" value="$description"/>' in config
     assert '<Choices name="tags" toName="description" choice="multiple">' in config
     assert '<Choice value="garden"/>' in config
-    assert main([*argv, "--to", "argilla", "-o", str(tmp_path / "records.json")]) == 0
-    one = read(tmp_path / "records.json")[25]
-    assert one["id"] == "n25"
-    assert one["fields"] == {"description": "large paper for the printer"}
-    assert one["suggestions"]["tags"]["value"] == ["office"]
-    assert one["metadata"]["tags"] == "office;garden"
-    assert one["metadata"]["tags_removed"] == ["garden"]
     capsys.readouterr()
 
 
@@ -186,17 +152,20 @@ def test_predicted_tags_are_predictions(items, tmp_path, capsys):
     assert prediction["result"][0]["value"]["choices"] == ["kitchen"]
     assert prediction["result"][0]["to_name"] == "description"
     assert 0 < prediction["score"] <= 1
-    assert main(["predict", model, items, "--to", "argilla", "-o", out]) == 0
-    assert read(out)[0]["suggestions"]["tags"]["value"] == ["kitchen"]
+    assert main(["predict", model, items, "--to", "label-studio", "-o", out]) == 0
+    (prediction,) = read(out)[0]["predictions"]
+    assert prediction["result"][0]["value"]["choices"] == ["kitchen"]
     capsys.readouterr()
-    for argv in (["predict", model, items, "--to", "argilla"], ["clean", items, "--to", "argilla"]):
-        assert main(argv) == 2
+    for argv in (["predict", model, items], ["clean", items]):
+        assert main([*argv, "--to", "argilla"]) == 2
+        assert "invalid choice: 'argilla'" in capsys.readouterr().err
+        assert main([*argv, "--to", "label-studio"]) == 2
         assert "give a name in .json with --output" in capsys.readouterr().err
 
 
 def test_a_model_learns_from_an_export(tmp_path, capsys):
     model = str(tmp_path / "m.schirn")
-    assert main(["fit", str(FILES / "argilla.json"), "--text", "text", "-o", model]) == 0
+    assert main(["fit", str(FILES / "label_studio_min.json"), "--text", "text", "-o", model]) == 0
     assert "topics" not in capsys.readouterr().err
     out = str(tmp_path / "tagged.json")
     assert main(["predict", model, str(FILES / "label_studio.json"), "-o", out]) == 0
@@ -212,10 +181,6 @@ def test_tags_of_several_people(tmp_path):
     first, second = read(tmp_path / "c.json")[0]["annotations"]
     assert first["result"][0]["value"] == {"choices": ["b", "d"]}
     assert second["result"][0]["value"] == {"choices": ["b"]}
-    path = write(tmp_path / "r.json", [record(["a", "b"], ["b", "c"])])
-    open_table(path).write(str(tmp_path / "c.json"), {"topics": [["b", "d"]]}, {})
-    answers = read(tmp_path / "c.json")[0]["responses"]["topics"]
-    assert [answer["value"] for answer in answers] == [["b", "d"], ["b"]]
 
 
 def test_tags_for_a_task_without_an_answer(tmp_path):
@@ -225,19 +190,6 @@ def test_tags_for_a_task_without_an_answer(tmp_path):
     table.write(str(tmp_path / "c.json"), {"topics": [[], ["a"], ["a"]]}, {})
     assert open_table(tmp_path / "c.json").column("topics") == [[], ["a"], ["a"]]
     assert read(tmp_path / "c.json")[0]["annotations"][0]["result"] == []
-    records = [record(["a"]), record()]
-    table = open_table(write(tmp_path / "r.json", records))
-    with pytest.raises(DataError, match="has no response, so no tag can be added"):
-        table.write(str(tmp_path / "c.json"), {"topics": [["a"], ["a"]]}, {})
-
-
-def test_suggestions_are_tags_if_nobody_has_answered(tmp_path):
-    suggestion = {"topics": {"value": ["a", "b"], "score": [0.9, 0.2], "agent": "m"}}
-    table = open_table(write(tmp_path / "r.json", [record(suggestions=suggestion)]))
-    assert table.column("topics") == [["a", "b"]]
-    table.write(str(tmp_path / "c.json"), {"topics": [["a"]]}, {})
-    found = read(tmp_path / "c.json")[0]["suggestions"]["topics"]
-    assert found == {"value": ["a"], "score": [0.9], "agent": "m"}
 
 
 def test_names_that_occur_twice(tmp_path):
@@ -245,10 +197,6 @@ def test_names_that_occur_twice(tmp_path):
     table = open_table(path)
     assert table.column("text") == ["a pan"]
     assert table.column("annotations.text") == [["a"]]
-    path = write(tmp_path / "r.json", [record(["a"], metadata={"text": 3, "topics": "x"})])
-    table = open_table(path)
-    assert table.column("metadata.text") == [3]
-    assert table.column("responses.topics") == [["a"]]
 
 
 def test_which_of_several_controls(tmp_path, capsys):
@@ -277,10 +225,8 @@ def test_choices_about_a_region_are_not_tags(tmp_path):
         ("[]", "the table has no rows"),
         ("[" * 100_000, "not JSON, or truncated"),
         (json.dumps([task([]), {"text": "b"}]), "entry 2 is not a task of Label Studio"),
-        (json.dumps([record(["a"]), {"text": "b"}]), "entry 2 is not a record of Argilla"),
         (json.dumps([task() | {"annotations": [3]}]), "entry 1 of annotations has no list"),
         (json.dumps([task() | {"annotations": [{"result": "x"}]}]), "task 1: entry 1 of annot"),
-        (json.dumps([record() | {"responses": {"q": 3}}]), "the responses to 'q' are 3, not as"),
     ],
 )
 def test_files_that_no_tool_writes(tmp_path, content, message):
@@ -317,11 +263,11 @@ def test_nested_rows_are_not_tags(tmp_path, capsys):
 
 
 def test_tasks_that_nobody_has_answered(tmp_path, capsys):
-    tasks = [{"id": 1, "data": {"text": "hello", "extra": 1}}, {"id": 2, "data": {"text": "b"}}]
+    tasks = [{"id": 1, "data": {"text": "hello", "extra": 1}}, {"data": {"text": "b"}, "more": 2}]
     path = write(tmp_path / "t.json", tasks)
     assert open_table(path).columns == ["id", "text", "extra"]
     assert main(["clean", str(path), "--text", "text"]) == 2
-    assert "nobody has answered a question in label-studio" in capsys.readouterr().err
+    assert "nobody has annotated a task" in capsys.readouterr().err
     choice = {
         "from_name": "topics",
         "to_name": "text",

@@ -48,7 +48,7 @@ def test_arrow_files_are_read_and_copied(tmp_path, name, stream):
     opened.write(str(target), {"tags": clean}, {"tags_confidence": [{"pan": 0.5}, {}, {}, {}]})
     copy = open_table(target)
     assert copy.column("tags") == clean
-    assert copy.column("tags_confidence")[0] == [("pan", 0.5)]
+    assert copy.column("tags_confidence")[0] == [{"tag": "pan", "confidence": 0.5}]
     assert copy.table.schema.field("price").type == pa.float64()
 
 
@@ -151,82 +151,61 @@ FEATURES = {
 }
 
 
-def saved(folder, tags=([0, 1], [2], [0], [])):
-    """A folder as `save_to_disk` writes it, by the files it is made of."""
-    folder.mkdir()
+def classes(path, tags=([0, 1], [2], [0], [])):
+    """A file with class labels, as the package `datasets` writes it."""
     kinds = pa.schema([("title", pa.string()), ("tags", pa.list_(pa.int64()))])
     described = json.dumps({"info": {"features": FEATURES}})
     kinds = kinds.with_metadata({"huggingface": described})
     rows = pa.table({"title": ROWS["title"], "tags": list(tags)}, schema=kinds)
-    data = folder / "data-00000-of-00001.arrow"
-    with data.open("wb") as sink, ipc.new_stream(sink, kinds) as writer:
+    with path.open("wb") as sink, ipc.new_stream(sink, kinds) as writer:
         writer.write_table(rows)
-    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_fingerprint": "abc"}
-    (folder / "state.json").write_text(json.dumps(state))
-    (folder / "dataset_info.json").write_text(json.dumps({"features": FEATURES}))
-    return folder
+    return path
 
 
 def test_class_labels_are_read_by_name(tmp_path):
-    opened = open_table(saved(tmp_path / "items"))
+    opened, copy = open_table(classes(tmp_path / "items.arrow")), tmp_path / "copy.arrow"
     assert opened.column("tags") == ROWS["tags"]
-    opened.write(str(tmp_path / "copy"), {"tags": [["oven"], [], ["pan"], []]}, {"new": ["a"] * 4})
-    copy = open_table(tmp_path / "copy")
-    assert copy.column("tags") == [["oven"], [], ["pan"], []]
-    assert copy.table.column("tags").to_pylist() == [[1], [], [0], []]
-    state = json.loads((tmp_path / "copy/state.json").read_text())
-    assert state["_fingerprint"] != "abc"
+    opened.write(str(copy), {"tags": [["oven"], [], ["pan"], []]}, {"new": ["a"] * 4})
+    assert open_table(copy).column("tags") == [["oven"], [], ["pan"], []]
+    assert open_table(copy).table.column("tags").to_pylist() == [[1], [], [0], []]
     with pytest.raises(DataError, match="'sofa' is not among the 3 classes of the column 'tags'"):
-        opened.write(str(tmp_path / "other"), {"tags": [["sofa"], [], [], []]}, {})
-
-
-def test_saved_data_sets_that_cannot_be_read(tmp_path):
-    folder = saved(tmp_path / "a", tags=([0, 7], [], [], []))
+        opened.write(str(copy), {"tags": [["sofa"], [], [], []]}, {})
+    wrong = classes(tmp_path / "wrong.arrow", tags=([0, 7], [], [], []))
     with pytest.raises(DataError, match="row 1, column 'tags': there is no class 7"):
-        open_table(folder).column("tags")
-    (folder / "state.json").write_text("{}")
-    with pytest.raises(DataError, match=r"state\.json: it names no data files"):
-        open_table(folder)
-    (folder / "state.json").write_text('{"_data_files": [')
-    with pytest.raises(DataError, match=r"state\.json: not JSON"):
-        open_table(folder)
-    (folder / "state.json").write_text('{"_data_files": [{"filename": "../../../etc/passwd"}]}')
-    with pytest.raises(DataError, match=r"a/passwd: there is no such file"):
-        open_table(folder)
-    splits = tmp_path / "splits"
-    splits.mkdir()
-    saved(splits / "train")
-    (splits / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    with pytest.raises(DataError, match=r"it holds the splits train; give the folder of one"):
-        open_table(splits)
+        open_table(wrong).column("tags")
+    (tmp_path / "saved").mkdir()
+    classes(tmp_path / "saved" / "data-00000-of-00001.arrow")
+    with pytest.raises(DataError, match="write a data set of the package datasets with its to_p"):
+        open_table(tmp_path / "saved")
 
 
-def test_folders_of_the_package_datasets(tmp_path):
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+def test_files_of_the_package_datasets(tmp_path):
+    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
+    import datasets
+
     datasets.disable_progress_bars()
     classes = datasets.ClassLabel(names=["pan", "oven", "chair"])
     kinds = {"title": datasets.Value("string"), "price": datasets.Value("float64")}
     features = datasets.Features({**kinds, "tags": datasets.Sequence(classes)})
     rows = datasets.Dataset.from_dict(ROWS, features=features)
-    rows.select([3, 2, 1, 0]).save_to_disk(str(tmp_path / "items"), num_shards=2)
-    opened = open_table(tmp_path / "items")
-    assert opened.column("tags") == ROWS["tags"][::-1]
-    clean = [[], ["pan"], ["chair"], ["pan"]]
+    source, path = str(tmp_path / "items.parquet"), str(tmp_path / "copy.parquet")
+    rows.to_parquet(source)
+    opened = open_table(source)
+    assert opened.column("tags") == ROWS["tags"]
+    clean = [["pan"], ["chair"], ["pan"], []]
     added = {
-        "tags_removed": [[], [], [], ["oven"]],
-        "tags_confidence": [{}, {"pan": 0.9}, {}, {"pan": 0.8, "oven": 0.1}],
+        "tags_removed": [["oven"], [], [], []],
+        "tags_confidence": [{"pan": 0.8, "oven": 0.1}, {}, {"pan": 0.9}, {}],
         "note": list("abcd"),
     }
-    opened.write(str(tmp_path / "copy"), {"tags": clean}, added)
-    copy = datasets.load_from_disk(str(tmp_path / "copy"))
+    opened.write(path, {"tags": clean}, added)
+    copy = datasets.Dataset.from_parquet(path, cache_dir=str(tmp_path / "cache"))
     assert copy.features["tags"].feature.names == classes.names
     names = [[classes.int2str(k) for k in tags] for tags in copy["tags"]]
     assert names == clean
     assert list(copy["tags_removed"]) == added["tags_removed"]
-    assert copy[3]["tags_confidence"][1] == {"tag": "oven", "confidence": 0.1}
+    assert copy[0]["tags_confidence"][1] == {"tag": "oven", "confidence": 0.1}
     assert list(copy["note"]) == list("abcd")
-    rows.to_parquet(str(tmp_path / "items.parquet"))
-    assert open_table(tmp_path / "items.parquet").column("tags") == ROWS["tags"]
 
 
 def test_two_columns_of_one_name(tmp_path):
@@ -285,7 +264,9 @@ def test_other_containers_of_the_python_interface():
 
 
 def test_datasets_of_the_python_interface():
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
+    import datasets
+
     from schirn import CandidateRidge
     from schirn.features import TableFeatures, TagPipeline
 

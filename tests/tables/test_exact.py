@@ -5,19 +5,18 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables.random_tables import check_csv, check_jsonl
+from tables.random_tables import check_csv, check_jsonl, check_parquet
 
 pytest.importorskip("pandas", reason="copies are read by pandas")
 pytest.importorskip("polars", reason="copies are read by polars")
+pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 
 
-@settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_csv_comes_back_exactly(seed, tmp_path_factory):
-    check_csv(tmp_path_factory.mktemp("t"), random.Random(seed))
+@pytest.mark.parametrize("check", [check_csv, check_jsonl, check_parquet])
+def test_a_table_comes_back_exactly(check, tmp_path):
+    @settings(max_examples=150, deadline=None)
+    @given(seed=st.integers(0, 2**32))
+    def run(seed):
+        check(tmp_path, random.Random(seed))
 
-
-@settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_json_lines_come_back_exactly(seed, tmp_path_factory):
-    check_jsonl(tmp_path_factory.mktemp("t"), random.Random(seed))
+    run()

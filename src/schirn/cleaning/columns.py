@@ -21,7 +21,7 @@ from schirn.labels.cells import TagCells
 from schirn.scale.cluster import lazy_blocks
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
-from schirn.tables.annotations import Verdict, label_studio_config
+from schirn.tables.annotations import LabelStudioTasks, Verdict, label_studio_config
 from schirn.tables.arrow import ParquetNumbers, number_blocks
 from schirn.tables.changes import Change, ChangeList, changes_of
 from schirn.tables.checks import SEPARATORS
@@ -166,11 +166,9 @@ class TagTable:
             (labels,) = table.tag_columns
         if labels is None and not table.tag_columns:
             labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
-        tool = getattr(getattr(table, "form", None), "tool", "")
-        if labels is None and tool and not table.tag_columns:
-            raise InputError(
-                f"{path}: nobody has answered a question in {tool}, so there are no tags"
-            )
+        self._is_export = isinstance(getattr(table, "form", None), LabelStudioTasks)
+        if labels is None and self._is_export and not table.tag_columns:
+            raise InputError(f"{path}: nobody has annotated a task, so there are no tags")
         if labels is None:
             raise InputError(
                 f"{path}: which column holds the tags? There are "
@@ -308,21 +306,18 @@ class TagTable:
     def write_verdicts(
         self,
         path: str,
-        tool: str,
         ranking: NoisyLabels,
         *,
         suggest: bool = False,
     ) -> str | None:
-        """Write the rows for an annotation tool, with the clean tags as predictions.
+        """Write the rows for Label Studio, with the clean tags as predictions.
 
-        What people said in this tool stays as it is. Rows of other tables become tasks of Label
-        Studio or records of Argilla.
+        Annotations stay as they are. Rows of other tables become tasks.
 
         Parameters
         ----------
         path : str
             A .json file.
-        tool : {"label-studio", "argilla"}
         ranking, suggest
             As for `write_clean`.
 
@@ -339,24 +334,16 @@ class TagTable:
             tags = list(dict.fromkeys(self.tag_cells.split(cell)))
             own, known = listed[i], {**suggested[i], **listed[i]}
             right = [known[tag] for tag in tags] + [1 - p for t, p in own.items() if t not in tags]
-            values = [known[tag] for tag in tags]
-            verdicts.append(Verdict(tags, values, min(right, default=None)))
-        shown = self._shown()
+            verdicts.append(Verdict(tags, min(right, default=None)))
+        # What a person looks at to judge a row.
+        columns = self._text or self._kinds["text"] or list(filter(None, [self._image]))
+        shown = (columns or self._free_columns() or [self.labels])[0]
         by = f"schirn {ranking.method}"
-        options: dict[str, Any] = {"column": self.labels, "shown": shown, "by": by}
-        write_verdicts(path, self.table, tool, verdicts, added, **options)
-        form = getattr(self.table, "form", None)
-        if tool != "label-studio" or (form is not None and form.tool == tool):
+        write_verdicts(path, self.table, verdicts, added, column=self.labels, shown=shown, by=by)
+        if self._is_export:
             return None
         names = sorted({*ranking.label, *(tag for verdict in verdicts for tag in verdict.tags)})
-        return label_studio_config(shown[0], self.labels, names, shown[0] == self._image)
-
-    def _shown(self) -> list[str]:
-        """Return the columns that a person looks at to judge a row."""
-        if self._text is not None:
-            return list(self._text)
-        found = self._kinds["text"] or [name for name in (self._image,) if name is not None]
-        return found or self._free_columns()[:1] or [self.labels]
+        return label_studio_config(shown, self.labels, names, shown == self._image)
 
     def _clean_columns(
         self, ranking: NoisyLabels, suggest: bool, lists: bool

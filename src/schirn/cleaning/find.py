@@ -220,6 +220,7 @@ def find_noisy_labels(
         keep_one=keep_one,
         annotators=evidence.annotators,
         storage=storage,
+        index=candidates.index if hasattr(candidates, "iloc") else None,
     )
 
 

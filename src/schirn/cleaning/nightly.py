@@ -317,7 +317,7 @@ def update_tags(
     ranking = replace(ranking, ordered=_removals(ranking, was, carried, is_settled))
     for k in np.flatnonzero(ranking.removed).tolist():
         states[rows.ids[ranking.row[k]]].removed.append(str(ranking.label[k]))
-    summary = replace(RunSummary.from_found(ranking), feature_drift=drift)
+    summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
     trained = last.trained or now
     cells = list(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
     known = set(model.label_names_)

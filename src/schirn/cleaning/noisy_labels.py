@@ -181,6 +181,8 @@ class NoisyLabels:
         Whether removals and additions follow from answers, not from `remove` or `add`.
     storage : Storage or None
         Where the features and what was computed from them were stored, and why.
+    index : pandas.Index or None
+        Index of the rows, if the tags came as a pandas object.
     """
 
     n_rows: int
@@ -204,6 +206,7 @@ class NoisyLabels:
     draws: int = 0
     annotators: list[Annotator] | None = None
     storage: Storage | None = None
+    index: Any = None
 
     def __repr__(self) -> str:
         unchecked = "" if self.is_checked else f", {NOT_CHECKED}"
@@ -646,14 +649,18 @@ class NoisyLabels:
         """
         if sp.issparse(tags):
             return type(tags)(self.clean_sparse.astype(tags.dtype))
-        if getattr(tags, "ndim", 0) != 2:
+        if len(getattr(tags, "shape", ())) != 2:
             return apply_changes(tags, self.changes(as_plain(tags), separator=separator))
-        clean = self.clean
-        if hasattr(tags, "columns"):
-            clean = clean[:, [self.label_names.index(str(name)) for name in tags.columns]]
-            pandas = optional("pandas", "table", "Making a table")
-            return pandas.DataFrame(clean, tags.index, tags.columns).astype(tags.dtypes)
-        return clean.astype(np.asarray(tags).dtype)
+        column = dict(zip(self.label_names, self.clean.T, strict=True))
+        if hasattr(tags, "iloc"):
+            clean = {name: column[str(name)] for name in tags.columns}
+            return type(tags)(clean, index=tags.index).astype(tags.dtypes)
+        if hasattr(tags, "schema"):
+            names = getattr(tags, "column_names", None) or tags.columns
+            make = getattr(tags, "from_pydict", type(tags))
+            clean = {name: column[name].astype(tags[name].to_numpy().dtype) for name in names}
+            return make(clean, schema=tags.schema)
+        return self.clean.astype(np.asarray(tags).dtype)
 
     def changes(
         self,
@@ -712,22 +719,31 @@ class NoisyLabels:
         }
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame with the columns row, label, confidence and verdict."""
+        """Return a DataFrame with the columns row, label, confidence and verdict.
+
+        Each tag has the index of its row, if the tags came as a Series or DataFrame.
+        """
         pandas = optional("pandas", "table", "Making a table")
-        return pandas.DataFrame(
-            {
-                "row": self.row,
-                "label": self.label,
-                "confidence": self.confidence,
-                "verdict": self.verdict,
-            }
-        )
+        index = None if self.index is None else self.index[self.row]
+        return pandas.DataFrame(self._columns, index=index)
+
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
+        # No extra installs polars: those who ask for its tables have it.
+        import polars
+
+        return polars.DataFrame({name: values.tolist() for name, values in self._columns.items()})
+
+    @property
+    def _columns(self) -> dict[str, Array]:
+        names = ("row", "label", "confidence", "verdict")
+        return {name: getattr(self, name) for name in names}
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield one dictionary per tag."""
-        columns = (self.row, self.label, self.confidence, self.verdict)
-        for row, label, confidence, verdict in zip(*(c.tolist() for c in columns), strict=True):
-            yield {"row": row, "label": label, "confidence": confidence, "verdict": verdict}
+        columns = self._columns
+        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write one line per tag, the most suspicious first.

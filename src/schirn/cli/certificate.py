@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from schirn._files import spreadsheet_safe
 from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.certificate import tags_digest
 from schirn.cleaning.columns import TagTable
@@ -12,7 +11,7 @@ from schirn.cli.output import facts, print_json, say
 from schirn.cli.parser import add_command
 from schirn.cli.reading import MERGE, TEXT_FORMAT
 from schirn.exceptions import InputError
-from schirn.labels.tags import read_tags, split_tags
+from schirn.labels.tags import read_tags
 from schirn.tables.files import open_table
 
 _EXAMPLES = """
@@ -29,6 +28,8 @@ table COPY  cleaned copy of the table
 {TEXT_FORMAT}
 """
 _MAX_BYTES = 50_000_000
+# The exit code if a certificate is not verified.
+NOT_VERIFIED = 3
 
 
 def add(found: Any) -> None:
@@ -49,7 +50,7 @@ def add(found: Any) -> None:
         description="Check a certificate that schirn clean or schirn review wrote: compute its "
         "e-value again from its answers, and compare its tags with COPY: the same table, the same "
         "removals, the answers in the order of drawing. Checksums detect mistakes, not a forger "
-        "who answers every question as he likes. Exit code 0: verified; 1: not verified; 2: a file "
+        "who answers every question as he likes. Exit code 0: verified; 3: not verified; 2: a file "
         "cannot be read.",
         examples=_EXAMPLES,
         options=_OPTIONS,
@@ -57,13 +58,16 @@ def add(found: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check a certificate; return 1 if it is not verified."""
+    """Check a certificate; return 3 if it is not verified."""
     path = Path(args.certificate)
-    if path.stat().st_size > _MAX_BYTES:
+    with path.open("rb") as stream:
+        # A device or a pipe has no size.
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise InputError(f"{path}: too large for a certificate")
     certificate, problem = None, None
     try:
-        certificate = Certificate.from_json(path.read_text("utf-8"))
+        certificate = Certificate.from_json(content.decode())
         before, removed, added = _changes(args)
         table = read_tags(before, None)
         digest = tags_digest(table.n_rows, table.names, table.row, table.column)
@@ -79,20 +83,19 @@ def run(args: argparse.Namespace) -> int:
         say(f"Not verified: {problem}.")
     elif certificate is not None:
         facts(_lines(args, certificate))
-    return int(problem is not None)
+    return NOT_VERIFIED if problem is not None else 0
 
 
 def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
     """Tags of every row before the changes, and those removed and added."""
     roles = {"labels": args.labels, "separator": args.separator}
     reading = {"encoding": args.encoding, "delimiter": args.delimiter}
-    opened = open_table(args.table, **reading)
-    source = TagTable(opened, args.table, **roles)
+    source = TagTable(open_table(args.table, **reading), args.table, **roles)
+    table, prefix = source.table, source.table.prefix(source.labels)
 
     def cells(column: str) -> list[list[str]]:
-        values = opened.column(column) if column in opened.columns else [None] * opened.n_rows
-        rows = (split_tags(_as_typed(value), args.separator) for value in values)
-        return [list(dict.fromkeys(tags)) for tags in rows]
+        values = table.column(column) if column in table.columns else [None] * table.n_rows
+        return [list(dict.fromkeys(source.tag_cells.split(value))) for value in values]
 
     after = cells(source.labels)
     if args.original:
@@ -104,12 +107,12 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
         both = list(zip(before, after, strict=True))
         removed = [[tag for tag in old if tag not in new] for old, new in both]
         return before, removed, [[tag for tag in new if tag not in old] for old, new in both]
-    if f"{source.labels}_removed" not in opened.columns:
+    if f"{prefix}_removed" not in table.columns:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
             f"the table before cleaning with --original"
         )
-    removed, added = cells(f"{source.labels}_removed"), cells(f"{source.labels}_added")
+    removed, added = cells(f"{prefix}_removed"), cells(f"{prefix}_added")
     before = [
         [*(tag for tag in tags if tag not in new), *old]
         for tags, old, new in zip(after, removed, added, strict=True)
@@ -119,12 +122,6 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
 
 def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:
     return [(i, tag) for i, tags in enumerate(rows) for tag in tags]
-
-
-def _as_typed(cell: Any) -> Any:
-    """Return a cell without the apostrophe that keeps a spreadsheet from running it."""
-    is_safe = isinstance(cell, str) and cell[:1] == "'" and spreadsheet_safe(cell[1:]) == cell
-    return cell[1:] if is_safe else cell
 
 
 def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str, str]]:

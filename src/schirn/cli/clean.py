@@ -21,7 +21,6 @@ from schirn.cleaning import (
     Finding,
     NoisyLabels,
     Reasons,
-    RunSummary,
     Violation,
     find_noisy_labels,
     look_at_table,
@@ -60,7 +59,7 @@ from schirn.scale.cluster import connected
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
-from schirn.tables.annotations import TOOLS
+from schirn.tables.annotations import LABEL_STUDIO
 from schirn.tables.changes import SUFFIXES
 from schirn.tables.checks import KINDS
 from schirn.tables.files import folder_format, open_table, write_copy
@@ -85,8 +84,8 @@ schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:878
 _OPTIONS = f"""
 data TABLE  table to clean
 -o, --output FILE  write the cleaned copy, in the format of its name
---to {"|".join(TOOLS)}  write the output for this annotation tool, as .json: the tags stay, and the
-    clean tags are predictions (suggestions in Argilla) with their probabilities
+--to {LABEL_STUDIO}  write the output for Label Studio, as .json: the annotations stay, and the
+    clean tags are predictions
 --changes FILE  write a .csv or .jsonl list of all changes to check first, for schirn apply and undo
 --report FILE  write an HTML report (.html)
 --project DIR  write a new project folder for schirn review
@@ -123,13 +122,11 @@ data TABLE  table to clean
 --seed S:natural = 0  seed of the folds and the questions
 {CHECKPOINT}
 [check the table itself]
---propose-merges FILE  write tags that look like other spellings of a tag to a .csv or .json file,
-    to edit and pass to --merge
+--propose-merges FILE  write tags that look like other spellings of a tag to a .csv file, to edit
+    and pass to --merge
 --strict  stop with exit code 4, before any tag is ranked, if there is a finding that --expect does
     not allow
 --expect FILE  a .toml or .json file of expectations; exit code 4 if one is not met
---summary FILE  write a summary of this run (.json), unless an expectation is not met
---last FILE  summary of the last run, with which --expect compares this run
 {DEVICE}
 --scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
     columns of numbers from TABLE, a folder of .parquet files
@@ -176,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _clean(args: argparse.Namespace) -> int:
     """Read the table, rank its tags and write what was asked for."""
-    expected, last = _expectations(args)
+    expected = _expectations(args)
     start = time.perf_counter()
     source = open_source(args)
     if args.output:
@@ -221,10 +218,7 @@ def _clean(args: argparse.Namespace) -> int:
     path = _certificate_path(args)
     if certificate is not None and certificate.certified and path is not None:
         certificate.to_json(path)
-    summary = RunSummary.from_found(ranking, findings)
-    violations = expected.check(summary, findings=findings, last=last)
-    if args.summary and not violations:
-        summary.write(args.summary)
+    violations = expected.check(ranking, findings)
     seconds = time.perf_counter() - start
     about = describe_decisions(store, carried) if store is not None else ""
     checks = (findings, violations, reasons, certificate)
@@ -325,16 +319,13 @@ def _unread(args: argparse.Namespace) -> list[str]:
     return columns
 
 
-def _expectations(args: argparse.Namespace) -> tuple[Expectations, RunSummary | None]:
-    """What the table must meet, and the run to compare it with."""
+def _expectations(args: argparse.Namespace) -> Expectations:
+    """What the table must meet."""
     expected = Expectations.read(args.expect) if args.expect else Expectations()
-    last = RunSummary.read(args.last) if args.last else None
-    if expected.drift and last is None:
-        note(f"note: without --last, the drift in {args.expect} is not checked")
     if args.strict:
         none_allowed = dict.fromkeys(KINDS, 0)
         expected = replace(expected, findings={**none_allowed, **expected.findings})
-    return expected, last
+    return expected
 
 
 def _look(
@@ -367,8 +358,8 @@ def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, A
 
 
 def _write_verdicts(args: argparse.Namespace, source: TagTable, ranking: NoisyLabels) -> None:
-    """Write the clean tags for an annotation tool, and the interface of a new project."""
-    config = source.write_verdicts(args.output, args.to, ranking, suggest=args.suggest)
+    """Write the clean tags for Label Studio, and the interface of a new project."""
+    config = source.write_verdicts(args.output, ranking, suggest=args.suggest)
     path = f"{args.output.removesuffix('.json')}.config.xml"
     if config is not None:
         with atomic_write(path) as stream:
@@ -529,10 +520,9 @@ class _Run(NamedTuple):
         for each in self.violations:
             note(str(each), error=True)
         if self.violations:
-            unwritten = ", so the summary is not written" if args.summary else ""
             count = len(self.violations)
             met = "1 expectation is" if count == 1 else f"{count} expectations are"
-            note(f"{met} not met{unwritten}")
+            note(f"{met} not met")
 
     @property
     def _unchecked(self) -> str:
@@ -548,7 +538,6 @@ class _Run(NamedTuple):
         names = ("output", "changes", "report", "project", "questions", "propose_merges")
         written = {name: getattr(args, name) for name in names}
         written["proposed_merges"] = written.pop("propose_merges")
-        written["summary"] = None if self.violations else args.summary
         written["certificate"] = _certificate_path(args) if self._is_certified else None
         return written
 
@@ -767,7 +756,7 @@ def _check_paths(args: argparse.Namespace) -> None:
         raise InputError("--add changes the copy; give its path with --output, or list the changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
     outputs |= {"changes": args.changes, "questions": args.questions}
-    outputs |= {"proposed merges": args.propose_merges, "summary": args.summary}
+    outputs |= {"proposed merges": args.propose_merges}
     outputs = {name: path for name, path in outputs.items() if path}
     taken: dict[str, str] = {}
     for name, path in outputs.items():
@@ -789,13 +778,11 @@ def _check_paths(args: argparse.Namespace) -> None:
     for name, (path, suffixes) in names.items():
         if path and not path.lower().endswith(suffixes):
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
-    files = (args.changes, args.questions, args.report, args.propose_merges, args.summary)
+    files = (args.changes, args.questions, args.report, args.propose_merges)
     for path in filter(None, files):
         check_writable(path)
     if args.report:
         optional("jinja2", "cli", "Writing the report")
-    if args.last and not args.expect:
-        raise InputError("--last is compared by the expectations of --expect; give them too")
     if args.project:
         check_new_folder(args.project)
     stage("writing the results")

@@ -139,10 +139,10 @@ def add_options(parser: Any, options: str, **settings: Any) -> Any:
 
     A line such as ``--folds N:positive = 5  number of folds`` names the option, the word for its
     value, the function that parses it, the default and the help, after two spaces. Further lines of
-    the help are indented. ``one|two`` are choices, ``FILE...`` may be repeated, and ``FILE!`` is
-    required. An option without a value is a flag, and a name without dashes is an argument. A line
-    in brackets starts a group; empty brackets end it. The `settings` of `add_argument` are for all
-    options.
+    the help are indented. ``one|two`` are choices, as is one word in lower case, ``FILE...`` may be
+    repeated, and ``FILE!`` is required. An option without a value is a flag, and a name without
+    dashes is an argument. A line in brackets starts a group; empty brackets end it. The `settings`
+    of `add_argument` are for all options.
     """
     group = parser
     for line in re.sub(r"\n +", " ", options).strip().splitlines():
@@ -160,7 +160,7 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
     flags, _, value = head.rpartition(" ") if re.search(r"[^,] ", head) else (head, "", "")
     metavar, _, kind = value.removesuffix("...").removesuffix("!").partition(":")
     keywords: dict[str, Any] = {"required": True} if value.endswith("!") else {}
-    if "|" in metavar:
+    if "|" in metavar or metavar.islower():
         keywords["choices"] = tuple(metavar.split("|"))
     elif metavar:
         keywords["metavar"] = metavar
@@ -250,6 +250,18 @@ def share(text: str) -> float:
     return value
 
 
+def duration(text: str) -> float:
+    """Parse a duration such as 90, 90s, 9m or 1.5h into seconds."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    value = _float(number) * units[unit]
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"must be a duration such as 90s, 9m or 1.5h, not {text!r}"
+        )
+    return value
+
+
 def gigabytes(text: str) -> float:
     """Parse a number of gigabytes."""
     value = _float(text)
@@ -314,7 +326,7 @@ def assignment(text: str) -> tuple[str, Any]:
 _TYPES: dict[str, Any] = {
     function.__name__: function
     for function in (
-        positive, natural, separator, memory_size, share, gigabytes, port, names, encoder,
-        character, assignment,
+        positive, natural, separator, memory_size, share, duration, gigabytes, port, names,
+        encoder, character, assignment,
     )
 }  # fmt: skip

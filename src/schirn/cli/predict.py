@@ -40,7 +40,7 @@ from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
 from schirn.report.records import csv_lines, json_lines, write_lines
-from schirn.tables.annotations import TOOLS, Verdict
+from schirn.tables.annotations import LABEL_STUDIO, Verdict
 from schirn.tables.files import (
     TABLES,
     TEXT_TABLES,
@@ -72,8 +72,8 @@ model MODEL  a file written by schirn fit
 --proba  add the probability of each label
 --scores  add the score of each label
 --disambiguate  judge each candidate: its probability of being true, and a verdict
---to {"|".join(TOOLS)}  write the rows of a table for this annotation tool, as .json, with the
-    predicted tags as its predictions (suggestions in Argilla)
+--to {LABEL_STUDIO}  write the rows of a table for Label Studio, as .json, with the predicted tags
+    as predictions
 {DEVICE}
 []
 -o, --output FILE  a copy of the table, or .csv, .jsonl or .npz; - writes the copy to stdout
@@ -485,18 +485,16 @@ def _write_verdicts(
     table: Table,
     arrays: dict[str, Any],
 ) -> None:
-    """Write the rows for an annotation tool, with the predicted tags as its predictions."""
+    """Write the rows for Label Studio, with the predicted tags as predictions."""
     names, verdicts = arrays["label_names"].tolist(), []
     for predicted, proba in zip(arrays["predicted"], arrays["proba"], strict=True):
-        chosen = np.flatnonzero(predicted)
         right = np.where(predicted == 1, proba, 1 - proba).min()
-        tags, values = [names[j] for j in chosen], [float(proba[j]) for j in chosen]
-        verdicts.append(Verdict(tags, values, float(right)))
-    text = getattr(getattr(model, "features_", None), "text", None)
-    shown = [text] if isinstance(text, str) else list(text or table.columns[:1])
+        verdicts.append(Verdict([names[j] for j in np.flatnonzero(predicted)], float(right)))
+    text = getattr(getattr(model, "features_", None), "text", None) or table.columns
+    shown = text if isinstance(text, str) else text[0]
     by = f"schirn {type(getattr(model, 'method_', model)).__name__}"
     column = str(notes.get("labels", "labels"))
-    write_verdicts(args.output, table, args.to, verdicts, {}, column=column, shown=shown, by=by)
+    write_verdicts(args.output, table, verdicts, {}, column=column, shown=shown, by=by)
 
 
 def _defaults(

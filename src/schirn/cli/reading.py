@@ -12,8 +12,8 @@ from schirn._files import brief, brief_list, check_new_folder, check_writable
 from schirn.cleaning import Carried, Decisions, RowContent
 from schirn.cleaning.columns import TagTable
 from schirn.cli.output import note
-from schirn.cli.parser import Parser, add_options, is_whole, json_value
 from schirn.cli.parser import assignment as assignment
+from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
 from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
@@ -40,8 +40,8 @@ TEXT_FORMAT = """
 --delimiter CHARACTER:character  character between CSV cells (default: ,)
 """
 MERGE = """
---merge FILE  merge tags before anything else: lines such as ligthing,lighting, or a JSON object
-    (see: schirn clean --propose-merges)
+--merge FILE  merge tags before anything else: lines such as ligthing,lighting (see: schirn clean
+    --propose-merges)
 """
 GROUP = """
 --group COLUMN  rows with the same value belong together, such as duplicates
@@ -79,11 +79,6 @@ METHOD = """
 --param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
     METHOD)
 """
-
-
-def add_reading(parser: Parser) -> None:
-    """Add DATA and the options of the readers."""
-    add_options(parser, READING)
 
 
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:

@@ -164,7 +164,8 @@ def _pieces(text: str, separator: str) -> list[str]:
     end = len(text)
     if tail and tail != separator and text.endswith(tail) and end - len(tail) >= start:
         end -= len(tail)
-    quoted = re.compile(rf'\s*+"(?:[^"]|"")*+"\s*+(?={re.escape(separator)}|\Z)')
+    # The space after a quotation mark may be the beginning of the separator.
+    quoted = re.compile(rf'\s*+"(?:[^"]|"")*+"\s*?(?={re.escape(separator)}|\Z)')
     while True:
         match = quoted.match(text, start, end) if '"' in text else None
         is_one = match is not None and _is_quoted(match[0].strip(), separator)

@@ -1,8 +1,7 @@
-"""Tables that Arrow reads: Parquet files and folders, Feather files, and saved `datasets`."""
+"""Tables that Arrow reads: Parquet files and folders, and Feather files."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -31,15 +30,10 @@ from schirn.tables.text import check_columns, check_size, unreadable_named
 
 ARROW = (".feather", ".arrow", ".ipc")
 """Suffixes of files in Arrow's own format."""
-STATE = "state.json"
-"""The file by which a folder that `Dataset.save_to_disk` wrote is known."""
 
 _ROWS_AT_ONCE = 1024
 # Size of the rows of numbers that are read or written together.
 _ROWS_BYTES = 2**24
-# Read through a small buffer: by default pyarrow holds whole column chunks, however few rows
-# are asked for.
-_STREAMING = {"buffer_size": 2**20, "pre_buffer": False}
 # Size of the blocks of numbers that are read together.
 _BLOCK_BYTES = 50_000_000
 _MAGIC = b"ARROW1"
@@ -157,8 +151,6 @@ class ArrowTable(Table):
             before, after = self.table.column(name), copy.table.column(name)
             if before.type == after.type and before.equals(after):
                 return
-        elif self._features and cells and isinstance(cells[0], dict):
-            cells = [[{"tag": k, "confidence": v} for k, v in cell.items()] for cell in cells]
         super()._compare_column(path, copy, name, cells)
 
     def _with(self, table: Any, changed: Columns, added: Columns) -> Any:
@@ -167,7 +159,7 @@ class ArrowTable(Table):
             if name not in table.column_names:
                 # One of the files of a folder may lack the column.
                 if any(cell is not None for cell in cells):
-                    table = table.append_column(name, self._new(cells))
+                    table = table.append_column(name, new_column(cells))
                 continue
             k = table.column_names.index(name)
             field = table.schema.field(k)
@@ -177,7 +169,7 @@ class ArrowTable(Table):
             kind, types = field.type, self._arrow.types
             try:
                 if types.is_null(kind) and any(cell is not None for cell in cells):
-                    column = self._new(cells)
+                    column = new_column(cells)
                 elif types.is_dictionary(kind):
                     column = self._arrow.array(cells, type=kind.value_type)
                     column = self._categories(column, table.column(k))
@@ -192,8 +184,8 @@ class ArrowTable(Table):
             field = field.with_nullable(field.nullable or column.null_count > 0)
             table = table.set_column(k, field, column)
         for name, cells in added.items():
-            table = table.append_column(name, self._new(cells))
-        return _describe_new(table, self._features, list(added)) if self._features else table
+            table = table.append_column(name, new_column(cells))
+        return table
 
     def _classes(self, column: str, cells: list[Any], names: list[str], before: Any) -> list[Any]:
         """Return the numbers of class labels; a missing label stays as it was."""
@@ -228,23 +220,6 @@ class ArrowTable(Table):
                 break
         indices = self._arrow.array([place.get(cell) for cell in cells], type=index)
         return self._arrow.DictionaryArray.from_arrays(indices, whole, ordered=before.type.ordered)
-
-    def _new(self, cells: list[Any]) -> Any:
-        """Return a new column: text, lists of text, or a map from tag to number."""
-        arrow = self._arrow
-        first = next((cell for cell in cells if cell is not None), None)
-        if isinstance(first, dict):
-            # The package `datasets` has no maps.
-            kind = arrow.map_(arrow.string(), arrow.float64())
-            if self._features:
-                kind = arrow.list_(
-                    arrow.struct([("tag", arrow.string()), ("confidence", arrow.float64())])
-                )
-                pairs = [[{"tag": k, "confidence": v} for k, v in c.items()] for c in cells]
-                return arrow.array(pairs, type=kind)
-            return arrow.array([list(cell.items()) for cell in cells], type=kind)
-        is_list = isinstance(first, list)
-        return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
 
 
 class ParquetFolder(ArrowTable):
@@ -325,50 +300,6 @@ class ParquetFolder(ArrowTable):
         starts = np.cumsum([0, *sizes]).tolist()
         files = zip(self._files, starts, sizes, strict=False)
         return [(path, table.slice(start, size)) for path, start, size in files]
-
-
-class SavedDataset(ArrowTable):
-    """A folder that `Dataset.save_to_disk` of the package `datasets` wrote."""
-
-    def __init__(self, folder: Path, max_bytes: int | None) -> None:
-        arrow = optional("pyarrow", "table", "Reading Arrow files")
-        self._state = _json_object(folder / STATE)
-        self._info = _json_object(folder / "dataset_info.json")
-        try:
-            files = [Path(each["filename"]).name for each in self._state["_data_files"]]
-        except (LookupError, TypeError):
-            raise DataError(f"{folder / STATE}: it names no data files") from None
-        if not files or self._state.get("_indices_data_files"):
-            raise DataError(f"{folder}: save the data set again; its rows are kept as indices")
-        limit, tables = byte_limit(max_bytes), []
-        for name in files:
-            check_size(folder / name, max_bytes)
-            tables.append(read_ipc(folder / name, limit))
-            limit -= tables[-1].nbytes
-        with unreadable_named(folder, "data set: its files differ"):
-            super().__init__(folder, arrow.concat_tables(tables))
-
-    def write(self, path: str, changed: Columns, added: Columns) -> None:
-        """Write a folder for `datasets.load_from_disk`, or one file for a path in .parquet."""
-        if path.endswith(".parquet"):
-            super().write(path, changed, added)
-            return
-        self.check_unchanged()
-        ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
-        table, name = self._with(self.table, changed, added), "data-00000-of-00001.arrow"
-        info = {**self._info, "features": _features(table.schema) or self._info.get("features")}
-        with whole_folder(path) as folder:
-            with (folder / name).open("wb") as stream, ipc.new_stream(stream, table.schema) as out:
-                out.write_table(table)
-            # Caches of `datasets` know the content by this fingerprint.
-            with (folder / name).open("rb") as data:
-                fingerprint = hashlib.file_digest(data, "sha256").hexdigest()[:16]
-            state = {**self._state, "_data_files": [{"filename": name}]}
-            state["_fingerprint"] = fingerprint
-            (folder / STATE).write_text(json.dumps(state, indent=2))
-            (folder / "dataset_info.json").write_text(json.dumps(info, indent=2))
-            self.check_unchanged()
-            self._compare(path, folder / name, changed, added)
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -498,18 +429,27 @@ class ParquetNumbers(NamedTuple):
 
     def blocks(self) -> Iterator[Array]:
         """Yield the rows of all files, some at a time."""
-        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-        first, at_once = 0, max(1, _ROWS_BYTES * self.n_rows // max(self.n_bytes, 1))
+        first = 0
         for path in self.files:
-            with (
-                unreadable_named(path, "Parquet file"),
-                parquet.ParquetFile(path, **_STREAMING) as file,
-            ):
-                for batch in file.iter_batches(at_once, columns=self.names, use_threads=False):
-                    yield _numbers_of(batch, self.names, str(path), first).astype(
-                        self.dtype, copy=False
-                    )
-                    first += batch.num_rows
+            with unreadable_named(path, "Parquet file"):
+                for table in _streamed(path, self.names):
+                    numbers = _numbers_of(table, self.names, str(path), first)
+                    yield numbers.astype(self.dtype, copy=False)
+                    first += table.num_rows
+
+
+def _streamed(path: Path, names: Sequence[str]) -> Iterator[Any]:
+    """Yield these columns of a Parquet file, some rows at a time."""
+    arrow = optional("pyarrow", "table", "Reading Parquet files")
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    # Through a small buffer: by default pyarrow holds whole column chunks, however few rows are
+    # asked for.
+    with parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+        about = file.metadata
+        size = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+        at_once = max(1, _ROWS_BYTES * about.num_rows // max(size, 1))
+        for batch in file.iter_batches(at_once, columns=list(names), use_threads=False):
+            yield arrow.Table.from_batches([batch])
 
 
 def _write_with_unread(
@@ -523,35 +463,28 @@ def _write_with_unread(
     unread : list of str
     target : path or stream
     """
-    arrow = optional("pyarrow", "table", "Writing Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
     writer = None
     try:
         for path, table in pieces:
-            start = 0
-            with parquet.ParquetFile(path, **_STREAMING) as file:
-                names, kinds, about = file.schema_arrow.names, file.schema_arrow, file.metadata
-                groups = (about.row_group(k) for k in range(about.num_row_groups))
-                size = max(sum(group.total_byte_size for group in groups), 1)
-                at_once = max(1, _ROWS_BYTES * about.num_rows // size)
-                batches = file.iter_batches(at_once, columns=list(unread), use_threads=False)
-                empty = arrow.Table.from_batches([], arrow.schema([kinds.field(n) for n in unread]))
-                # A file without rows is written as well.
-                for left in chain((arrow.Table.from_batches([b]) for b in batches), [empty]):
-                    own = table.slice(start, left.num_rows)
-                    start += left.num_rows
-                    if len(own) != len(left):
-                        break
-                    if writer is not None and not len(own):
-                        continue
-                    for name in unread:
-                        own = own.append_column(kinds.field(name), left.column(name))
-                    order = [name for name in names if name in own.column_names]
-                    order += [name for name in own.column_names if name not in order]
-                    own = own.select(order)
-                    if writer is None:
-                        writer = parquet.ParquetWriter(target, own.schema)
-                    writer.write_table(own.cast(writer.schema))
+            start, kinds = 0, parquet.read_schema(path)
+            # A file without rows is written as well.
+            empty = kinds.empty_table().select(list(unread))
+            for rows in chain(_streamed(path, unread), [empty]):
+                block = table.slice(start, rows.num_rows)
+                if len(block) != len(rows):
+                    break
+                start += len(rows)
+                if writer is not None and not len(rows):
+                    continue
+                for name in unread:
+                    block = block.append_column(kinds.field(name), rows.column(name))
+                order = [name for name in kinds.names if name in block.column_names]
+                order += [name for name in block.column_names if name not in order]
+                block = block.select(order)
+                if writer is None:
+                    writer = parquet.ParquetWriter(target, block.schema)
+                writer.write_table(block.cast(writer.schema))
             if start != table.num_rows:
                 raise DataError(f"{path}: the file was changed while its tags were judged")
     finally:
@@ -562,8 +495,8 @@ def _write_with_unread(
 def _compare_unread(path: str, sources: list[Path], copy: Path, names: Sequence[str]) -> None:
     """Raise DataError if columns that were not read differ between files and their copy."""
     arrow = optional("pyarrow", "table", "Reading Parquet files")
-    copies, buffer, first = _tables_of([copy], names), None, 0
-    for table in _tables_of(sources, names):
+    copies, buffer, first = _streamed(copy, names), None, 0
+    for table in chain.from_iterable(_streamed(source, names) for source in sources):
         while buffer is None or buffer.num_rows < table.num_rows:
             block = next(copies, None)
             if block is None:
@@ -573,16 +506,6 @@ def _compare_unread(path: str, sources: list[Path], copy: Path, names: Sequence[
             rows = f"rows {first + 1:,} to {first + table.num_rows:,}"
             raise DataError(f"{path}: {brief_list(names)} would differ in {rows}; nothing written")
         buffer, first = buffer.slice(table.num_rows), first + table.num_rows
-
-
-def _tables_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[Any]:
-    """Yield these columns of files, some rows at a time."""
-    arrow = optional("pyarrow", "table", "Reading Parquet files")
-    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    for path in files:
-        with parquet.ParquetFile(path, **_STREAMING) as file:
-            batches = file.iter_batches(_ROWS_AT_ONCE, columns=list(names), use_threads=False)
-            yield from (arrow.Table.from_batches([batch]) for batch in batches)
 
 
 def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
@@ -635,17 +558,29 @@ def table_of(columns: Mapping[str, list[Any]]) -> Any:
     arrow = optional("pyarrow", "table", "Writing this table")
     arrays = {}
     for name, cells in columns.items():
-        if any(isinstance(cell, dict) for cell in cells):
-            kind = arrow.map_(arrow.string(), arrow.float64())
-            arrays[name] = arrow.array([list(cell.items()) for cell in cells], type=kind)
-            continue
         for kind in (int, float):
             cells = _exact_numbers(cells, kind)
         try:
-            arrays[name] = arrow.array(cells)
+            arrays[name] = new_column(cells, None)
         except arrow.ArrowException:
             arrays[name] = arrow.array([None if cell is None else str(cell) for cell in cells])
     return arrow.table(arrays)
+
+
+def new_column(cells: list[Any], usual: Any = "string") -> Any:
+    """Return a new column: lists of tags with their confidences, or else of the usual type.
+
+    The package `datasets` has no maps, so a dictionary is a list of pairs with names.
+    """
+    arrow = optional("pyarrow", "table", "Writing this table")
+    first = next((cell for cell in cells if cell is not None), None)
+    if isinstance(first, dict):
+        pairs = [[{"tag": k, "confidence": v} for k, v in cell.items()] for cell in cells]
+        kind = arrow.struct([("tag", arrow.string()), ("confidence", arrow.float64())])
+        return arrow.array(pairs, type=arrow.list_(kind))
+    if usual is not None and isinstance(first, list):
+        usual = arrow.list_(arrow.string())
+    return arrow.array(cells, type=usual)
 
 
 def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
@@ -710,17 +645,6 @@ def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
         yield batch
 
 
-def _json_object(path: Path) -> dict[str, Any]:
-    check_size(path)
-    try:
-        document = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON ({reason_of(error)})") from None
-    if not isinstance(document, dict):
-        raise DataError(f"{path}: not a JSON object")
-    return document
-
-
 def _features(schema: Any) -> dict[str, Any]:
     """Return the description of the columns by the package `datasets`, if there is one."""
     try:
@@ -742,17 +666,3 @@ def _class_names(feature: Any) -> list[str] | None:
     if feature.get("_type") != "ClassLabel" or not isinstance(names, list) or not names:
         return None
     return [str(name) for name in names]
-
-
-def _describe_new(table: Any, features: dict[str, Any], added: list[str]) -> Any:
-    """Return a table whose new columns are in its description as well."""
-    text = {"dtype": "string", "_type": "Value"}
-    pair = {"tag": text, "confidence": {"dtype": "float64", "_type": "Value"}}
-    described = dict(features)
-    for name in added:
-        kind = str(table.schema.field(name).type)
-        described[name] = text if kind == "string" else [pair] if "struct" in kind else [text]
-    meta = dict(table.schema.metadata)
-    whole = json.loads(meta[_FEATURES])
-    whole["info"]["features"] = described
-    return table.replace_schema_metadata({**meta, _FEATURES: json.dumps(whole).encode()})

@@ -1,24 +1,20 @@
 """Look at a table before judging it: what is evidently odd about its tags and rows.
 
 Each kind of oddity is one `Finding`, with its number, an example and what to do about it. Nothing
-is changed. The cost grows with the number of words, not with the number of pairs of rows or tags:
-rows that share most of their word pairs share the smallest of their hashes with high probability
-(MinHash), and only rows that share four of them are compared.
+is changed. The cost grows with the number of words, not with the number of pairs of rows or tags.
 """
 
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import Array, canonical, check_same_length, is_missing
+from schirn._input import canonical, check_same_length, is_missing
 from schirn.labels.tags import Tags, read_tags
 from schirn.scale.copies import equal_rows
 from schirn.tables.merges import Merge, merges_of
@@ -27,7 +23,6 @@ TITLES = {
     "separator": "separator",
     "spelling": "spelling",
     "copies": "copies",
-    "near_copies": "near-copies",
     "empty_texts": "empty texts",
     "tags_in_all_rows": "in all rows",
     "tags_in_one_row": "in one row",
@@ -36,11 +31,6 @@ KINDS = tuple(TITLES)
 SEPARATORS = (";", ",", "|", "/", "\t")
 
 _MAX_EXAMPLES = 20
-# Two texts are near-copies if they share this share of the pairs of neighbouring words.
-_SIMILAR = 0.8
-# Texts that share 80% of their pairs agree in all hashes of one of the bands in 98% of cases.
-_BANDS, _HASHES = 8, 4
-_WORDS_AT_ONCE = 1_000_000
 _WORD = re.compile(r"\w+")
 
 
@@ -51,8 +41,7 @@ class Finding:
     Attributes
     ----------
     kind : str
-        "separator", "spelling", "copies", "near_copies", "empty_texts", "tags_in_all_rows" or
-        "tags_in_one_row".
+        "separator", "spelling", "copies", "empty_texts", "tags_in_all_rows" or "tags_in_one_row".
     count : int
         Number of tags, or of rows that repeat another one.
     sentence : str
@@ -105,7 +94,7 @@ def look_at_table(
     ----------
     candidates : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
     texts : sequence of str, optional
-        Text of each row, for empty texts, copies and near-copies.
+        Text of each row, for empty texts and copies.
     X : array, sparse matrix or RowFile, optional
         Features of each row, for copies if there are no texts.
     label_names : list of str, optional
@@ -133,7 +122,7 @@ def look_at_table(
     if texts is not None:
         plain = ["" if is_missing(text) else " ".join(str(text).split()) for text in texts]
         check_same_length(len(plain), tags.n_rows)
-        findings += [*_copied_texts(plain, tags), _empty_texts(plain)]
+        findings += [_copied_texts(plain, tags), _empty_texts(plain)]
     elif X is not None:
         check_same_length(X.shape[0], tags.n_rows)
         findings.append(_copied_features(X, tags))
@@ -210,19 +199,13 @@ def _empty_texts(texts: Sequence[str]) -> Finding | None:
     )
 
 
-def _copied_texts(texts: list[str], tags: Tags) -> list[Finding | None]:
-    """Rows with the text of an earlier row, and rows with nearly that text."""
-    first: dict[str, int] = {}
-    copy_of = [first.setdefault(text, i) if text else i for i, text in enumerate(texts)]
-    originals = list(first.values())
-    near = _near_copies([texts[i] for i in originals])
-    pairs = [(originals[a], originals[b]) for a, b in near]
-    advice = "Delete copies that are not wanted; rows that belong together can form a group."
-    copies = [(original, i) for i, original in enumerate(copy_of) if original != i]
-    return [
-        _pairs_finding("copies", copies, tags, texts, advice),
-        _pairs_finding("near_copies", pairs, tags, texts, advice),
-    ]
+def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
+    """Rows with the words of an earlier row, whatever their case and punctuation."""
+    words = (" ".join(_WORD.findall(text.casefold())) or text for text in texts)
+    first: dict[Any, int] = {}
+    # No text is a copy of no text.
+    keys = (key or i for i, key in enumerate(words))
+    return _copies([first.setdefault(key, i) for i, key in enumerate(keys)], tags, texts)
 
 
 def _copied_features(X: Any, tags: Tags) -> Finding | None:
@@ -233,104 +216,36 @@ def _copied_features(X: Any, tags: Tags) -> Finding | None:
     if distinct == tags.n_rows or 2 * distinct < tags.n_rows:
         return None
     first: dict[int, int] = {}
-    number = [first.setdefault(group, i) for i, group in enumerate(same.tolist())]
-    pairs = [(original, i) for i, original in enumerate(number) if original != i]
-    advice = "Delete copies that are not wanted; rows that belong together can form a group."
-    return _pairs_finding("copies", pairs, tags, None, advice)
+    return _copies([first.setdefault(k, i) for i, k in enumerate(same.tolist())], tags)
 
 
-def _pairs_finding(
-    kind: str,
-    pairs: list[tuple[int, int]],
-    tags: Tags,
-    texts: Sequence[str] | None,
-    advice: str,
-) -> Finding | None:
+def _copies(originals: list[int], tags: Tags, texts: Sequence[str] | None = None) -> Finding | None:
+    """Rows that are copies, by the number of the first row that each is equal to."""
+    pairs = [(original, i) for i, original in enumerate(originals) if original != i]
     if not pairs:
         return None
     lists: list[set[int]] = [set() for _ in range(tags.n_rows)]
     for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
         lists[row].add(column)
-    differ = [pair for pair in pairs if lists[pair[0]] != lists[pair[1]]]
+    differ = [(a, b) for a, b in pairs if lists[a] != lists[b]]
     # Copies with other tags are those to look at first.
-    ordered = differ + [pair for pair in pairs if lists[pair[0]] == lists[pair[1]]]
-    what = kind.replace("_", "-")
-    rows_are = "1 row is a " if len(pairs) == 1 else f"{len(pairs):,} rows are "
-    noun = what.removesuffix("ies") + "y" if len(pairs) == 1 else what
-    of = "an earlier one" if len(pairs) == 1 else "earlier ones"
-    differing = "all" if len(differ) == len(pairs) else f"{len(differ):,}"
-    others = f", {differing} of them with other tags" if len(pairs) > 1 else ", with other tags"
-
-    def example(pair: tuple[int, int]) -> str:
-        return f"rows {pair[0] + 1} and {pair[1] + 1}"
-
-    def quoted(pair: tuple[int, int]) -> str:
-        return "" if texts is None else f": {brief(texts[pair[1]], 80)}"
-
+    ordered = differ + [(a, b) for a, b in pairs if lists[a] == lists[b]]
+    examples = [f"rows {a + 1} and {b + 1}" for a, b in ordered[:_MAX_EXAMPLES]]
+    number = "all" if len(differ) == len(pairs) else f"{len(differ):,}"
+    copies = f"{len(pairs):,} rows are copies of earlier ones"
+    others = f", {number} of them with other tags"
+    if len(pairs) == 1:
+        copies, others = "1 row is a copy of an earlier one", ", with other tags"
+    if texts is not None:
+        quoted = [f": {brief(texts[b], 80)}" for _, b in ordered]
     return Finding(
-        kind,
+        "copies",
         len(pairs),
-        f"{rows_are}{noun} of {of}{others if differ else ''}{_such_as(pairs)}{example(ordered[0])}",
-        advice,
-        [example(pair) + quoted(pair) for pair in ordered[:_MAX_EXAMPLES]],
+        f"{copies}{others if differ else ''}{_such_as(pairs)}{examples[0]}",
+        "Delete copies that are not wanted; rows that belong together can form a group.",
+        examples if texts is None else list(map(str.__add__, examples, quoted)),
         sorted(row for _, row in pairs),
     )
-
-
-def _near_copies(texts: list[str]) -> list[tuple[int, int]]:
-    """Pairs of an earlier text and a later one that shares most of its pairs of words.
-
-    Every text is in at most one pair as the later one.
-    """
-    earlier: dict[int, int] = {}
-    for band in _signatures(texts).T:
-        order = np.lexsort((np.arange(len(texts)), band))
-        same = np.flatnonzero(band[order][1:] == band[order][:-1])
-        # Only neighbours in a bucket are compared, so that a large bucket costs no more.
-        for a, b in zip(order[same].tolist(), order[same + 1].tolist(), strict=True):
-            if b not in earlier:
-                one, two = (set(pairwise(_words(texts[i]))) for i in (a, b))
-                if len(one & two) >= _SIMILAR * len(one | two):
-                    earlier[b] = a
-    return sorted(((a, b) for b, a in earlier.items()), key=lambda pair: pair[1])
-
-
-def _words(text: str) -> list[str]:
-    """The words of a text, or its signs, after a mark that makes a pair of the first one."""
-    return ["", *(_WORD.findall(text.casefold()) or [text])]
-
-
-def _signatures(texts: list[str]) -> Array:
-    """One number per text and band, equal where all smallest hashes of the band are equal."""
-    signatures = np.zeros((len(texts), _BANDS), dtype=np.uint64)
-    number: dict[str, int] = {"": 0}
-    start = 0
-    while start < len(texts):
-        codes, begins, stop = array("Q"), [], start
-        while stop < len(texts) and len(codes) < _WORDS_AT_ONCE:
-            begins.append(len(codes))
-            codes.extend([number.setdefault(word, len(number)) for word in _words(texts[stop])])
-            stop += 1
-        words = np.frombuffer(codes, dtype=np.uint64)
-        # The last word of a text and the mark of the next one are no pair.
-        inside = np.ones(len(words), dtype=bool)
-        inside[np.array([*begins[1:], len(words)]) - 1] = False
-        pairs = (_hashed(words, 0) + np.roll(words, -1))[inside]
-        firsts = np.array(begins) - np.arange(len(begins))
-        for k in range(_BANDS * _HASHES):
-            lowest = np.minimum.reduceat(_hashed(pairs, k + 1), firsts)
-            band = signatures[start:stop, k // _HASHES]
-            band[:] = _hashed(band ^ lowest, 0)
-        start = stop
-    return signatures
-
-
-def _hashed(values: Array, seed: int) -> Array:
-    """Hash 64-bit integers (the finaliser of SplitMix64)."""
-    z = values + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def _extremes(tags: Tags) -> Iterable[Finding | None]:

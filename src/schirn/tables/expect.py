@@ -24,13 +24,13 @@ would have to be others for the frequencies to agree.
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import atomic_write, brief, brief_list
+from schirn._files import brief, brief_list
 from schirn._input import is_count, is_share, suggest
 from schirn.exceptions import DataError, InputError
 from schirn.tables.checks import KINDS, Finding
@@ -39,7 +39,6 @@ from schirn.tables.text import check_size
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
-_FORMAT = "schirn run"
 _MAX_BYTES = 256 * 1024**2
 _SHARES = ("wrong_share", "removed_share")
 _DRIFT = ("wrong_share", "tags", "new_tags", "features")
@@ -95,7 +94,7 @@ class RunSummary:
     >>> from schirn.datasets import make_partial_multilabel
     >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
     >>> ranking = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
-    >>> run = RunSummary.from_found(ranking)
+    >>> run = RunSummary.from_ranking(ranking)
     >>> Expectations(removed_share=1.0, drift={"new_tags": 0}).check(run, last=run)
     []
     """
@@ -109,7 +108,7 @@ class RunSummary:
     feature_drift: float | None = None
 
     @classmethod
-    def from_found(cls, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
+    def from_ranking(cls, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
         """Summarize a ranking, and what `look_at_table` returned."""
         counts = np.bincount(ranking.column, minlength=len(ranking.label_names)).tolist()
         named = zip(ranking.label_names, counts, strict=True)
@@ -122,32 +121,6 @@ class RunSummary:
             {name: count for name, count in named if count},
             {finding.kind: finding.count for finding in findings},
         )
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file, completely or not at all."""
-        document = {"format": _FORMAT, "version": 1, **asdict(self)}
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-        with atomic_write(path) as stream:
-            stream.write(text.encode("utf-8", "replace"))
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "RunSummary":
-        """Read what `write` wrote; raises DataError for any other file."""
-        document = _json(Path(path))
-        if not isinstance(document, dict) or document.get("format") != _FORMAT:
-            raise DataError(f"{path}: not the summary of a run", parameter="summary")
-        if document.get("version") != 1:
-            raise DataError(f"{path}: written by a newer version of schirn")
-        values: dict[str, Any] = {each.name: document.get(each.name) for each in fields(cls)}
-        whole = all(is_count(values[name]) for name in ("rows", "tags"))
-        shares = values["wrong_share"] is None or is_share(values["wrong_share"])
-        counts = all(
-            isinstance(values[name], dict) and all(map(is_count, values[name].values()))
-            for name in ("tag_counts", "findings")
-        )
-        if not (whole and shares and counts and is_share(values["removed_share"])):
-            raise DataError(f"{path}: a damaged summary of a run; write it again")
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -238,21 +211,24 @@ class Expectations:
 
     def check(
         self,
-        run: RunSummary,
+        run: "RunSummary | NoisyLabels",
+        findings: Iterable[Finding] = (),
         *,
-        findings: Sequence[Finding] = (),
         last: RunSummary | None = None,
     ) -> list[Violation]:
         """Return the expectations that a run does not meet.
 
         Parameters
         ----------
-        run : RunSummary
+        run : RunSummary or NoisyLabels
+            A ranking, or its summary.
         findings : list of Finding
             What `look_at_table` returned.
         last : RunSummary, optional
             The last run; without it, `drift` is not checked.
         """
+        if not isinstance(run, RunSummary):
+            run = RunSummary.from_ranking(run)
         violations = []
         about = {
             "wrong_share": "of the judged tags are wrong, by the answers",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from schirn._checkpoint import is_open
 from schirn._files import (
     Stamp,
     atomic_write,
@@ -23,13 +24,11 @@ from schirn._files import (
 )
 from schirn._input import is_missing, whole_text
 from schirn.exceptions import DataError
-from schirn.tables.annotations import Verdict, make_record, make_task
+from schirn.tables.annotations import LabelStudioTasks, Verdict, make_task
 from schirn.tables.arrow import (
     ARROW,
-    STATE,
     ArrowTable,
     ParquetFolder,
-    SavedDataset,
     parquet_files,
     read_ipc,
     read_parquet,
@@ -38,11 +37,11 @@ from schirn.tables.arrow import (
 )
 from schirn.tables.csv_table import CsvTable
 from schirn.tables.json_table import JsonlFolder, JsonlTable, JsonTable, jsonl_files
+from schirn.tables.table import LABEL_COLUMNS as LABEL_COLUMNS
 from schirn.tables.table import Columns, Table, inexact, is_same
 from schirn.tables.text import check_lines, check_size, format_suffix, is_packed, pack
 from schirn.tables.xlsx import XlsxTable, without_empty, write_workbook
 
-LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 TABLES = (*TEXT_TABLES, ".parquet", *ARROW, ".xlsx")
 """Suffixes of tables; those of text may be followed by .gz."""
@@ -71,9 +70,8 @@ def open_table(
     ----------
     path : path
         A file in .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or .xlsx; text files may be
-        packed with gzip (.csv.gz). A .json file is a list of objects, an export of Label Studio, or
-        records of Argilla. A folder holds .parquet or .jsonl files, or was written by
-        `save_to_disk` of the package `datasets`.
+        packed with gzip (.csv.gz). A .json file is a list of objects or an export of Label Studio.
+        A folder holds .parquet or .jsonl files.
     encoding : str
         Encoding of a text file.
     delimiter : str, optional
@@ -90,7 +88,7 @@ def open_table(
     path = Path(path)
     if path.is_dir():
         kind = folder_format(path)
-        files = {".jsonl": jsonl_files, ".parquet": parquet_files}.get(kind, _files_of)(path)
+        files = jsonl_files(path) if kind == ".jsonl" else parquet_files(path)
     else:
         kind, files = format_suffix(path), [path]
         if kind not in TABLES or (is_packed(path) and kind not in TEXT_TABLES):
@@ -100,16 +98,13 @@ def open_table(
             )
         if kind != ".parquet" or not unread:
             check_size(path, max_bytes)
-    # Before they are read, so that no change goes unnoticed.
-    stamps = {file: Stamp.of(file) for file in files}
+    # Before they are read, so that no change goes unnoticed; a run with checkpoints is long.
+    stamps = {file: Stamp.of(file, is_whole=is_open()) for file in files}
     table: Table
     if path.is_dir() and kind == ".jsonl":
         table = JsonlFolder(path, encoding, max_bytes)
     elif path.is_dir():
-        is_saved = kind == STATE
-        table = (
-            SavedDataset(path, max_bytes) if is_saved else ParquetFolder(path, max_bytes, unread)
-        )
+        table = ParquetFolder(path, max_bytes, unread)
     elif kind == ".parquet":
         table = ArrowTable(path, read_parquet(path, byte_limit(max_bytes), unread), unread, empty)
     elif kind in ARROW:
@@ -128,25 +123,16 @@ def open_table(
     return table
 
 
-def _files_of(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.iterdir()) if path.is_file()]
-
-
 def folder_format(folder: Path) -> str:
-    """Return what a folder holds: ".parquet", ".jsonl", or "state.json" for a saved data set."""
-    if (folder / STATE).is_file() and (folder / "dataset_info.json").is_file():
-        return STATE
-    if (folder / "dataset_dict.json").is_file():
-        splits = sorted(path.parent.name for path in folder.glob(f"*/{STATE}"))
-        raise DataError(
-            f"{folder}: it holds the splits {brief_list(splits)}; give the folder of one, such as "
-            f"{folder / (splits or ['train'])[0]}"
-        )
+    """Return what a folder holds: ".parquet" or ".jsonl"."""
     if parquet_files(folder):
         return ".parquet"
-    if not jsonl_files(folder):
-        raise DataError(f"{folder}: the folder holds no .parquet and no .jsonl file")
-    return ".jsonl"
+    if jsonl_files(folder):
+        return ".jsonl"
+    hint = ""
+    if any(folder.rglob("*.arrow")):
+        hint = "; write a data set of the package datasets with its to_parquet"
+    raise DataError(f"{folder}: the folder holds no .parquet and no .jsonl file{hint}")
 
 
 def write_copy(
@@ -203,8 +189,9 @@ def is_format_of(path: str | os.PathLike[str], source: Path) -> bool:
     target = Path(path)
     if not source.is_dir():
         return format_suffix(target) == format_suffix(source)
-    one_file = ".jsonl" if folder_format(source) == ".jsonl" else ".parquet"
-    return target.suffix.lower() in (one_file, "") or format_suffix(target) not in TABLES
+    return (
+        target.suffix.lower() in (folder_format(source), "") or format_suffix(target) not in TABLES
+    )
 
 
 def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[Any]]) -> None:
@@ -230,56 +217,48 @@ def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[
 def write_verdicts(
     path: str,
     table: Table,
-    tool: str,
     verdicts: Sequence[Verdict],
     added: dict[str, list[Any]],
     *,
     column: str,
-    shown: Sequence[str],
+    shown: str,
     by: str,
 ) -> None:
-    """Write verdicts on the rows of a table for an annotation tool, as its JSON.
+    """Write verdicts on the rows of a table for Label Studio, as its JSON.
 
     Parameters
     ----------
     path : str
     table : Table
-        What the tool wrote itself is copied, with the verdicts beside what people said. Rows of any
-        other table become new tasks or records.
-    tool : {"label-studio", "argilla"}
+        Tasks of Label Studio are copied, with the verdicts beside what people said. Rows of any
+        other table become new tasks.
     verdicts : list of Verdict
     added : dict
         Further columns.
     column : str
-        The column of tags, which is the control or question that the verdicts answer.
-    shown : list of str
-        Columns to look at; Label Studio takes the first.
+        The column of tags, which is the control that the verdicts answer.
+    shown : str
+        Column to look at.
     by : str
-        Who judges: model_version of Label Studio, agent of Argilla.
+        Who judges, the model_version of the predictions.
     """
     new = [{name: cells[i] for name, cells in added.items()} for i in range(table.n_rows)]
-    if isinstance(table, JsonTable) and table.form.tool == tool:
-        documents = [
-            table.form.judged(table.form.changed(document, {}, extra), column, verdict, by)
-            for document, extra, verdict in zip(table.documents, new, verdicts, strict=True)
-        ]
-        with atomic_write(path) as stream:
+    with atomic_write(path) as stream:
+        if isinstance(table, JsonTable) and isinstance(table.form, LabelStudioTasks):
+            form = table.form
+            documents = [
+                form.judged(form.changed(document, {}, extra), column, verdict, by)
+                for document, extra, verdict in zip(table.documents, new, verdicts, strict=True)
+            ]
             table.write_documents(stream, documents)
-        return
-    columns = {name: table.column(name) for name in table.columns}
-    ids = columns.get("id", range(1, table.n_rows + 1))
-    documents = []
-    for i, verdict in enumerate(verdicts):
-        row = {name: None if is_missing(cells[i]) else cells[i] for name, cells in columns.items()}
-        if tool == "label-studio":
-            documents.append(make_task({**row, **new[i]}, column, shown[0], verdict, by))
-            continue
-        fields = {name: "" if row[name] is None else str(row[name]) for name in shown}
-        others = {name: cell for name, cell in row.items() if name not in (*shown, "id")}
-        metadata = {name: cell for name, cell in others.items() if cell is not None}
-        documents.append(make_record(ids[i], fields, {**metadata, **new[i]}, column, verdict, by))
-    with atomic_write(path) as stream, pack(stream, Path(path)) as out:
-        out.write(json_list(documents).encode())
+            return
+        columns = {name: table.column(name) for name in table.columns}
+        tasks = []
+        for i, verdict in enumerate(verdicts):
+            cells = {name: None if is_missing(c[i]) else c[i] for name, c in columns.items()}
+            tasks.append(make_task({**cells, **new[i]}, column, shown, verdict, by))
+        with pack(stream, Path(path)) as out:
+            out.write(json_list(tasks).encode())
 
 
 def json_list(documents: Iterable[dict[str, Any]]) -> str:

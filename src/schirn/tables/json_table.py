@@ -1,4 +1,4 @@
-"""JSON: one object per line, a list of objects, or what an annotation tool writes."""
+"""JSON: one object per line, a list of objects, or an export of Label Studio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from schirn._files import brief, reason_of, whole_folder
 from schirn._input import whole_text
 from schirn.exceptions import DataError
-from schirn.tables.annotations import recognise
+from schirn.tables.annotations import LabelStudioTasks, recognise
 from schirn.tables.json_text import members, rewritten
 from schirn.tables.table import Columns, Table, inexact, is_same
 from schirn.tables.text import check_lines, check_size, open_text, text_blocks, text_writer
@@ -149,7 +149,7 @@ class JsonlFolder(JsonlTable):
 
 
 class JsonTable(JsonlTable):
-    """A list of JSON objects: rows, or what an annotation tool writes."""
+    """A list of JSON objects: rows, or tasks of Label Studio."""
 
     def __init__(self, path: Path, encoding: str, empty: bool) -> None:
         self.path, self.encoding = path, encoding
@@ -179,7 +179,7 @@ class JsonTable(JsonlTable):
 
     def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
         rows = [self.form.row(document) for document in _json_list(copy, self.encoding)]
-        if self.form.tool:
+        if isinstance(self.form, LabelStudioTasks):
             # New cells are where the tool puts them.
             added = {}
             pairs = zip(rows, self.rows, strict=True)

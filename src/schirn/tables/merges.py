@@ -8,12 +8,9 @@ Three kinds of spellings are told apart, from the surest to the least sure:
   least ten times as rare as the other. Real words that differ by one letter (`horse`, `house`) are
   far more common than errors in short words, so these need two swapped letters or a doubled one.
 
-The file has one line per merge, `from,to`, as CSV or as a JSON object.
+The file has one line per merge, `from,to`, as CSV.
 """
 
-import csv
-import io
-import json
 import os
 import re
 import unicodedata
@@ -33,7 +30,8 @@ from schirn._files import (
 from schirn._input import suggest
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import Tags, read_tags
-from schirn.tables.text import check_size
+from schirn.tables.csv_table import CsvTable
+from schirn.tables.text import check_lines, check_size, header_delimiter
 
 _FIELDS = ("from", "to", "why", "from_rows", "to_rows")
 _MAX_BYTES = 64 * 1024**2
@@ -377,7 +375,7 @@ def check_merges(merges: Mapping[str, str], known: Collection[str] | None = None
 
 
 def write_merges(merges: Iterable[Merge], path: str | os.PathLike[str]) -> None:
-    """Write merges to a CSV file, to look at and to edit, or to a JSON object for ``.json``.
+    """Write merges to a CSV file, to look at and to edit.
 
     Parameters
     ----------
@@ -385,17 +383,12 @@ def write_merges(merges: Iterable[Merge], path: str | os.PathLike[str]) -> None:
         What `propose_merges` returned.
     path : path
     """
-    merges = list(merges)
-    if Path(path).suffix.lower() == ".json":
-        content = json.dumps({m.before: m.after for m in merges}, ensure_ascii=False, indent=1)
-    else:
-        rows = [
-            (spreadsheet_safe(m.before), spreadsheet_safe(m.after), m.why, m.n_before, m.n_after)
-            for m in merges
-        ]
-        content = "".join(csv_rows([_FIELDS, *rows]))
+    rows = [
+        (spreadsheet_safe(m.before), spreadsheet_safe(m.after), m.why, m.n_before, m.n_after)
+        for m in merges
+    ]
     with atomic_write(path) as stream:
-        stream.write(content.encode("utf-8", "replace"))
+        stream.write("".join(csv_rows([_FIELDS, *rows])).encode("utf-8", "replace"))
 
 
 def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -404,9 +397,8 @@ def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
     Parameters
     ----------
     path : path
-        A ``.json`` file with one object from tags to tags; otherwise lines ``from,to``, with or
-        without a header. Only the first two columns count. Commas, semicolons or tabs separate
-        them; empty lines are skipped.
+        Lines ``from,to``, with or without a header. Only the first two columns count. Commas,
+        semicolons or tabs separate them; empty lines are skipped.
 
     Returns
     -------
@@ -419,55 +411,21 @@ def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     path = Path(path)
     check_size(path, _MAX_BYTES)
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error.reason})") from None
-    pairs = _json_pairs(path, text) if path.suffix.lower() == ".json" else _lines(path, text)
+    check_lines(path, "utf-8")
+    table = CsvTable(path, "utf-8", header_delimiter(path) or ",", empty=True)
+    rows = [tuple(table.columns), *zip(*map(table.column, table.columns), strict=True)]
     merges: dict[str, str] = {}
-    for where, before, after in pairs:
+    for k, cells in enumerate(rows if rows[0][:2] != _FIELDS[:2] else rows[1:], start=1):
+        before, after = ([spreadsheet_text(cell).strip() for cell in cells] + [""])[:2]
         if not before or not after:
-            raise DataError(f"{path}: {where}: a merge needs two tags, from and to")
+            raise DataError(f"{path}: merge {k}: a merge needs two tags, from and to")
         if merges.setdefault(before, after) != after:
             raise DataError(
-                f"{path}: {where}: {brief(before)} is merged into {brief(merges[before])} as well "
-                f"as into {brief(after)}; keep one of them"
+                f"{path}: merge {k}: {brief(before)} is merged into {brief(merges[before])} as "
+                f"well as into {brief(after)}; keep one of them"
             )
     try:
         check_merges(merges)
     except InputError as error:
         raise DataError(f"{path}: {error}") from None
     return merges
-
-
-def _json_pairs(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
-    try:
-        # Repeated keys would be lost in a dictionary.
-        document = json.loads(text, object_pairs_hook=list)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON ({str(error)[:100]})") from None
-    pairs = document if isinstance(document, list) else [None]
-    for k, pair in enumerate(pairs, start=1):
-        ends = tuple(pair) if isinstance(pair, list | tuple) else ()
-        if len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            raise DataError(
-                f'{path}: merge {k}: must be an object such as {{"ligthing": "lighting"}}'
-            )
-        yield f"merge {k}", ends[0].strip(), ends[1].strip()
-
-
-def _lines(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
-    first = text.partition("\n")[0]
-    delimiter = next((c for c in ",;\t" if c in first), ",")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        for k, cells in enumerate(reader):
-            names = [spreadsheet_text(cell).strip() for cell in cells[:2]]
-            if not any(names) or (k == 0 and names == ["from", "to"]):
-                continue
-            where = f"line {reader.line_num}"
-            if len(names) < 2:
-                raise DataError(f"{path}: {where}: {brief(names[0])} is not a pair from,to")
-            yield where, names[0], names[1]
-    except csv.Error as error:
-        raise DataError(f"{path}: line {reader.line_num}: {error}") from None

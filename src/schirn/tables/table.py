@@ -15,6 +15,8 @@ from schirn.exceptions import DataError
 from schirn.tables.text import to_numbers
 
 Columns = Mapping[str, list[Any]]
+LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
+"""Names of columns that hold the tags unless another one is named."""
 
 
 class Table(ABC):
@@ -119,7 +121,7 @@ class Table(ABC):
         for file, stamp in self.stamps.items():
             now = None
             with suppress(OSError):
-                now = Stamp.of(file)
+                now = Stamp.of(file, is_whole=stamp.is_whole)
             if now != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 
@@ -138,8 +140,8 @@ def is_same(cell: Any, want: Any) -> bool:
     if is_missing(cell) or is_missing(want):
         return is_missing(cell) and is_missing(want)
     if isinstance(want, dict) and isinstance(cell, list):
-        # Arrow reads a map as pairs.
-        want = list(want.items())
+        # Arrow has a dictionary of confidences as a list.
+        want = [{"tag": tag, "confidence": value} for tag, value in want.items()]
     if isinstance(want, dict) and isinstance(cell, dict):
         return cell.keys() == want.keys() and all(is_same(cell[key], want[key]) for key in cell)
     if isinstance(want, list | tuple) and isinstance(cell, list | tuple):

@@ -5,25 +5,8 @@ from collections import Counter
 
 import pytest
 
-from schirn.lab.cli._options import add_options, duration
+from schirn.cli.parser import duration
 from schirn.lab.cli.bench import _verdict
-
-
-def test_options_are_those_of_the_text():
-    parser = argparse.ArgumentParser()
-    text = """
---force: overwrite
-a group
--o, --out-dir DIR: where: the folder
-  of the files
---kind: one of two
-"""
-    add_options(parser, text, out_dir={"default": "here"}, kind={"choices": ("a", "b")})
-    assert vars(parser.parse_args(["--force"])) == {"force": True, "out_dir": "here", "kind": None}
-    assert parser.parse_args(["-o", "x", "--kind", "b"]).out_dir == "x"
-    assert "-o DIR, --out-dir DIR" in parser.format_help()
-    assert "where: the folder of the files" in parser.format_help()
-    assert "a group:" in parser.format_help()
 
 
 @pytest.mark.parametrize(("text", "value"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400)])

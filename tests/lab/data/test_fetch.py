@@ -130,8 +130,15 @@ def test_a_failed_refresh_keeps_the_old_file(server, cache):
 
 
 def test_size_limit(server, cache):
-    with pytest.raises(DataError, match="larger than max_bytes=100"):
+    with pytest.raises(DataError, match="more than max_bytes=100"):
         fetch("mine", url=f"{server.address}/good.npz", max_bytes=100)
+    assert files_in(cache) == []
+
+
+def test_size_limit_of_the_environment(server, cache, monkeypatch):
+    monkeypatch.setenv("SCHIRN_MAX_BYTES", "100")
+    with pytest.raises(DataError, match="more than max_bytes=100; raise max_bytes or SCHIRN_MAX"):
+        fetch("mine", url=f"{server.address}/good.npz")
     assert files_in(cache) == []
 
 

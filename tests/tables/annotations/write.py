@@ -1,6 +1,6 @@
 """Write the files of this folder with the tools themselves; not run by the tests.
 
-    pip install label-studio-sdk==2.1.2 argilla==2.8.0
+    pip install label-studio-sdk==2.1.2
     python tests/tables/annotations/write.py
 
 Label Studio exports tasks as its server keeps them; its own converter makes both files from these.
@@ -12,8 +12,6 @@ import tempfile
 import uuid
 from pathlib import Path
 
-import argilla as rg
-from argilla.records._io import JsonIO
 from label_studio_sdk.converter import Converter
 
 HERE = Path(__file__).parent
@@ -127,22 +125,6 @@ def main():
         for kind, name in (("JSON", "label_studio.json"), ("JSON_MIN", "label_studio_min.json")):
             converter.convert(str(source), f"{folder}/{kind}", kind, is_dir=False)
             Path(HERE, name).write_text(Path(folder, kind, "result.json").read_text())
-    records = [
-        rg.Record(
-            id=f"item-{k}",
-            fields={"text": text},
-            metadata={"price": 10 + k % 5},
-            responses=[rg.Response("topics", tags, user_id=uuid.UUID(int=1))],
-        )
-        for k, (text, tags) in enumerate(rows())
-    ]
-    records[twice].responses.add(
-        rg.Response("topics", rows()[twice][1][:1], user_id=uuid.UUID(int=2))
-    )
-    records[5].suggestions.add(rg.Suggestion("topics", ["office"], score=[0.7], agent="old"))
-    records[6].vectors["words"] = [0.5, 0.25]
-    Path(HERE, "argilla.json").unlink(missing_ok=True)
-    JsonIO.to_json(records, HERE / "argilla.json")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 from schirn._input import suggest
 from schirn.cli.device import bench_device
 from schirn.cli.output import note, print_json, printable, say, table, working
-from schirn.cli.parser import add_command, memory_size, natural, positive
+from schirn.cli.parser import add_command, natural
 from schirn.cli.reading import assignment
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
@@ -24,7 +24,7 @@ from schirn.lab.bench.comparison import AUTO, names_of
 from schirn.lab.bench.running.data import parse_level
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
 from schirn.lab.bench.stats import TESTS
-from schirn.lab.cli._options import add_options, duration, parse_methods, split_list
+from schirn.lab.cli._options import parse_methods, split_list
 
 _EXAMPLES = """
 schirn bench --datasets digits_attributes:2 --output out
@@ -36,49 +36,51 @@ schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --o
 """
 
 
-_OPTIONS = """
---datasets LIST: names or files, each followed by :R for R wrong labels per row, or by :own
---methods LIST: names, module:Class, NAME=METHOD for a variant, all, or baselines
-  (default: %(default)s)
--o, --output DIR: folder of the results
-comparison
---r LIST: numbers of wrong labels per row, for data sets without :R
---folds K: number of folds (default: 5)
---stored-folds: use the folds that come with a data set
---seeds LIST: one repetition per seed (default: 0)
---tuning: none: recommended parameters; candidates: on held-out candidates (default); oracle: on
-  the true labels of the test rows
---inner-folds K: number of folds of the search (default: 3)
---search-rows N: search on at most N training rows of each fold (default: all)
---features: features of all methods: as in the file (raw, the default), scaled according to their
-  kind (auto), or Gaussian kernel features (kernel)
---noise: kind of noise (default: legacy)
---noise-seed S: seed of the noise (default: R for legacy, else the seed of the run)
---param METHOD.NAME=VALUE: fix a parameter (repeatable)
---grid METHOD.NAME=[...]: values to search instead of the default grid (repeatable)
---option NAME=VALUE: reader option for data sets given as files, such as labels=tags (repeatable)
-execution
---jobs N: number of processes (default: 1; 0: run everything in this process)
---time-limit T: stop a run after this time, such as 90, 9m or 2h
---memory-limit SIZE: stop a run that needs more memory than this, such as 4G or 500M (Linux only)
---scheduler ADDRESS: execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786
---device DEVICE: tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
-  precision; auto takes a GPU if there is one (default: NumPy on the CPU)
---retry: repeat runs that failed or timed out
---no-scores: do not store the scores of the test rows
-report
---report: write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the
-  protocol as a paragraph and BibTeX to the folder
---reference METHOD: method that the others are tested against, or none (default: Sieve, else
-  Schirn); implies --report
---test: paired: t-test over folds (default); corrected: corrected resampled t-test; wilcoxon:
-  Wilcoxon's test over data sets with Holm's correction; implies --report
+_OPTIONS = f"""
+--datasets LIST!  names or files, each followed by :R for R wrong labels per row, or by :own
+--methods LIST = {",".join(DEFAULT_METHODS)}  names, module:Class, NAME=METHOD for a variant, all,
+    or baselines
+-o, --output DIR!  folder of the results
+[comparison]
+--r LIST  numbers of wrong labels per row, for data sets without :R
+--folds K:positive = 5  number of folds
+--stored-folds  use the folds that come with a data set
+--seeds LIST = 0  one repetition per seed
+--tuning {"|".join(TUNINGS)} = candidates  none: recommended parameters; candidates: on held-out
+    candidates; oracle: on the true labels of the test rows
+--inner-folds K:positive = 3  number of folds of the search
+--search-rows N:positive  search on at most N training rows of each fold (default: all)
+--features {"|".join(FEATURES)} = raw  features of all methods: as in the file (raw), scaled
+    according to their kind (auto), or Gaussian kernel features (kernel)
+--noise {"|".join(KINDS)} = legacy  kind of noise
+--noise-seed S:natural  seed of the noise (default: R for legacy, else the seed of the run)
+--param METHOD.NAME=VALUE...  fix a parameter (repeatable)
+--grid METHOD.NAME=[...]...  values to search instead of the default grid (repeatable)
+--option NAME=VALUE:assignment...  reader option for data sets given as files, such as labels=tags
+    (repeatable)
+[execution]
+--jobs N:natural = 1  number of processes (default: 1; 0: run everything in this process)
+--time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
+--memory-limit SIZE:memory_size  stop a run that needs more memory than this, such as 4G or 500M
+    (Linux only)
+--scheduler ADDRESS  execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786
+--device DEVICE  tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
+    precision; auto takes a GPU if there is one (default: NumPy on the CPU)
+--retry  repeat runs that failed or timed out
+--no-scores  do not store the scores of the test rows
+[report]
+--report  write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the
+    protocol as a paragraph and BibTeX to the folder
+--reference METHOD  method that the others are tested against, or none (default: Sieve, else
+    Schirn); implies --report
+--test {"|".join(TESTS)}  paired: t-test over folds (default); corrected: corrected resampled
+    t-test; wilcoxon: Wilcoxon's test over data sets with Holm's correction; implies --report
 """
 
 
 def add(commands: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         commands,
         "bench",
         run,
@@ -86,28 +88,7 @@ def add(commands: Any) -> None:
         "Run the same command again to resume after an interruption; run it several times at once "
         "to share the work. Nothing is tuned on true labels except with --tuning oracle.",
         examples=_EXAMPLES,
-    )
-    add_options(
-        parser,
-        _OPTIONS,
-        datasets={"required": True},
-        methods={"default": ",".join(DEFAULT_METHODS)},
-        output={"required": True},
-        folds={"type": positive, "default": 5},
-        seeds={"default": "0"},
-        tuning={"choices": TUNINGS, "default": "candidates"},
-        inner_folds={"type": positive, "default": 3},
-        search_rows={"type": positive},
-        features={"choices": FEATURES, "default": "raw"},
-        noise={"choices": KINDS, "default": "legacy"},
-        noise_seed={"type": natural},
-        param={"action": "append", "default": []},
-        grid={"action": "append", "default": []},
-        option={"action": "append", "default": [], "type": assignment},
-        jobs={"type": natural, "default": 1},
-        time_limit={"type": duration},
-        memory_limit={"type": memory_size},
-        test={"choices": TESTS},
+        options=_OPTIONS,
     )
 
 

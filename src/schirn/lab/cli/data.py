@@ -4,12 +4,11 @@ import argparse
 from typing import Any
 
 from schirn.cli.output import note, print_json, say, table, working
-from schirn.cli.parser import add_command, memory_size, positive
-from schirn.cli.reading import add_reading, read
+from schirn.cli.parser import add_command
+from schirn.cli.reading import READING, read
 from schirn.datasets import available
 from schirn.datasets.cache import recorded_sum
 from schirn.lab.bench.running.data import to_dense
-from schirn.lab.cli._options import add_options
 from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
 from schirn.labels.matrix import label_lists
 
@@ -18,11 +17,11 @@ schirn data list
 schirn data show digits_attributes --rows 3
 schirn data card photos.csv --labels tags
 """
-_MEMORY = "--memory SIZE: memory limit for exact ranks, such as 800M or 8G (default: 512M)"
 _FETCH = """
---url URL: https address of the file, if the name is not known
---sha256 SUM: expected checksum of the file
---force: download again, even if the file exists
+name NAME  name of the data set
+--url URL  https address of the file, if the name is not known
+--sha256 SUM  expected checksum of the file
+--force  download again, even if the file exists
 """
 
 
@@ -45,28 +44,26 @@ def add(commands: Any) -> None:
         "download cache, and those that can be downloaded.",
         examples="schirn data list\nSCHIRN_DATA=~/sets schirn data list --json",
     )
-    shown = add_command(
+    add_command(
         below,
         "show",
         run_show,
         help="show the first rows with the names of their labels",
         examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
+        options=f"--rows N:positive = 5  number of rows\n{READING}",
     )
-    rows = {"type": positive, "default": 5}
-    add_options(shown, "--rows N: number of rows (default: 5)", rows=rows)
-    add_reading(shown)
-    card = add_command(
+    limit = f"{MAX_RANK_BYTES // 2**20}M"
+    add_command(
         below,
         "card",
         run_card,
         help="describe a data set: sizes, noise and ranks",
         examples="schirn data card digits_attributes\nschirn data card scene.npz --json\n"
         "schirn data card labels.npz --memory 8G",
+        options=f"--memory SIZE:memory_size = {limit}  memory limit for exact ranks, such as 800M "
+        f"or 8G\n{READING}",
     )
-    memory = {"type": memory_size, "default": MAX_RANK_BYTES}
-    add_options(card, _MEMORY, memory=memory)
-    add_reading(card)
-    fetched = add_command(
+    add_command(
         below,
         "fetch",
         run_fetch,
@@ -76,9 +73,8 @@ def add(commands: Any) -> None:
         "the file at an address.",
         examples="schirn data fetch emotions\nschirn data fetch emoji_keywords\n"
         "schirn data fetch mine --url https://example.org/mine.npz",
+        options=_FETCH,
     )
-    fetched.add_argument("name", metavar="NAME", help="name of the data set")
-    add_options(fetched, _FETCH)
 
 
 def run_list(args: argparse.Namespace) -> None:

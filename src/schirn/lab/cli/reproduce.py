@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from schirn.cli.output import note, print_json, printable, say, working
-from schirn.cli.parser import add_command, natural, positive
+from schirn.cli.parser import add_command
 from schirn.lab.bench import read_rows
-from schirn.lab.cli._options import add_options, duration, parse_methods, split_list
+from schirn.lab.cli._options import parse_methods, split_list
 from schirn.lab.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.lab.reproduction.plan import STUDIES, Plan, make_plan
 from schirn.lab.reproduction.run import publish, run_fits, write_results
@@ -26,29 +26,31 @@ schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateR
 
 
 _OPTIONS = f"""
--o, --output DIR: folder of the results (default: reproduction)
---quick: run a smaller version: under 10 minutes on two cores
---plan: show what would be run and how long it would take, and stop
-experiments
---datasets LIST: other data sets, as in schirn bench
---methods LIST: methods (default: all)
---studies LIST: any of {", ".join(STUDIES)}, or none
---folds K: number of folds (default: 5)
-execution
---jobs N: number of processes (default: 2; 0: run everything in this process)
---time-limit T: stop a fit after this time, such as 90, 9m or 2h
---retry: repeat fits that failed or timed out
---stop-after T: stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits remain
---no-scores: do not store the scores of the test rows
---rows-only: run the fits only; run the command again without this option to write tables and pages
---page FILE: also write the page to this file, with its figures next to it
---date DAY: date to print on the pages (default: today)
+-o, --output DIR = reproduction  folder of the results
+--quick  run a smaller version: under 10 minutes on two cores
+--plan  show what would be run and how long it would take, and stop
+[experiments]
+--datasets LIST  other data sets, as in schirn bench
+--methods LIST  methods (default: all)
+--studies LIST  any of {", ".join(STUDIES)}, or none
+--folds K:positive  number of folds (default: 5)
+[execution]
+--jobs N:natural = {min(2, os.cpu_count() or 1)}  number of processes (default: 2; 0: run everything
+    in this process)
+--time-limit T:duration  stop a fit after this time, such as 90, 9m or 2h
+--retry  repeat fits that failed or timed out
+--stop-after T:duration  stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits
+    remain
+--no-scores  do not store the scores of the test rows
+--rows-only  run the fits only; run the command again without this option to write tables and pages
+--page FILE  also write the page to this file, with its figures next to it
+--date DAY  date to print on the pages (default: today)
 """
 
 
 def add(commands: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         commands,
         "reproduce",
         run,
@@ -57,15 +59,7 @@ def add(commands: Any) -> None:
         "printed numbers. Run the same command again to resume after an interruption. Data sets "
         "that are not available are skipped with a reason.",
         examples=_EXAMPLES,
-    )
-    add_options(
-        parser,
-        _OPTIONS,
-        output={"default": "reproduction"},
-        folds={"type": positive},
-        jobs={"type": natural, "default": min(2, os.cpu_count() or 1)},
-        time_limit={"type": duration},
-        stop_after={"type": duration},
+        options=_OPTIONS,
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, file_hash, reason_of
+from schirn._files import VARIABLE, atomic_write, byte_limit, file_hash, reason_of, too_large
 from schirn.datasets import Dataset
 from schirn.datasets.cache import (
     cache_folder,
@@ -56,7 +56,7 @@ def fetch(
     force: bool = False,
     url: str | None = None,
     sha256: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
     timeout: float = 30.0,
     **options: Any,
 ) -> Dataset:
@@ -86,8 +86,8 @@ def fetch(
         Address of a file that `load` can read by its suffix: https, or http on this machine.
     sha256 : str, optional
         Expected checksum; a file with another one is discarded.
-    max_bytes : int
-        Larger downloads are aborted.
+    max_bytes : int, optional
+        Larger downloads are aborted; by default ``SCHIRN_MAX_BYTES``, else 1 GiB.
     timeout : float
         Seconds to wait for the server.
     **options
@@ -118,6 +118,8 @@ def fetch(
         _keep(_Source(emoji_packages(name)), [archive], target, sha256)
     elif is_new:
         source = _openml(name, timeout) if url is None else _Source(url)
+        if max_bytes is None:
+            max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
         _keep(source, _chunks(source.url, max_bytes, timeout), target, sha256)
     elif sha256 is not None and file_hash(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
@@ -205,7 +207,8 @@ def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
             size += len(chunk)
             if size > max_bytes:
                 raise DataError(
-                    f"{url}: larger than max_bytes={max_bytes:,}; aborted.", parameter="max_bytes"
+                    f"{url}: {too_large(f'has over {max_bytes:,} bytes', max_bytes)}",
+                    parameter="max_bytes",
                 )
             yield chunk
     if promised is not None and promised.isdigit() and size < int(promised):
