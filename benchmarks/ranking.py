@@ -239,7 +239,7 @@ def run(job: Job) -> Result:
             table = STABILITY_TABLES[job.table](max(sizes))
         else:
             table = TABLES[job.table]()
-            table = table.head(QUICK_ROWS) if job.is_quick else table
+            table = table.head(QUICK_ROWS if job.is_quick else len(table.listed))
     except DataError as error:
         return result | {"skipped": str(error)}
     start = time.process_time()

@@ -45,6 +45,9 @@ MANY_LABELS = MOST_STACKED
 # inverted. Label centroids rank more texts, nearly as well and in a hundredth of the time.
 MANY_TEXTS = 8000
 TEXT_OPTIONS = {"max_iter": 2, "max_kernel_rows": MANY_TEXTS}
+# From here on, labels in fewer than `min_count` rows are not ranked as missing either: there may be
+# many times as many as others.
+_MANY_RARE = 1000
 # From here on, only tags that the method itself would suggest are ranked as missing.
 _MOST_CELLS = 50_000_000
 
@@ -184,7 +187,7 @@ def find_noisy_labels(
         raise InputError("no row has a tag, so there is nothing to clean")
     task = RankingTask(
         tags,
-        np.flatnonzero((tags.counts >= min_count) & (tags.counts < tags.n_rows)),
+        _columns_to_rank(tags, min_count),
         known_tags(known, known_clean, tags),
         votes,
         None if groups is None else group_numbers(groups, tags.n_rows),
@@ -223,6 +226,14 @@ def find_noisy_labels(
     )
 
 
+def _columns_to_rank(tags: Tags, min_count: int) -> Array:
+    """Labels that some rows list, but not all; of very many labels, only those with enough tags."""
+    varies = (tags.counts > 0) & (tags.counts < tags.n_rows)
+    if varies.sum() > _MANY_RARE:
+        varies &= tags.counts >= min_count
+    return np.flatnonzero(varies)
+
+
 def _number_to_rank(tags: Tags) -> int | None:
     """How many missing tags to rank: as many as are listed, but few of very large tables."""
     return len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None
@@ -259,7 +270,7 @@ def choose_ranker(
             raise InputError(f"{method.name} does not use cv; leave it out", parameter="cv")
         return method
     is_plain = method is None and cv is None and task.votes is None
-    is_large = len(task.columns) > MANY_LABELS
+    is_large = len(task.judged_columns) > MANY_LABELS
     if task.groups is None and not task.known.any():
         is_large = is_large or (scaled and sparse and task.tags.n_rows > MANY_TEXTS)
     if is_plain and is_large and where in ("memory", "files"):
