@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
 from schirn.cleaning import votes_to_candidates
-from schirn.cleaning.label_shares import shares_by_scores
+from schirn.cleaning.label_shares import wrong_shares
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import RowFile
@@ -53,10 +53,11 @@ def test_a_row_is_judged_by_models_trained_without_it(small):
 
 
 def confidence_of(model, C):
-    """What a fit says about each tag, and with a quarter of its weight about each label."""
-    labels = shares_by_scores(model.training_log_odds_, C, *np.nonzero(C)).log_odds
+    """What a fit says about each tag, and about labels as frequent."""
     log_odds = logit(np.clip(model.label_confidence_, 1e-7, 1 - 1e-7))
-    return C * expit(log_odds + labels / 4)
+    labels = -2 * wrong_shares(model.training_log_odds_, C, *np.nonzero(C)) * np.ones(C.shape)
+    labels -= labels[C == 1].mean()
+    return C * expit(log_odds + log_odds[C == 1].std() * labels)
 
 
 def test_sieve_judges_all_tags_by_one_fit(small):

@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
 
 from schirn import find_noisy_labels
-from schirn.cleaning.label_shares import is_below, label_shares, shares_by_scores
+from schirn.cleaning.label_shares import wrong_shares
 
 
 def scored(counts, wrong, n_rows=2000, seed=0):
@@ -17,32 +16,29 @@ def scored(counts, wrong, n_rows=2000, seed=0):
     return scores, listed
 
 
-def test_shares_of_wrong_tags_are_estimated_from_the_order_of_the_scores():
-    counts, wrong = np.repeat([800, 60], [2, 20]), np.r_[0.1, 0.5, np.full(20, 0.8)]
-    scores, listed = scored(counts, wrong)
-    shares = shares_by_scores(scores, listed, *np.nonzero(listed))
-    np.testing.assert_allclose(shares.each, wrong, atol=0.15)
-    assert shares.total == pytest.approx((counts * wrong).sum() / counts.sum(), abs=0.05)
+def test_shares_of_wrong_tags_follow_the_order_of_the_scores():
+    wrong = np.r_[0.1, 0.2, np.full(20, 0.8)]
+    scores, listed = scored(np.repeat([800, 60], [2, 20]), wrong)
+    shares = wrong_shares(scores, listed, *np.nonzero(listed))
+    np.testing.assert_allclose(shares, np.r_[0.15, 0.15, np.full(20, 0.8)], atol=0.06)
     # Any rising function of the scores tells the same.
-    again = shares_by_scores(np.exp(scores), listed, *np.nonzero(listed))
-    np.testing.assert_allclose(again.each, shares.each)
-    assert (shares.log_odds[2:] < 0).all()
-    assert shares.log_odds[0] > 0
+    again = wrong_shares(np.exp(scores), listed, *np.nonzero(listed))
+    np.testing.assert_allclose(again, shares)
 
 
-def test_few_tags_are_pulled_towards_labels_as_frequent():
-    scores, listed = scored([30] * 40, [0.5] * 40)
-    shares = shares_by_scores(scores, listed, *np.nonzero(listed))
-    row, column = np.nonzero(listed)
-    below = is_below(scores[row, column], np.zeros(len(row)))
-    plain = 2 * np.bincount(column, below) / 30
-    assert np.std(shares.each) < 0.5 * np.std(plain)
+def test_labels_as_frequent_share_their_tags():
+    scores, listed = scored([60, 60, 60], [0.0, 0.5, 1.0])
+    shares = wrong_shares(scores, listed, *np.nonzero(listed))
+    assert np.ptp(shares) == 0
+    # Tags that are not counted change nothing, and their label is as good as others.
+    row, column = np.nonzero(listed[:, :2])
+    np.testing.assert_allclose(wrong_shares(scores, listed, row, column)[:2], 0.25, atol=0.1)
 
 
-def test_a_label_without_tags_gets_the_share_of_its_group():
-    below, label = np.array([0.0, 1.0, 0.0, 0.0, 0.5]), np.array([0, 0, 1, 1, 1])
-    shares = label_shares(below, label, np.array([9, 9, 9]))
-    assert shares.each[2] == shares.groups[shares.group[2]] == pytest.approx(2 * 1.5 / 5)
+def test_scores_at_the_median_count_half():
+    listed = np.zeros((40, 1), dtype=np.uint8)
+    listed[:20] = 1
+    assert wrong_shares(np.ones((40, 1)), listed, *np.nonzero(listed)) == 1
 
 
 def test_wrong_tags_of_rare_labels_are_suspicious():

@@ -5,8 +5,9 @@ and k sampled cells per label, memory and time grow with c + k l, whatever the e
 
 1. Half of the rows teach an engine, which scores cells of the other half: all listed ones, and for
    each label some rows that do not list it. Then the halves change places.
-2. The share w of wrong tags of each label follows from how many of its tags score below the median
-   of the other cells (`schirn.cleaning.label_shares`).
+2. Wrong tags that are listed regardless of the features score below the median of the rows that do
+   not list the label half of the time. So the share w of wrong tags of a label is taken as twice
+   the share of its tags below that median, pulled towards that of labels as frequent.
 3. The density of the scores of listed cells, divided by that of the others, is w + (1 - w) h, where
    h is the ratio of correct to wrong tags. Isotonic regression yields it, for each group of labels
    of similar frequency. The odds of a tag are h (1 - w) / w, with the w of its label.
@@ -28,7 +29,6 @@ from schirn._input import Number
 from schirn._progress import stage, track
 from schirn.cleaning.centroids import fit_centroids, score_centroids, taken
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.label_shares import LabelShares, is_below, label_shares
 from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ranker, RankingTask
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
@@ -44,6 +44,10 @@ _ROUNDS = 6
 _TRIES = 30
 # The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
 _LEAST_RATIO = 1e-3
+# A label is never taken to be all wrong or all right.
+_LEAST_SHARE = 0.01
+# Labels of similar frequency share a group that has this many tags; the most frequent are one.
+_LEAST_TAGS, _MOST_ROWS = 500, 128
 # Frequent labels have more unlisted cells than others, but at most this many times as many.
 _MOST_UNLISTED = 25
 
@@ -111,7 +115,7 @@ class CentroidRanker(Ranker):
         tags, rng = task.tags, np.random.default_rng(task.random_state)
         halves = _Halves(X, task, self.fit or fit_centroids, self.score or score_centroids, rng)
         cells = halves.score_cells(task.judged_columns, self.n_unlisted)
-        shares = _shares(cells, tags)
+        shares = _apparent_shares(cells, tags)
         stage("posterior")
         law = _law(cells, tags, shares)
         stage("judging planted tags")
@@ -140,16 +144,64 @@ class Cells(NamedTuple):
     """Row, label and score of the sampled cells, sorted by label."""
 
 
-def _shares(cells: Cells, tags: Tags) -> LabelShares:
-    """Share of wrong tags of each label, by the medians of the sampled cells."""
-    n_labels = len(tags.names)
+class Shares(NamedTuple):
+    """Shares of wrong tags."""
+
+    group: Array
+    """Group of each label, the rarest first."""
+    groups: Array
+    """Share of each group."""
+    each: Array
+    """Share of each label."""
+
+
+def _apparent_shares(cells: Cells, tags: Tags) -> Shares:
+    """Share of wrong tags of each label, pulled towards the share of its group."""
+    l = len(tags.names)
+    column = tags.column[cells.judged]
+    below = _is_below(cells.listed[cells.judged], column, cells, l)
+    number, n_others = (np.bincount(c, minlength=l) for c in (column, cells.column))
+    share = np.bincount(column, below, minlength=l) / np.maximum(number, 1)
+    group = _by_frequency(number)
+    n = np.maximum(np.bincount(group, number), 1)
+    mean = np.bincount(group, number * share) / n
+    # What chance adds to the variance: a coin toss per tag, and the median of few cells.
+    coin = np.maximum(mean * (1 - mean), 1e-9)[group]
+    chance = coin / np.maximum(number, 1) + mean[group] ** 2 / (n_others + 2)
+    # Variance between the labels of a group, by moments, in units of the coin toss.
+    excess = number * ((share - mean[group]) ** 2 - chance * (1 - number / n[group]))
+    several = number > 1
+    between = excess[several].sum() / max(((number - 1) * coin)[several].sum(), 1e-9)
+    between = coin * np.clip(between, 1e-4, 1.0)
+    pulled = mean[group] + between / (between + chance) * (share - mean[group])
+    each = 2 * np.where(number, pulled, mean[group])
+    limits = _LEAST_SHARE, 1 - _LEAST_SHARE
+    return Shares(group, np.clip(2 * mean, *limits), np.clip(each, *limits))
+
+
+def _by_frequency(number: Array) -> Array:
+    """A group of labels per doubling of their tags, joined until each has enough tags."""
+    doublings = np.floor(np.log2(np.clip(number, 1, 2 * _MOST_ROWS))).astype(np.int64)
+    tags = np.bincount(doublings, number)
+    group, k, total = np.zeros(len(tags), dtype=np.int64), 0, 0
+    for i, more in enumerate(tags):
+        if total >= _LEAST_TAGS:
+            k, total = k + 1, 0
+        group[i] = k
+        total += more
+    if total < _LEAST_TAGS:
+        group[group == k] = max(k - 1, 0)
+    return group[doublings]
+
+
+def _is_below(scores: Array, label: Array, cells: Cells, n_labels: int) -> Array:
+    """1 if a tag scores below the median of the other cells of its label, 0.5 if at it, else 0."""
     order = np.lexsort((cells.unlisted, cells.column))
     ends = np.searchsorted(cells.column[order], np.arange(n_labels + 1))
     first, size = ends[:-1], np.maximum(np.diff(ends), 1)
     ordered = np.r_[cells.unlisted[order], 0.0]
-    median = (ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2
-    label = tags.column[cells.judged]
-    return label_shares(is_below(cells.listed[cells.judged], median[label]), label, np.diff(ends))
+    median = ((ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2)[label]
+    return np.asarray((scores < median) + 0.5 * (scores == median))
 
 
 class _Halves:
@@ -266,7 +318,7 @@ class Law(NamedTuple):
     model: NoiseModel
 
 
-def _law(cells: Cells, tags: Tags, shares: LabelShares) -> Law:
+def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
     """Compute the posterior of all tags from the shares of wrong tags."""
     n, l = tags.shape
     weight = _weights(cells, tags)

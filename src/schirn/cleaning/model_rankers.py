@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from schirn._checkpoint import fit_settings, remembered
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.label_shares import shares_by_scores
+from schirn.cleaning.label_shares import wrong_shares
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
@@ -45,8 +45,6 @@ _BYTES_PER_LANDMARK = 4
 _LARGEST = 11
 # No classifier is quite sure.
 _LEAST = 1e-7
-# Weight of the log-odds of labels beside those of Sieve, which has an opinion of labels already.
-LABEL_WEIGHT = 0.25
 
 
 @dataclass(eq=False)
@@ -84,8 +82,9 @@ class SieveRanker(ModelRanker):
     groups need a `FoldRanker`.
 
     Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
-    of rare labels. The log-odds of each label, which follow from the order of its scores alone
-    (`schirn.cleaning.label_shares`), are therefore added with a small weight.
+    of rare labels. How many tags of labels as frequent are right rather than wrong, which the order
+    of the scores tells (`schirn.cleaning.label_shares`), is therefore a second expert: a number
+    between -1 and 1, in units of the spread of Sieve's log-odds.
 
     Parameters
     ----------
@@ -147,8 +146,9 @@ class SieveRanker(ModelRanker):
         # Whoever knows the noise, or counts votes, is believed.
         if self.model.noise_level is None and task.votes is None and judged.any():
             at = np.searchsorted(columns, tags.column[judged])
-            shares = shares_by_scores(Z, Y, tags.row[judged], at)
-            labels[columns] = LABEL_WEIGHT * shares.log_odds
+            labels[columns] = 1 - 2 * wrong_shares(Z, Y, tags.row[judged], at)
+            # The mean stays, so that confidences are as high as those of Sieve.
+            labels = np.std(log_odds[judged]) * (labels - labels[tags.column[judged]].mean())
             log_odds += labels[tags.column]
         stage("judging planted tags")
         propensity, weights = fitted.noise_model_.propensity, None
