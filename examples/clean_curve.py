@@ -1,8 +1,8 @@
 """What fifty answers remove, and precision against recall of the whole ranking.
 
 `python examples/clean_curve.py` writes docs/images/clean-curve.png and prints the table of
-docs/cleaning.md. The truth answers the questions, and draws the curves. The data sets medical and
-enron are included if SCHIRN_DATA has them.
+docs/results/cleaning.md. The truth answers the questions, and draws the curves. The data sets
+medical and enron are included if SCHIRN_DATA has them.
 """
 
 import os

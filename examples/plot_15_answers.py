@@ -2,8 +2,8 @@
 ===========================
 
 The wrong tags of these images are drawn from those that the image itself suggests. Nothing in the
-tags tells how many of them are wrong. A person who answers fifty questions can tell, and says how
-far down the ranking tags can be removed.
+tags shows how many of them are wrong. Fifty answers of a person do, and they show how far down the
+ranking tags can be removed.
 """
 
 import os

@@ -43,6 +43,13 @@ def test_links_between_pages_lead_somewhere(page):
     assert not missing
 
 
+def test_benchmarks_named_on_pages_exist():
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    named = set(re.findall(r"python -m benchmarks\.(\w+)", text))
+    assert len(named) > 20
+    assert not {name for name in named if not (ROOT / "benchmarks" / f"{name}.py").exists()}
+
+
 def names_in(path):
     """Names that a module defines at any depth."""
     tree = ast.parse(path.read_text("utf-8"))

@@ -1,17 +1,17 @@
-"""The page of a reproduction, from results made by hand."""
+"""The pages of a reproduction, from results made by hand."""
 
 import pytest
 from reference.bench_results import lost, make_result, study
 
 from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.reproduction.experiments import FULL, QUICK
-from schirn.lab.reproduction.page import Tables
-from schirn.lab.reproduction.page import page as make_page
+from schirn.lab.reproduction.page import Tables, pages
 from schirn.lab.reproduction.studies import Study
 
 
 def page(results, studies=(), part=FULL, figures=(), left_out=(), **others):
-    return make_page(
+    """The summary and the tables, one after the other."""
+    texts = pages(
         Tables(results, **others),
         dict(studies),
         dict(figures),
@@ -19,6 +19,8 @@ def page(results, studies=(), part=FULL, figures=(), left_out=(), **others):
         skipped={},
         left_out=dict(left_out),
     )
+    assert list(texts) == ["reproduction.md", "results/reproduction.md"]
+    return "".join(texts.values())
 
 
 def lines(text, start):
@@ -74,11 +76,11 @@ def test_the_page_compares_what_the_results_allow(whole):
 
 
 def test_only_the_quick_part_is_called_so(whole):
-    assert "Made by `schirn reproduce`: " in whole
+    assert "Written by `schirn reproduce`: " in whole
     assert "quick part" not in whole
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
     quick = page(results, part=QUICK)
-    assert "Made by `schirn reproduce --quick`: 1 fits" in quick
+    assert "Written by `schirn reproduce --quick`: 1 fits" in quick
     assert "**This is the quick part**" in quick
 
 
@@ -151,7 +153,7 @@ def test_a_study_comes_with_its_figures_and_its_fits_are_counted():
     text = page(results, studies, figures={"sensitivity": "sensitivity.png"})
     assert "2 fits and their searches, which took 2 hours of wall time in one process" in text
     assert "## Studies\n\n**A table of the study**" in text
-    assert "(figures/sensitivity.png)" in text
+    assert "(../figures/sensitivity.png)" in text
 
 
 def test_all_versions_are_listed():

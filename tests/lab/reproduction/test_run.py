@@ -77,10 +77,16 @@ def test_command_from_end_to_end(place, capsys):
     text = (place / "out" / "reproduction.md").read_text("utf-8")
     assert "on 2026-11-15" in text
     assert "**This is the quick part**" in text
-    assert "(figures/sensitivity.svg)" in text
+    assert "](results/reproduction.md)" in text
     assert "The bound of the theorem holds" in text
     copy = (place / "docs" / "page.md").read_text("utf-8")
     assert copy.replace("](images/reproduction/", "](figures/") == text
+    tables = (place / "out" / "results" / "reproduction.md").read_text("utf-8")
+    assert "](../figures/sensitivity.svg)" in tables
+    copy = (place / "docs" / "results" / "reproduction.md").read_text("utf-8")
+    assert "](../page.md)" in copy
+    copy = copy.replace("](../page.md)", "](../reproduction.md)")
+    assert copy.replace("](../images/reproduction/", "](../figures/") == tables
     assert (place / "docs" / "images" / "reproduction" / "sensitivity.svg").stat().st_size > 1000
     names = {path.name for path in (place / "out").iterdir()}
     assert {"rows", "report.html", "theorem.jsonl", "ablation.jsonl", "sensitivity"} <= names

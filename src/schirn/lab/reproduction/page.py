@@ -1,8 +1,9 @@
-"""The summary page of a reproduction: our results next to the printed ones, and their reading."""
+"""The pages of a reproduction: a summary with its reading, and all tables."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from schirn.lab.bench import tables
@@ -18,6 +19,9 @@ from schirn.lab.reproduction.studies import Study
 from schirn.metrics import METRICS
 from schirn.report.page import render
 
+SUMMARY = "reproduction.md"
+TABLES_PAGE = "results/reproduction.md"
+
 
 class Tables(NamedTuple):
     """Results of the tables.
@@ -31,7 +35,7 @@ class Tables(NamedTuple):
     oracle: Sequence[Result] = ()
 
 
-def page(
+def pages(
     found: Tables,
     studies: Mapping[str, Study],
     figures: Mapping[str, str],
@@ -40,8 +44,8 @@ def page(
     skipped: Mapping[str, str],
     left_out: Mapping[str, Sequence[str]],
     date: str | None = None,
-) -> str:
-    """Write the page as Markdown.
+) -> dict[str, str]:
+    """Write the summary and the tables as Markdown; return the texts by file name.
 
     Parameters
     ----------
@@ -64,50 +68,78 @@ def page(
     main = [name for name in metrics_in(results) if name in METRICS]
     studied = [r for study in studies.values() for r in study.records if "key" in r]
     fits = [*found.rows, *found.kernel, *found.oracle, *studied]
-    extra = [tables.costs(results)]
-    if "noise_auc" in metrics_in(results):
-        extra.insert(0, tables.results(results, "noise_auc", reference=None))
-    kernel = []
-    if found.kernel:
-        kernel = [tables.results(found.kernel, name) for name in main]
-        kernel += [*_comparisons(found.kernel, main), tables.costs(found.kernel)]
-    with_oracle = [*results, *found.oracle]
-
-    def figure(name: str, title: str) -> str:
-        return f"![{title}](figures/{figures[name]})\n\n" if name in figures else ""
-
-    text = render(
-        "schirn.lab.reproduction",
+    page = partial(_page, figures=figures, part=part, date=date)
+    summary_text = page(
         "reproduction.md",
-        extra="bench",
-        escape=False,
-        part=part,
-        date=date,
+        "figures",
         n_fits=len(fits),
         took=describe(_seconds(fits)),
-        protocol=[
-            *_some_folds(part, found),
-            *(
-                f"Left out because it takes too long: {method} on {', '.join(names)}."
-                for method, names in left_out.items()
-            ),
-            *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
-            *_versions(fits),
-        ],
-        grids=_grids(results),
         findings=[
             *summary(results, main[0]),
             *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
         ],
         distances=_distances(results, main),
-        main_tables=_rendered(tables.results(with_oracle, name, published=True) for name in main),
-        comparisons=_rendered(_comparisons(results, main)),
-        extra_tables=_rendered(extra),
-        kernel_tables=_rendered(kernel),
+    )
+    protocol = [
+        *_some_folds(part, found),
+        *(
+            f"Left out because it takes too long: {method} on {', '.join(names)}."
+            for method, names in left_out.items()
+        ),
+        *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
+        *_versions(fits),
+    ]
+    tables_text = page(
+        "tables.md",
+        "../figures",
+        protocol=protocol,
+        grids=_grids(results),
         studies={name: study.table.render("markdown") for name, study in studies.items()},
+        **_tables(found, main),
+    )
+    return {SUMMARY: summary_text, TABLES_PAGE: tables_text}
+
+
+def _page(
+    template: str,
+    folder: str,
+    *,
+    figures: Mapping[str, str],
+    **context: Any,
+) -> str:
+    """Render one page, whose figures are in `folder`."""
+
+    def figure(name: str, title: str) -> str:
+        return f"![{title}]({folder}/{figures[name]})\n\n" if name in figures else ""
+
+    text = render(
+        "schirn.lab.reproduction",
+        template,
+        extra="bench",
+        escape=False,
         figure=figure,
+        **context,
     )
     return text.rstrip() + "\n"
+
+
+def _tables(found: Tables, metrics: Sequence[str]) -> dict[str, Any]:
+    """Render the tables of the tables page, by their names in its template."""
+    results = found.rows
+    extra = [tables.costs(results)]
+    if "noise_auc" in metrics_in(results):
+        extra.insert(0, tables.results(results, "noise_auc", reference=None))
+    kernel = []
+    if found.kernel:
+        kernel = [tables.results(found.kernel, name) for name in metrics]
+        kernel += [*_comparisons(found.kernel, metrics), tables.costs(found.kernel)]
+    with_oracle = [*results, *found.oracle]
+    return {
+        "main_tables": _rendered(tables.results(with_oracle, m, published=True) for m in metrics),
+        "comparisons": _rendered(_comparisons(results, metrics)),
+        "extra_tables": _rendered(extra),
+        "kernel_tables": _rendered(kernel),
+    }
 
 
 def _rendered(made: Iterable[Table]) -> list[str]:

@@ -18,7 +18,7 @@ from schirn.lab.bench.running.methods import importable_here
 from schirn.lab.bench.running.run import results_of
 from schirn.lab.reproduction import ablations, studies
 from schirn.lab.reproduction.costs import expected_seconds
-from schirn.lab.reproduction.page import Tables, page
+from schirn.lab.reproduction.page import SUMMARY, TABLES_PAGE, Tables, pages
 from schirn.lab.reproduction.plan import (
     STUDIES,
     TABLES,
@@ -54,7 +54,7 @@ def reproduce(
     Parameters
     ----------
     output : path
-        Folder for results, tables, figures, ``report.html`` and ``reproduction.md``.
+        Folder for results, tables, figures, ``report.html``, ``reproduction.md`` and its tables.
     plan : Plan
         From `make_plan`.
     chosen : list of str
@@ -166,7 +166,7 @@ def write_results(
         written += write_outputs(
             results["kernel"], folder / "kernel", title=kernel_title, date=date
         )
-    text = page(
+    texts = pages(
         Tables(*(results[name] for name in TABLES)),
         made,
         _figures(folder),
@@ -175,7 +175,7 @@ def write_results(
         left_out=_left_out(plan),
         date=date,
     )
-    return [write_file(folder / "reproduction.md", text.encode()), *written]
+    return [*(write_file(folder / name, text.encode()) for name, text in texts.items()), *written]
 
 
 def _left_out(plan: Plan) -> dict[str, list[str]]:
@@ -188,16 +188,19 @@ def _left_out(plan: Plan) -> dict[str, list[str]]:
 
 
 def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -> list[Path]:
-    """Copy the page and its figures to another folder; return the files."""
-    target = Path(page_file)
-    text = (Path(output) / "reproduction.md").read_text(encoding="utf-8")
+    """Copy the summary, the tables and their figures to another folder; return the files."""
+    folder, target = Path(output), Path(page_file)
+    copies, figures = {}, []
+    for name, copy in ((SUMMARY, target), (TABLES_PAGE, target.parent / TABLES_PAGE)):
+        text = (folder / name).read_text(encoding="utf-8")
+        figures += re.findall(r"\]\((?:\.\./)?figures/([\w.]+)\)", text)
+        text = re.sub(r"\]\(((?:\.\./)?)figures/", rf"](\1{_PUBLISHED_FIGURES}/", text)
+        copies[copy] = text.replace(f"](../{SUMMARY})", f"](../{target.name})")
     images = target.parent / _PUBLISHED_FIGURES
-    written = []
-    for name in re.findall(r"\]\(figures/([\w.]+)\)", text):
-        figure = (Path(output) / "figures" / name).read_bytes()
-        written.append(write_file(images / name, figure))
-    text = text.replace("](figures/", f"]({_PUBLISHED_FIGURES}/")
-    return [write_file(target, text.encode()), *written]
+    return [
+        *(write_file(copy, text.encode()) for copy, text in copies.items()),
+        *(write_file(images / n, (folder / "figures" / n).read_bytes()) for n in figures),
+    ]
 
 
 def _batches(output: str | os.PathLike[str], plan: Plan, chosen: Sequence[str]) -> list[Batch]:
