@@ -174,3 +174,8 @@ TABLES: dict[str, Callable[[], Table]] = {
         for noise in ("uniform", "label", "dropped")
     },
 }
+# More texts than a kernel matrix is made of.
+MANY_TEXTS: dict[str, Callable[[], Table]] = {
+    "debian_9000": partial(debian, "dropped", 9000),
+    "titles_20000": partial(titles, 20_000, dropped=0.08, n_tags=500),
+}
