@@ -19,8 +19,8 @@ seconds on one thread, for both kinds of cells.
   on tf-idf weights of words and pairs of words, or on standardised columns;
 - `frequency`: the number of rows that list the tag.
 
-With `--many`, the tables are texts that are too many for `Sieve`. The summary compares `schirn` with
-the best of the last four on each table. With `--stability`, the 500 most suspicious tags of a table
+With `--many`, the tables are texts that are too many for `Sieve`. The summary compares `schirn`
+with the best of the last four on each table. With `--stability`, the 500 most suspicious tags of a table
 are compared with those of the same rows among more rows, and with those of another seed. Results
 are kept in the file `--out`; what is there is not run again, unless `--redo` names the ranker.
 
