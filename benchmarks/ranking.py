@@ -20,9 +20,10 @@ seconds on one thread, for both kinds of cells.
 - `frequency`: the number of rows that list the tag.
 
 With `--many`, the tables are texts that are too many for `Sieve`. The summary compares `schirn`
-with the best of the last four on each table. With `--stability`, the 500 most suspicious tags of a table
-are compared with those of the same rows among more rows, and with those of another seed. Results
-are kept in the file `--out`; what is there is not run again, unless `--redo` names the ranker.
+with the best of the last four on each table. With `--stability`, the 500 most suspicious tags of a
+table are compared with those of the same rows among more rows, and with those of another seed.
+Results are kept in the file `--out`; what is there is not run again, unless `--redo` names the
+ranker.
 
 With `--swaps`, product titles list some tags instead of confusable ones ("coat" instead of
 "jacket"). The surest swaps of `ranking.swaps` are compared with pairs of the same rows in the order
