@@ -3,6 +3,7 @@
     SCHIRN_DATA=folder python -m benchmarks.ranking --quick
     SCHIRN_DATA=folder python -m benchmarks.ranking --jobs 2
     SCHIRN_DATA=folder python -m benchmarks.ranking --redo schirn
+    python -m benchmarks.ranking --many --rankers schirn,sgd
     python -m benchmarks.ranking --stability
     SCHIRN_DATA=folder python -m benchmarks.ranking --swaps
 
@@ -18,10 +19,11 @@ seconds on one thread, for both kinds of cells.
   on tf-idf weights of words and pairs of words, or on standardised columns;
 - `frequency`: the number of rows that list the tag.
 
-The summary compares `schirn` with the best of the last four on each table. With `--stability`, the
-500 most suspicious tags of a table are compared with those of the same rows among more rows, and
-with those of another seed. Results are kept in the file `--out`; what is there is not run again,
-unless `--redo` names the ranker.
+With `--many`, the tables are texts that are too many for `Sieve`. The summary compares `schirn`
+with the best of the last four on each table. With `--stability`, the 500 most suspicious tags of a
+table are compared with those of the same rows among more rows, and with those of another seed.
+Results are kept in the file `--out`; what is there is not run again, unless `--redo` names the
+ranker.
 
 With `--swaps`, product titles list some tags instead of confusable ones ("coat" instead of
 "jacket"). The surest swaps of `ranking.swaps` are compared with pairs of the same rows in the order
@@ -54,7 +56,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ranking_tables import ANNOTATED, TABLES, Table, annotated, debian, titles
+from benchmarks.ranking_tables import (
+    ANNOTATED,
+    MANY_TEXTS,
+    TABLES,
+    Table,
+    annotated,
+    debian,
+    titles,
+)
 from benchmarks.titles import make_titles
 from schirn import find_noisy_labels
 from schirn.cleaning import Evidence, NoisyLabels, Ranker, RankingTask, Swaps
@@ -238,8 +248,8 @@ def run(job: Job) -> Result:
             sizes = SIZES[job.is_quick]
             table = STABILITY_TABLES[job.table](max(sizes))
         else:
-            table = TABLES[job.table]()
-            table = table.head(QUICK_ROWS) if job.is_quick else table
+            table = (TABLES | MANY_TEXTS)[job.table]()
+            table = table.head(QUICK_ROWS if job.is_quick else len(table.listed))
     except DataError as error:
         return result | {"skipped": str(error)}
     start = time.process_time()
@@ -438,6 +448,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", help=f"{several} {', '.join(TABLES)}")
     parser.add_argument("--rankers", default="*", help=f"{several} {', '.join(RANKERS)}")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows of few tables")
+    parser.add_argument("--many", action="store_true", help="tables of many texts")
     parser.add_argument("--stability", action="store_true", help="compare the most suspicious tags")
     parser.add_argument("--swaps", action="store_true", help="compare swaps of confused tags")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
@@ -457,7 +468,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return selection
 
     default = ",".join(QUICK) if args.quick and not args.stability else "*"
-    tables = select(args.tables or default, STABILITY_TABLES if args.stability else TABLES)
+    every = STABILITY_TABLES if args.stability else MANY_TEXTS if args.many else TABLES
+    tables = select(args.tables or default, every)
     rankers = select(args.rankers, RANKERS)
     redo = select(args.redo, RANKERS) if args.redo else []
     jobs = [

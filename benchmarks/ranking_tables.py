@@ -84,8 +84,8 @@ class Table:
         return isinstance(self.X, list)
 
     def head(self, n_rows: int) -> "Table":
-        """Return the first rows, with the labels that they list or should list."""
-        used = (self.listed[:n_rows] | self.truth[:n_rows]).any(axis=0)
+        """Return the first rows, with the labels that they list: a table knows no others."""
+        used = self.listed[:n_rows].any(axis=0)
         listed, truth = self.listed[:n_rows, used], self.truth[:n_rows, used]
         return Table(self.X[:n_rows], listed, truth)
 
@@ -173,4 +173,9 @@ TABLES: dict[str, Callable[[], Table]] = {
         for name in UNIFORM
         for noise in ("uniform", "label", "dropped")
     },
+}
+# More texts than a kernel matrix is made of.
+MANY_TEXTS: dict[str, Callable[[], Table]] = {
+    "debian_9000": partial(debian, "dropped", 9000),
+    "titles_20000": partial(titles, 20_000, dropped=0.08, n_tags=500),
 }

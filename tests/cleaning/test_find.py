@@ -9,6 +9,7 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
 from schirn.cleaning import votes_to_candidates
+from schirn.cleaning.label_shares import wrong_shares
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import RowFile
@@ -49,28 +50,37 @@ def test_a_row_is_judged_by_models_trained_without_it(small):
     np.testing.assert_array_equal(again.matrix()[others], ranking.matrix()[others])
 
 
-def by_sieve(ranking):
-    """Confidences (n, l) of the first expert."""
-    return ranking.matrix(expit(ranking.experts[0]))
+def confidence_of(model, C):
+    """What a fit says about each tag, and about labels as frequent."""
+    log_odds = logit(np.clip(model.label_confidence_, 1e-7, 1 - 1e-7))
+    labels = -2 * wrong_shares(model.training_log_odds_, C, *np.nonzero(C)) * np.ones(C.shape)
+    labels -= labels[C == 1].mean()
+    return C * expit(log_odds + log_odds[C == 1].std() * labels)
 
 
 def test_sieve_judges_all_tags_by_one_fit(small):
     X, C = small.X, small.candidates
     ranking = find_noisy_labels(X, C)
-    model, trusting = Sieve().fit(X, C), Sieve(noise_level=0).fit(X, C)
-    np.testing.assert_allclose(
-        by_sieve(ranking), np.clip(model.label_confidence_, 0, 1 - 1e-7), rtol=1e-6
-    )
-    plain = trusting.training_log_odds_[ranking.row, ranking.column]
-    np.testing.assert_allclose(ranking.experts[1], plain, rtol=1e-6)
-    # Each expert counts by its own spread, the trusting one half as much.
-    standardised = [(z - z.mean()) / z.std() for z in ranking.experts]
-    total = standardised[0] + standardised[1] / 2
-    sieve = ranking.experts[0]
-    expected = sieve.mean() + sieve.std() * total / total.std()
-    np.testing.assert_allclose(logit(ranking.confidence), expected, rtol=1e-6)
+    np.testing.assert_allclose(ranking.matrix(), confidence_of(Sieve().fit(X, C), C), rtol=1e-6)
     assert not ranking.removed.any()
     assert np.isnan(ranking.wrong_share)
+    # Whoever knows the noise is believed.
+    model = Sieve(noise_level=1)
+    known = find_noisy_labels(X, C, method=model).matrix()
+    np.testing.assert_allclose(known, C * np.clip(model.fit(X, C).label_confidence_, 0, 1 - 1e-7))
+
+
+def test_missing_tags_of_rare_labels_are_ranked(small):
+    X, C = small.X.copy(), np.c_[small.candidates, np.zeros(200)].astype(np.uint8)
+    # Six rows that resemble each other; four of them list the rare label.
+    X[:6] += 10
+    C[:4, 6] = 1
+    ranking = find_noisy_labels(X, C)
+    assert not ranking.judged[ranking.column == 6].any()
+    missing = ranking.missing
+    rows = missing.row[missing.column == 6]
+    best = np.argsort(-missing.confidence[missing.column == 6])[:2]
+    assert set(rows[best]) == {4, 5}
 
 
 def test_sieve_judges_in_folds_if_they_are_given(small):
@@ -119,14 +129,14 @@ def test_rows_of_a_group_are_left_out_together(small):
     X, C = small.X, small.candidates
     groups = np.repeat(np.arange(100), 2)
     ranking = find_noisy_labels(X, C, groups=groups)
-    expected = Sieve().fit(X, C, groups=groups).label_confidence_
-    np.testing.assert_allclose(by_sieve(ranking), np.clip(expected, 0, 1 - 1e-7), rtol=1e-6)
+    expected = confidence_of(Sieve().fit(X, C, groups=groups), C)
+    np.testing.assert_allclose(ranking.matrix(), expected, rtol=1e-6)
     assert not np.allclose(ranking.confidence, find_noisy_labels(X, C).confidence)
     # Copies join the groups of their rows, and a row without a group stands alone.
     doubled, tags = np.vstack([X, X[:1]]), np.vstack([C, C[:1]])
     joined = find_noisy_labels(doubled, tags, groups=[*groups, None])
-    expected = Sieve().fit(doubled, tags, groups=[*groups, 0]).label_confidence_
-    np.testing.assert_allclose(by_sieve(joined), np.clip(expected, 0, 1 - 1e-7), rtol=1e-6)
+    expected = confidence_of(Sieve().fit(doubled, tags, groups=[*groups, 0]), tags)
+    np.testing.assert_allclose(joined.matrix(), expected, rtol=1e-6)
 
 
 def test_many_rows_with_groups_are_judged_in_folds(small):
@@ -137,9 +147,9 @@ def test_many_rows_with_groups_are_judged_in_folds(small):
         return find_noisy_labels(small.X, small.candidates, method=few, **options).confidence
 
     np.testing.assert_array_equal(confidence(groups=groups), confidence(groups=groups, cv=5))
-    own = few.fit(small.X, small.candidates).label_confidence_
+    expected = confidence_of(few.fit(small.X, small.candidates), small.candidates)
     ranking = find_noisy_labels(small.X, small.candidates, method=few)
-    np.testing.assert_allclose(by_sieve(ranking), np.clip(own, 0, 1 - 1e-7), rtol=1e-6)
+    np.testing.assert_allclose(ranking.matrix(), expected, rtol=1e-6)
 
 
 def test_a_tag_needs_other_rows_to_be_judged(small):
@@ -196,10 +206,9 @@ def test_annotators_are_reported(crowd):
 def test_votes_follow_the_tags_that_are_judged(crowd):
     X, votes, _ = crowd
     ranking = find_noisy_labels(X, votes.candidates, votes=votes)
-    # A rare tag in front moves all columns by one.
-    rare = np.zeros((400, 1), dtype=np.int64)
-    rare[0] = 1
-    C, counts = np.hstack([rare, votes.candidates]), np.hstack([rare, votes.counts])
+    # A tag of all rows, which is not judged, moves the columns of the others by one.
+    common = np.ones((400, 1), dtype=np.int64)
+    C, counts = np.hstack([common, votes.candidates]), np.hstack([common, votes.counts])
     moved = find_noisy_labels(X, C, votes=(counts, 6))
     plain = find_noisy_labels(X, votes.candidates, votes=(votes.counts, np.full(400, 6)))
     np.testing.assert_allclose(moved.confidence[moved.column > 0], plain.confidence)

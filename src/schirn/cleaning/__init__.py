@@ -19,6 +19,7 @@ from schirn.cleaning.ranker import (
 )
 from schirn.cleaning.storage import Storage
 from schirn.cleaning.swaps import Swaps
+from schirn.cleaning.text_ranker import TextRanker
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 from schirn.tables.changes import Change, ChangeList
@@ -64,6 +65,7 @@ __all__ = [
     "Storage",
     "Swaps",
     "TagState",
+    "TextRanker",
     "UnlistedCells",
     "Update",
     "Violation",

@@ -56,10 +56,10 @@ _MOST_UNLISTED = 25
 class CentroidRanker(Ranker):
     """Judge very many labels, without any array of rows x labels.
 
-    `find_noisy_labels` takes it by itself for more than 3,000 labels or 8,000 texts. With fewer,
-    `Sieve` finds more, because it learns how labels occur together. The tags of one half of the
-    rows are judged by an engine that has learned from the other half. It learns nothing from known
-    tags, and does not look for missing ones.
+    `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, `Sieve` finds
+    more, because it learns how labels occur together. The tags of one half of the rows are judged
+    by an engine that has learned from the other half. It learns nothing from known tags, and does
+    not look for missing ones.
 
     Parameters
     ----------
@@ -112,24 +112,11 @@ class CentroidRanker(Ranker):
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
         """Judge each half of the rows by an engine that has learned from the other."""
-        tags, rng = task.tags, np.random.default_rng(task.random_state)
+        rng = np.random.default_rng(task.random_state)
         halves = _Halves(X, task, self.fit or fit_centroids, self.score or score_centroids, rng)
-        cells = halves.score_cells(task.columns, self.n_unlisted)
-        shares = _apparent_shares(cells, tags)
-        stage("posterior")
-        law = _law(cells, tags, shares)
-        stage("judging planted tags")
-        if isinstance(task.planted, PlantedTags):
-            judged = cells.judged & np.isin(tags.column, task.columns)
-            planted = task.plant(law.q, judged)
-            p = law.before(halves.score_planted(planted), planted.column)
-        else:
-            planted, p = _plant(law, cells, task, shares.each, rng)
-        return Evidence(
-            logit(law.q),
-            cells.judged,
-            planted._replace(log_odds=logit(_judge_planted(law, tags, planted, p))),
-        )
+        cells = halves.score_cells(task.judged_columns, self.n_unlisted)
+        law, planted = judge_by_law(cells, task, halves.score_planted, rng)
+        return Evidence(logit(law.q), cells.judged, planted)
 
 
 class Cells(NamedTuple):
@@ -256,7 +243,7 @@ class _Halves:
     def score_cells(self, columns: Array, n_unlisted: int) -> Cells:
         """Score all listed cells of some labels, and a sample of their other cells."""
         tags, l = self.tags, len(self.tags.names)
-        row, column = _sample(tags, columns, n_unlisted, self.rng)
+        row, column = sample_unlisted(tags, columns, n_unlisted, self.rng)
         judged, scored = np.zeros(len(tags.row), dtype=bool), np.zeros(len(row), dtype=bool)
         listed, unlisted = np.zeros(len(tags.row)), np.zeros(len(row))
         for side in track(range(2), "half"):
@@ -291,7 +278,7 @@ class _Halves:
         return scores
 
 
-def _sample(
+def sample_unlisted(
     tags: Tags, columns: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Rows that do not list a label, at least `count` draws with replacement for each."""
@@ -318,6 +305,35 @@ class Law(NamedTuple):
     model: NoiseModel
 
 
+def judge_by_law(
+    cells: Cells,
+    task: RankingTask,
+    score_planted: Callable[[PlantedTags], Array],
+    rng: np.random.Generator,
+) -> tuple[Law, PlantedTags]:
+    """Return the posterior of all tags, and planted tags with their log-odds.
+
+    Parameters
+    ----------
+    cells : Cells
+    task : RankingTask
+    score_planted : function
+        Scores of planted tags that the task names; otherwise sampled cells are planted.
+    rng : Generator
+    """
+    tags = task.tags
+    shares = _apparent_shares(cells, tags)
+    stage("posterior")
+    law = _law(cells, tags, shares)
+    stage("judging planted tags")
+    if isinstance(task.planted, PlantedTags):
+        planted = task.plant(law.q, cells.judged & np.isin(tags.column, task.judged_columns))
+        p = law.before(score_planted(planted), planted.column)
+    else:
+        planted, p = _plant(law, cells, task, shares.each, rng)
+    return law, planted._replace(log_odds=logit(_judge_planted(law, tags, planted, p)))
+
+
 def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
     """Compute the posterior of all tags from the shares of wrong tags."""
     n, l = tags.shape
@@ -338,7 +354,8 @@ def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
         h = np.ones(len(score))
         for k, ratio in enumerate(ratios):
             cells = shares.group[label] == k
-            h[cells] = ratio(score[cells])
+            if cells.any():
+                h[cells] = ratio(score[cells])
         return np.asarray(expit(np.log(h) + prior[label]))
 
     p = np.where(cells.judged, before(cells.listed, tags.column), expit(prior[tags.column]))

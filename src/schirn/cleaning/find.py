@@ -26,6 +26,7 @@ from schirn.cleaning.storage import (
     size_of,
     to_blocks,
 )
+from schirn.cleaning.text_ranker import TextRanker
 from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
 from schirn.features.table import read_features
@@ -42,9 +43,12 @@ Array = np.ndarray
 # Sieve leaves out how labels occur together from here on; centroids are faster and as good.
 MANY_LABELS = MOST_STACKED
 # Sieve ranks the tags of texts best after two rounds, and as long as their kernel matrix can be
-# inverted. Label centroids rank more texts, nearly as well and in a hundredth of the time.
+# inverted. More texts are ranked nearly as well in a fraction of the time.
 MANY_TEXTS = 8000
 TEXT_OPTIONS = {"max_iter": 2, "max_kernel_rows": MANY_TEXTS}
+# From here on, labels in fewer than `min_count` rows are not ranked as missing either: there may be
+# many times as many as others.
+_MANY_RARE = 1000
 # From here on, only tags that the method itself would suggest are ranked as missing.
 _MOST_CELLS = 50_000_000
 
@@ -81,8 +85,8 @@ def find_noisy_labels(
     No row influences its own ranks. `Sieve` ranks all tags by a single fit, in which each row
     is left out in closed form. With other methods, or if `cv` is given, the tags of a fold are
     ranked by a model trained on the other folds. Rows with equal features are taken as copies and
-    left out together, so that they do not vouch for each other. More than 3,000 labels, and more
-    than 8,000 texts, are ranked by label centroids, unless you name a method.
+    left out together, so that they do not vouch for each other. Unless you name a method, more than
+    3,000 labels are ranked by a `CentroidRanker`, and more than 8,000 texts by a `TextRanker`.
 
     Parameters
     ----------
@@ -96,8 +100,8 @@ def find_noisy_labels(
         row.
     method : Ranker, estimator, class or str, default=None
         A method of this library or its name, a scikit-learn classifier that has `predict_proba`, or
-        a `Ranker`. None is `Sieve`, or a `CentroidRanker` for more than 3,000 labels or 8,000
-        texts.
+        a `Ranker`. None is `Sieve`, a `CentroidRanker` for more than 3,000 labels, or a
+        `TextRanker` for more than 8,000 texts.
     cv : int, splitter or iterable of (train, test) row indices, optional
         Number of folds, a scikit-learn splitter, or the folds themselves. None judges all rows by
         one fit of `Sieve`, and uses five folds for other methods. Not for a `Ranker`.
@@ -129,7 +133,7 @@ def find_noisy_labels(
     min_count : int, default=5
         A tag listed in fewer rows than this, or in all of them, is not judged: it is kept with
         confidence 0.5 and the verdict "unjudged". Other rows of its own group do not count; with
-        folds, only training rows do.
+        folds, only training rows do. Tables of up to 1,000 labels have such tags among the missing.
     scaled : bool, default=False
         Whether `Sieve`, if it is taken by default or by its name, uses X as it is, as with
         ``Sieve(features="none")``. Texts are scaled already.
@@ -184,7 +188,7 @@ def find_noisy_labels(
         raise InputError("no row has a tag, so there is nothing to clean")
     task = RankingTask(
         tags,
-        np.flatnonzero((tags.counts >= min_count) & (tags.counts < tags.n_rows)),
+        _columns_to_rank(tags, min_count),
         known_tags(known, known_clean, tags),
         votes,
         None if groups is None else group_numbers(groups, tags.n_rows),
@@ -224,6 +228,14 @@ def find_noisy_labels(
     )
 
 
+def _columns_to_rank(tags: Tags, min_count: int) -> Array:
+    """Labels that some rows list, but not all; of very many labels, only those with enough tags."""
+    varies = (tags.counts > 0) & (tags.counts < tags.n_rows)
+    if varies.sum() > _MANY_RARE:
+        varies &= tags.counts >= min_count
+    return np.flatnonzero(varies)
+
+
 def _number_to_rank(tags: Tags) -> int | None:
     """How many missing tags to rank: as many as are listed, but few of very large tables."""
     return len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None
@@ -259,12 +271,11 @@ def choose_ranker(
         if cv is not None:
             raise InputError(f"{method.name} does not use cv; leave it out", parameter="cv")
         return method
-    is_plain = method is None and cv is None and task.votes is None
-    is_large = len(task.columns) > MANY_LABELS
-    if task.groups is None and not task.known.any():
-        is_large = is_large or (scaled and sparse and task.tags.n_rows > MANY_TEXTS)
-    if is_plain and is_large and where in ("memory", "files"):
-        return CentroidRanker()
+    if method is None and cv is None and task.votes is None and where in ("memory", "files"):
+        if len(task.judged_columns) > MANY_LABELS:
+            return CentroidRanker()
+        if scaled and sparse and task.tags.n_rows > MANY_TEXTS:
+            return TextRanker()
     if not (method is None or isinstance(method, str | type | PartialMultiLabelClassifier)):
         if not hasattr(method, "fit") or not hasattr(method, "predict_proba"):
             raise InputError(

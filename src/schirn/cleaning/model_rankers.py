@@ -16,10 +16,10 @@ from sklearn.utils.validation import has_fit_parameter
 from schirn._checkpoint import fit_settings, remembered
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
+from schirn.cleaning.label_shares import wrong_shares
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
-    ExpertSum,
     PlantedTags,
     Ranker,
     RankingTask,
@@ -45,10 +45,6 @@ _BYTES_PER_LANDMARK = 4
 _LARGEST = 11
 # No classifier is quite sure.
 _LEAST = 1e-7
-# Weights of Sieve and of a ridge that trusts every tag. Cleaned labels say more about listed tags;
-# what is missing is found as well by a ridge that cleans nothing.
-LISTED_WEIGHTS = (1.0, 0.5)
-UNLISTED_WEIGHTS = (1.0, 2.0)
 
 
 @dataclass(eq=False)
@@ -85,8 +81,10 @@ class SieveRanker(ModelRanker):
     rows with equal features are left out together. With more, copies are not searched for, and
     groups need a `FoldRanker`.
 
-    A ridge that trusts every tag gives a second opinion. The log-odds are a weighted sum of both,
-    each standardised.
+    Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
+    of rare labels. How many tags of labels as frequent are right rather than wrong, which the order
+    of the scores tells (`schirn.cleaning.label_shares`), is therefore a second expert: a number
+    between -1 and 1, in units of the spread of Sieve's log-odds.
 
     Parameters
     ----------
@@ -113,7 +111,7 @@ class SieveRanker(ModelRanker):
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
         """Judge by one fit, or return what an earlier run that was killed found."""
-        if not len(task.columns):
+        if not len(task.judged_columns):
             return Evidence.empty(task)
         if task.votes is not None:
             return self._rank(X, task)
@@ -140,37 +138,30 @@ class SieveRanker(ModelRanker):
         confidence = confidence if sp.issparse(confidence) else to_numpy(confidence)
         confidence = tags.pick(confidence, columns, 0.5).astype(np.float64)
         confidence = np.clip(confidence, _LEAST, 1 - _LEAST)
-        plain = self._trusting_log_odds(X, Y, task, options)
         # A tag that only its own group lists, or hardly any other row, cannot be judged.
         others = tags.counts[tags.column] - _count_in_group(tags, groups)
-        judged = np.isin(tags.column, columns) & (others >= max(task.min_count - 1, 1))
+        judged = np.isin(tags.column, task.judged_columns)
+        judged &= others >= max(task.min_count - 1, 1)
+        log_odds, labels = logit(confidence), np.zeros(len(tags.names))
+        # Whoever knows the noise, or counts votes, is believed.
+        if self.model.noise_level is None and task.votes is None and judged.any():
+            at = np.searchsorted(columns, tags.column[judged])
+            labels[columns] = 1 - 2 * wrong_shares(Z, Y, tags.row[judged], at)
+            # The mean stays, so that confidences are as high as those of Sieve.
+            labels = np.std(log_odds[judged]) * (labels - labels[tags.column[judged]].mean())
+            log_odds += labels[tags.column]
         stage("judging planted tags")
-        propensity = fitted.noise_model_.propensity
-        weights = None if propensity is None else np.exp(propensity)
+        propensity, weights = fitted.noise_model_.propensity, None
+        if propensity is not None:
+            weights = np.exp(propensity)[np.isin(columns, task.judged_columns)]
         planted = task.plant(confidence, judged, weights=weights)
-        planted = planted._replace(log_odds=_log_odds_of_planted(fitted, Z, Y, task, planted))
+        z = _log_odds_of_planted(fitted, Z, Y, task, planted) + labels[planted.column]
+        planted = planted._replace(log_odds=z)
         annotators = _annotators(task.votes, fitted.vote_model_)
-        if plain is None or not judged.any():
+        unlisted = None
+        if task.n_unlisted is not None:
             unlisted = likeliest_unlisted(Z, Y, columns, task.n_unlisted)
-            return Evidence(logit(confidence), judged, planted, unlisted, annotators=annotators)
-        experts = np.stack([logit(confidence), tags.pick(plain, columns, 0.0)])
-        listed = ExpertSum.of(experts[:, judged], LISTED_WEIGHTS)
-        cells = planted.row, np.searchsorted(columns, planted.column)
-        planted = planted._replace(log_odds=listed([planted.log_odds, plain[cells]]))
-        others = ExpertSum.of(np.stack([Z[Y == 0], plain[Y == 0]]), UNLISTED_WEIGHTS)
-        unlisted = likeliest_unlisted(others([Z, plain]), Y, columns, task.n_unlisted)
-        return Evidence(listed(experts), judged, planted, unlisted, experts, annotators)
-
-    def _trusting_log_odds(
-        self, X: Any, Y: Array, task: RankingTask, options: dict[str, Any]
-    ) -> Array | None:
-        """Log-odds (n, l) by a ridge that takes every tag as correct; None with votes."""
-        if task.votes is not None or self.model.noise_level is not None:
-            return None
-        stage("a second opinion that trusts every tag")
-        model = clone(self.model).set_params(noise_level=0.0)
-        model.keeps_log_odds = location(X) in ("dask", "files")
-        return np.asarray(to_numpy(_fit(model, X, Y, options).training_log_odds_))
+        return Evidence(log_odds, judged, planted, unlisted, annotators=annotators)
 
 
 @dataclass(eq=False)
@@ -244,7 +235,8 @@ class FoldRanker(ModelRanker):
         self, X: Any, task: RankingTask, train: Array, test: Array, rng: np.random.Generator
     ) -> Evidence:
         """Judge the tags of the test rows by a model trained on the others."""
-        tags, columns, Y = task.tags, task.columns, task.tags.dense(task.columns)
+        tags, columns = task.tags, task.judged_columns
+        Y = tags.dense(columns)
         counts = Y[train].sum(axis=0)
         is_frequent = (counts >= task.min_count) & (counts < len(train))
         columns, Y = columns[is_frequent], Y[:, is_frequent]

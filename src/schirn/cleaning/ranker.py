@@ -8,7 +8,8 @@ a fit, or put it into another fold. `find_noisy_labels` does the rest, and takes
 
 - `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default);
 - `FoldRanker`: a method of this library or a scikit-learn classifier, in folds;
-- `CentroidRanker`: for very many labels (the default above 3,000), or two functions of your own.
+- `CentroidRanker`: for very many labels (the default above 3,000), or two functions of your own;
+- `TextRanker`: for many texts (the default above 8,000).
 
 If a ranker has log-odds of all cells, `Evidence.from_matrix` picks those that the task asks for.
 Here, the ten nearest rows vote for each label:
@@ -115,7 +116,7 @@ class RankingTask:
     tags : Tags
         The listed tags as parallel arrays `row` and `column`, sorted by row; `names` and `n_rows`.
     columns : int array
-        Labels to judge: those with enough tags. Others are not judged, whatever a ranker says.
+        Labels to rank: those that some rows list, but not all.
     known : (m,) int array
         Answers about the listed tags: 1 correct, -1 wrong, 0 not known.
     votes : Votes or (counts, voters), optional
@@ -140,6 +141,11 @@ class RankingTask:
     planted: PlantedTags | int = MAX_PLANTED
     n_unlisted: int | None = None
     random_state: int | None = 0
+
+    @property
+    def judged_columns(self) -> Array:
+        """Labels with enough tags. Listed tags of others are not judged, whatever a ranker says."""
+        return self.columns[self.tags.counts[self.columns] >= self.min_count]
 
     @property
     def is_informed(self) -> bool:
@@ -172,7 +178,7 @@ class RankingTask:
             Number of tags to draw, if not that of the task.
         rng : Generator, optional
         """
-        columns = self.columns if columns is None else columns
+        columns = self.judged_columns if columns is None else columns
         free = judged & (self.known == 0)
         if isinstance(self.planted, PlantedTags):
             possible = free[self.planted.replaced] & np.isin(self.planted.column, columns)
@@ -225,7 +231,7 @@ class Evidence(NamedTuple):
     def from_matrix(cls, task: RankingTask, log_odds: Array) -> "Evidence":
         """Pick what a task asks for from the log-odds (n, l) of all cells."""
         tags = task.tags
-        judged, z = np.isin(tags.column, task.columns), log_odds[tags.row, tags.column]
+        judged, z = np.isin(tags.column, task.judged_columns), log_odds[tags.row, tags.column]
         planted, unlisted = task.plant(expit(z), judged), None
         if task.n_unlisted is not None:
             Z, listed = log_odds[:, task.columns], tags.dense(task.columns)
@@ -268,45 +274,7 @@ class Evidence(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ExpertSum:
-    """Weighted sum of standardised log-odds, on the scale of the first expert.
-
-    No expert can drown the others: each is divided by its own spread.
-
-    Parameters
-    ----------
-    centres, spreads : (e,) float arrays
-        Mean and standard deviation of each expert.
-    weights : (e,) float array
-    """
-
-    centres: Array
-    spreads: Array
-    weights: Array
-
-    @classmethod
-    def of(cls, experts: Array, weights: Sequence[float]) -> "ExpertSum":
-        """Standardise experts (e, m); the weights are scaled so that the sum has spread 1."""
-        spreads = experts.std(axis=1)
-        spreads = np.where(spreads > 0, spreads, 1.0)
-        equal = cls(experts.mean(axis=1), spreads, np.asarray(weights, dtype=np.float64))
-        spread = float(np.std(equal.standardised(experts)))
-        return cls(equal.centres, spreads, equal.weights / (spread or 1.0))
-
-    def standardised(self, experts: Sequence[Array] | Array) -> Array:
-        """Weighted sum of the standardised experts."""
-        columns = zip(self.weights, experts, self.centres, self.spreads, strict=True)
-        return np.asarray(sum(w * (z - centre) / spread for w, z, centre, spread in columns))
-
-    def __call__(self, experts: Sequence[Array] | Array) -> Array:
-        """Log-odds of the same or of other cells."""
-        return np.asarray(self.centres[0] + self.spreads[0] * self.standardised(experts))
-
-
-def likeliest_unlisted(
-    log_odds: Array, listed: Array, columns: Array, count: int | None
-) -> UnlistedCells | None:
+def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: int) -> UnlistedCells:
     """Return the likeliest unlisted cells, the likeliest first.
 
     Parameters
@@ -315,11 +283,9 @@ def likeliest_unlisted(
     listed : (n, k) 0/1 array
     columns : (k,) int array
         The labels in question.
-    count : int or None
-        How many cells to return at most; None returns None.
+    count : int
+        How many cells to return at most.
     """
-    if count is None:
-        return None
     z = np.where(listed, -np.inf, log_odds).ravel()
     cells = np.argpartition(-z, max(min(count, len(z)) - 1, 0))[:count]
     cells = cells[np.argsort(-z[cells], kind="stable")]
@@ -373,6 +339,7 @@ def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence
             f"{name} must return log_odds and judged of {size[0]:,} tags without NaN",
             parameter="method",
         )
-    judged = np.asarray(evidence.judged, dtype=bool) & np.isin(task.tags.column, task.columns)
+    judged = np.isin(task.tags.column, task.judged_columns)
+    judged &= np.asarray(evidence.judged, dtype=bool)
     log_odds = np.where(judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
     return evidence._replace(log_odds=log_odds, judged=judged)

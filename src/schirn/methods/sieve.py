@@ -73,7 +73,7 @@ class Sieve(PartialMultiLabelClassifier):
         is as good, and predicts faster.
     noise_level : float or array of shape (n,), optional
         Expected number of wrong labels per row; 0 trusts every candidate, which makes this a tuned
-        ridge. None estimates the noise.
+        ridge. None estimates the noise, which is usually better than even the true number.
     lam : float, optional
         Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
     max_iter : int

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
+
+from schirn import find_noisy_labels
+from schirn.cleaning import PlantedTags, RankingTask, TextRanker
+from schirn.cleaning import find as find_module
+from schirn.datasets import add_noise
+from schirn.labels.tags import read_tags
+
+WORDS = [f"w{k}" for k in range(60)]
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Texts with two words for each of their tags; one wrong tag per row, some tags dropped."""
+    rng = np.random.default_rng(0)
+    truth = np.zeros((600, 12), dtype=np.uint8)
+    texts = []
+    for i in range(600):
+        labels = rng.choice(12, rng.integers(1, 4), replace=False)
+        truth[i, labels] = 1
+        topical = [f"t{j}{rng.choice(list('abc'))}" for j in np.repeat(labels, 2)]
+        texts.append(" ".join([*topical, *rng.choice(WORDS, 5)]))
+    listed = add_noise(truth, 1, random_state=0)
+    listed[(rng.random(listed.shape) < 0.1) & (truth == 1)] = 0
+    return texts, listed, truth
+
+
+@pytest.fixture(scope="module")
+def ranking(table):
+    texts, listed, _ = table
+    return find_noisy_labels(texts, listed, method=TextRanker())
+
+
+def test_wrong_and_missing_tags_are_ranked(table, ranking):
+    _, listed, truth = table
+    right = truth[ranking.row, ranking.column]
+    assert roc_auc_score(right, ranking.confidence) > 0.97
+    missing = ranking.missing
+    assert len(missing.row) == listed.sum()
+    assert not listed[missing.row, missing.column].any()
+    score = np.zeros(listed.shape)
+    score[missing.row, missing.column] = missing.confidence
+    assert roc_auc_score(truth[listed == 0], score[listed == 0]) > 0.97
+    assert np.median(ranking.planted_confidence) < np.median(ranking.confidence)
+
+
+def test_no_row_takes_part_in_its_own_verdict(table):
+    texts, listed, _ = table
+    features, none = find_module.read_features(texts)[0], np.zeros(0, dtype=int)
+
+    def log_odds(tags):
+        tags, scores = read_tags(tags, None), np.zeros(listed.shape)
+        known, planted = np.zeros(len(tags.row), dtype=np.int8), PlantedTags(none, none, none)
+        task = RankingTask(tags, np.arange(12), known, planted=planted, n_unlisted=listed.size)
+        unlisted = TextRanker().rank(features, task).unlisted
+        scores[unlisted.row, unlisted.column] = unlisted.log_odds
+        return scores
+
+    changed = listed.copy()
+    rows = np.arange(0, 150, 3)
+    changed[rows, 0] = 0
+    shared = (listed[:, 0] == 0) & (np.arange(600) >= 150)
+    change = np.abs(log_odds(listed) - log_odds(changed))[shared, 0]
+    is_same_fold = np.arange(600)[shared] % 3 == 0
+    # What fold 0 lists is learned by the models of the other folds.
+    assert np.median(change[is_same_fold]) < 0.5 * np.median(change[~is_same_fold])
+
+
+def test_known_wrong_tags_are_not_learned_and_groups_share_a_fold(table):
+    texts, listed, truth = table
+    known = np.where(listed == 1, np.where(truth == 1, 1, -1), 0)
+    known[300:] = 0
+    ranking = find_noisy_labels(texts, listed, method=TextRanker(), known=known)
+    later = ranking.row >= 300
+    right = truth[ranking.row, ranking.column]
+    assert roc_auc_score(right[later], ranking.confidence[later]) > 0.97
+    # Copies with the same wrong tag do not vouch for each other.
+    copies = np.r_[np.arange(600), np.repeat(np.arange(20), 3)]
+    doubled = find_noisy_labels([texts[i] for i in copies], listed[copies], method=TextRanker())
+    first = doubled.row < 20
+    right = truth[doubled.row[first], doubled.column[first]]
+    assert roc_auc_score(right, doubled.confidence[first]) > 0.95
+
+
+def test_many_texts_are_ranked_by_it(table, ranking, monkeypatch):
+    texts, listed, _ = table
+    assert find_noisy_labels(texts, listed).method == "Sieve"
+    monkeypatch.setattr(find_module, "MANY_TEXTS", 500)
+    for groups in (None, np.arange(600)):
+        large = find_noisy_labels(texts, listed, groups=groups)
+        assert large.method == "TextRanker"
+        np.testing.assert_allclose(large.confidence, ranking.confidence)
+    few = find_noisy_labels(sp.csr_array(np.eye(600)), listed)
+    assert few.method == "Sieve"
+
+
+def test_tags_too_rare_to_be_judged(table):
+    texts, listed, _ = table
+    rare = np.zeros((600, 1), dtype=np.uint8)
+    rare[:3] = 1
+    ranking = find_noisy_labels(texts, np.hstack([listed, rare]), method=TextRanker())
+    assert not ranking.judged[ranking.column == 12].any()
+    assert ranking.judged[ranking.column < 12].all()
+    nothing = find_noisy_labels(texts, rare, method=TextRanker())
+    assert not nothing.judged.any()
