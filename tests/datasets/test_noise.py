@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from schirn.datasets import add_noise
-from schirn.datasets.noise import KINDS, ridge_weights
+from schirn.datasets.noise import KINDS, feature_keys, ridge_weights
 from schirn.exceptions import InputError
 
 
@@ -107,6 +107,18 @@ def test_feature_noise_prefers_labels_the_features_point_to():
     left = extra[open_rows & (X[:, 0] <= 0), 1].mean()
     assert right > 0.5
     assert right > 2 * left
+
+
+def test_feature_noise_is_computed_in_double_precision():
+    """In single precision the candidates of enron depended on the number of threads."""
+    y = random_truth(200, 8)
+    X = np.random.RandomState(1).random_sample((200, 50)).astype(np.float32)
+    rows, negative = np.arange(200), y == 0
+    single, double = (
+        feature_keys(sparse.csr_array(y), features, np.random.RandomState(0))(rows, negative)
+        for features in (X, X.astype(np.float64))
+    )
+    np.testing.assert_array_equal(single, double)
 
 
 def test_feature_noise_on_wide_and_sparse_features():
