@@ -128,8 +128,9 @@ def test_convergence_of_one_model_and_of_what_is_not_recorded(small, ax):
 
 
 def test_critical_difference_names_all_ranks(results, ax):
-    figures.critical_difference(results, "average_precision", unit="setting", ax=ax)
-    result = stats.friedman(results, "average_precision", unit="setting")
+    results = [{**r, "dataset": f"{r['dataset']} {r['r']}"} for r in results]
+    figures.critical_difference(results, "average_precision", ax=ax)
+    result = stats.friedman(results, "average_precision")
     texts = " ".join(text.get_text() for text in ax.texts)
     for name, rank in result.ranks.items():
         assert name in texts

@@ -117,7 +117,6 @@ def test_two_results_of_one_run_are_refused():
             lambda given: stats.win_tie_loss([{}], "Schirn", "one_error"),
             "result 0 has no 'dataset'",
         ),
-        (lambda given: stats.friedman(given, "one_error", unit="fold"), "Unknown unit 'fold'"),
         (
             lambda given: stats.win_tie_loss(given, "Schirn", "one_error", test="z"),
             "Unknown test 'z'",
@@ -183,8 +182,13 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_posthocs():
     assert list(result.ranks.values()) == pytest.approx(ranks.tolist())
 
 
+def apart(results):
+    """The same results with every setting as a data set of its own."""
+    return [{**r, "dataset": f"{r['dataset']} {r['r']}"} for r in results]
+
+
 def test_frozen_results():
-    result = stats.friedman(study(), "one_error", unit="setting")
+    result = stats.friedman(apart(study()), "one_error")
     assert (result.statistic, result.pvalue) == pytest.approx(
         (54.0, 7.377150604915915e-10), rel=1e-12
     )
@@ -201,7 +205,7 @@ def test_frozen_results():
         rel=1e-12,
     )
     assert result.critical_difference == pytest.approx(3.0024221451740583, rel=1e-12)
-    pairs = stats.wilcoxon_holm(study(), "Schirn", "one_error", unit="setting")
+    pairs = stats.wilcoxon_holm(apart(study()), "Schirn", "one_error")
     values = [(pair.pvalue, pair.holm) for pair in pairs]
     expected = [
         (0.001953125, 0.01171875),
@@ -238,12 +242,12 @@ def test_data_sets_needed_to_distinguish_two_methods():
     result = stats.friedman(enough, "average_precision")
     assert result.needed == 3
     assert result.critical_difference < 3
-    assert stats.few_blocks(result, "dataset").startswith("Only 3 data sets")
+    assert stats.few_blocks(result).startswith("Only 3 data sets")
     two = stats.friedman([r for r in enough if r["dataset"] != "d2"], "average_precision")
     assert two.critical_difference > 3
-    assert "4 methods need at least 3, there are 2" in stats.few_blocks(two, "dataset")
+    assert "4 methods need at least 3, there are 2" in stats.few_blocks(two)
     many = flat({name: np.arange(10) / 20 + i / 100 for i, name in enumerate("ABCD")})
-    assert stats.few_blocks(stats.friedman(many, "average_precision"), "dataset") == ""
+    assert stats.few_blocks(stats.friedman(many, "average_precision")) == ""
 
 
 def test_without_a_test_over_folds_settings_are_won_by_their_means():
@@ -269,13 +273,13 @@ def test_friedman_edges():
 
 
 def test_friedman_drops_settings_with_gaps_and_says_so():
-    results = study()
-    result = stats.friedman(results, "average_precision", unit="setting")
-    assert result.blocks.dropped_settings == ("birds r=11",)
+    results = apart(study())
+    result = stats.friedman(results, "average_precision")
+    assert result.blocks.dropped_settings == ("birds 11 r=11",)
     assert len(result.blocks.names) == 9
     assert "OracleRidge" not in result.ranks
     rare = [*results, make_result("scene", 1, "PARD", 0, average_precision=0.1)]
-    kept = stats.friedman(rare, "average_precision", unit="setting")
+    kept = stats.friedman(rare, "average_precision")
     assert kept.blocks.dropped_contenders == ("PARD‡",)
     assert kept.ranks == result.ranks
 

@@ -234,7 +234,6 @@ def critical_difference(
     metric: str,
     *,
     alpha: float = 0.05,
-    unit: str = "dataset",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw mean ranks on an axis; a bar joins methods that Nemenyi's test cannot distinguish.
@@ -248,16 +247,14 @@ def critical_difference(
         As in `noise_levels`.
     alpha : float
         Significance level.
-    unit : {"dataset", "setting"}
-        As in `schirn.lab.bench.stats.wilcoxon_holm`.
 
     Returns
     -------
     matplotlib Axes
     """
     rows = list(rows)
-    result = stats.friedman(rows, metric, alpha=alpha, unit=unit)
-    few = stats.few_blocks(result, unit)
+    result = stats.friedman(rows, metric, alpha=alpha)
+    few = stats.few_blocks(result)
     if result.note or len(result.blocks.names) < result.needed:
         raise InputError(few or f"No critical-difference diagram: {result.note}")
     posthocs = optional("scikit_posthocs", "bench", "A critical-difference diagram")
@@ -287,9 +284,10 @@ def critical_difference(
     ax.set_xticks(range(1, k + 1))
     ax.spines["top"].set_visible(True)
     ax.spines["top"].set_bounds(1, k)
-    blocks = f"{len(result.blocks.names)} {stats.plural(unit)}"
     comparison = compare(rows, metric)
-    title = f"mean rank in {comparison.info.name} over {blocks}, 1 is best"
+    title = (
+        f"mean rank in {comparison.info.name} over {len(result.blocks.names)} data sets, 1 is best"
+    )
     ax.set_title(title + hint(comparison.contenders))
     if few:
         ax.set_xlabel(few)

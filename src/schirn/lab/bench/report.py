@@ -233,7 +233,7 @@ def _best_rank(results: Sequence[Result], metric: str, label: str) -> str:
         return ""
     best, second = sorted(ranks, key=ranks.__getitem__)[:2]
     n = len(friedman.blocks.names)
-    where = f"over {n} settings" if n > 1 else "in one setting"
+    where = f"over {n} data sets" if n > 1 else "on one data set"
     if ranks[best] == ranks[second]:
         first = [name for name, rank in ranks.items() if rank == ranks[best]]
         return (

@@ -28,7 +28,6 @@ TESTS = {
     "corrected": "corrected resampled t-test over the folds of each setting",
     "wilcoxon": "Wilcoxon's signed-rank test over data sets with Holm's correction",
 }
-UNITS = ("dataset", "setting")
 
 # Values are compared after rounding to this many digits: ties may differ in the last bit.
 _DIGITS = 12
@@ -73,7 +72,7 @@ class Pairwise(NamedTuple):
 class Blocks(NamedTuple):
     """Complete table of means, (blocks, contenders), and what was dropped to complete it.
 
-    A block of Friedman's test is a data set or a setting.
+    A block of Friedman's test is a data set.
     """
 
     names: tuple[str, ...]
@@ -260,7 +259,6 @@ def blocks(
     rows: Iterable[Result],
     metric: str,
     *,
-    unit: str = "dataset",
     methods: Sequence[str] | None = None,
 ) -> Blocks:
     """Complete table of means per data set and contender, for tests over data sets.
@@ -268,8 +266,6 @@ def blocks(
     Contenders with results in fewer than half of the settings are dropped first, then settings in
     which one of the others has none. Methods trained on the truth never take part.
     """
-    if unit not in UNITS:
-        raise InputError(f"Unknown unit {unit!r}; one of: {', '.join(UNITS)}.")
     comparison = compare(rows, metric)
     chosen = (
         comparison.rivals if methods is None else tuple(comparison.find(name) for name in methods)
@@ -279,8 +275,7 @@ def blocks(
     whole = [s for s in comparison.settings if all((s, c) in comparison.values for c in kept)]
     groups: dict[str, list[Setting]] = {}
     for setting in whole:
-        name = setting.dataset if unit == "dataset" else setting.label
-        groups.setdefault(name, []).append(setting)
+        groups.setdefault(setting.dataset, []).append(setting)
     means = [
         [np.mean([comparison.mean(s, c) for s in group]) for c in kept] for group in groups.values()
     ]
@@ -299,9 +294,11 @@ def wilcoxon_holm(
     metric: str,
     *,
     alpha: float = 0.05,
-    unit: str = "dataset",
 ) -> list[Pairwise]:
     """Wilcoxon's signed-rank test of `reference` against each method, with Holm's correction.
+
+    There is one value per data set, the mean over its settings: noise levels and kinds of noise of
+    one data set are not independent.
 
     Parameters
     ----------
@@ -313,9 +310,6 @@ def wilcoxon_holm(
         Metric to compare.
     alpha : float
         Significance level.
-    unit : {"dataset", "setting"}
-        Compare one value per data set, averaged over its noise levels, or one per setting. The
-        latter treats the noise levels of a data set as independent, which they are not.
 
     Returns
     -------
@@ -339,7 +333,7 @@ def wilcoxon_holm(
     others = [c for c in comparison.rivals if c != ours]
     found = []
     for other in others:
-        pair = blocks(results, metric, unit=unit, methods=[ours.label, other.label])
+        pair = blocks(results, metric, methods=[ours.label, other.label])
         whole = len(pair.contenders) == 2
         advantage = sign * (pair.values[:, 0] - pair.values[:, 1]) if whole else np.empty(0)
         found.append((other.label, advantage, _wilcoxon(advantage)))
@@ -381,7 +375,6 @@ def friedman(
     metric: str,
     *,
     alpha: float = 0.05,
-    unit: str = "dataset",
     methods: Sequence[str] | None = None,
 ) -> Friedman:
     """Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
@@ -394,8 +387,6 @@ def friedman(
         Metric to compare.
     alpha : float
         Significance level of the critical difference.
-    unit : {"dataset", "setting"}
-        As in `wilcoxon_holm`.
     methods : list of str, optional
         Methods or labels to compare. Defaults to all that are not trained on the truth.
 
@@ -416,13 +407,13 @@ def friedman(
     >>> result.ranks, round(result.pvalue, 4), round(result.critical_difference, 2)
     ({'Schirn': 1.0, 'NLR': 2.0, 'PMLNI': 3.0}, 0.0025, 1.35)
     """
-    means = blocks(rows, metric, unit=unit, methods=methods)
+    means = blocks(rows, metric, methods=methods)
     sign = -1 if metric_info(metric).greater_is_better else 1
     n, k = means.values.shape
     values = np.round(means.values, _DIGITS)
     ranked = stats.rankdata(sign * values, axis=1) if n and k else np.empty((0, k))
     mean_ranks = ranked.mean(axis=0) if n else np.full(k, math.nan)
-    note = _why_no_test(n, k, unit)
+    note = _why_no_test(n, k)
     result = Significance(math.nan, math.nan) if note else _friedman(values)
     width = math.sqrt(k * (k + 1) / (6 * n)) if n else math.nan
     quantile = math.nan if note else _studentized(alpha, k)
@@ -511,20 +502,19 @@ def _count(
     return WinTieLoss(*(words.count(word) for word in ("win", "tie", "loss", "missing")))
 
 
-def few_blocks(result: Friedman, unit: str) -> str:
+def few_blocks(result: Friedman) -> str:
     """Warning about a test over few data sets, or an empty text."""
     n, k = len(result.blocks.names), len(result.ranks)
-    things = plural(unit)
     if result.note:
         return ""
     if n < result.needed:
         return (
-            f"Too few {things} for a critical-difference diagram: {k} methods need at least "
+            f"Too few data sets for a critical-difference diagram: {k} methods need at least "
             f"{result.needed}, there are {n}. The critical difference is "
             f"{result.critical_difference:.2f}, but mean ranks differ by at most {k - 1}."
         )
     if n < _ENOUGH:
-        return f"Only {n} {things}: with fewer than {_ENOUGH}, Friedman's test is approximate."
+        return f"Only {n} data sets: with fewer than {_ENOUGH}, Friedman's test is approximate."
     return ""
 
 
@@ -537,18 +527,12 @@ def _wilcoxon(advantage: Array) -> Significance:
     return Significance(float(result.statistic), float(result.pvalue))
 
 
-def _why_no_test(n: int, k: int, unit: str) -> str:
-    things = plural(unit)
+def _why_no_test(n: int, k: int) -> str:
     if k < 3:
         return f"Friedman's test needs three methods with results; there are {k}."
     if n < 2:
-        return f"Friedman's test needs two {things} with results of all methods; there is {n}."
+        return f"Friedman's test needs two data sets with results of all methods; there is {n}."
     return ""
-
-
-def plural(unit: str) -> str:
-    """Blocks in words."""
-    return "data sets" if unit == "dataset" else "settings"
 
 
 def _friedman(values: Array) -> Significance:

@@ -28,7 +28,7 @@ from schirn.lab.bench.comparison import (
 from schirn.lab.bench.published import Published
 from schirn.lab.bench.published import published as published_value
 from schirn.lab.bench.rendering import Cell, Table
-from schirn.lab.bench.stats import TESTS, Pairwise, WinTieLoss, plural
+from schirn.lab.bench.stats import TESTS, Pairwise, WinTieLoss
 from schirn.metrics import METRICS
 
 __all__ = [
@@ -313,9 +313,7 @@ def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> 
     return _number(value, f"{value:.0f}" if value >= 100 else f"{value:.3g}", note="not measured")
 
 
-def ranks(
-    rows: Iterable[Result], metrics: Sequence[str] | None = None, *, unit: str = "dataset"
-) -> Table:
+def ranks(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
     """Mean rank of every method in every metric over data sets, as in Friedman's test; 1 is best.
 
     Parameters
@@ -324,8 +322,6 @@ def ranks(
         Results of a benchmark.
     metrics : list of str, optional
         Metrics to show; by default the five of the papers, as far as the results have them.
-    unit : {"dataset", "setting"}
-        As in `schirn.lab.bench.stats.wilcoxon_holm`.
 
     Returns
     -------
@@ -333,7 +329,7 @@ def ranks(
     """
     rows = list(rows)
     names = ranked_metrics(rows) if metrics is None else list(metrics)
-    tests = [stats.friedman(rows, name, unit=unit) for name in names]
+    tests = [stats.friedman(rows, name) for name in names]
     best = [min(test.ranks.values(), default=math.nan) for test in tests]
     body = []
     for c in compare(rows, names[0]).rivals:
@@ -344,7 +340,7 @@ def ranks(
     over = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     dropped = dict.fromkeys(s for test in tests for s in test.blocks.dropped_settings)
     absent = dict.fromkeys(s for test in tests for s in test.blocks.dropped_contenders)
-    notes = [f"Mean over {over} {plural(unit)} on which all ranked methods have results."]
+    notes = [f"Mean over {over} data sets on which all ranked methods have results."]
     if dropped:
         notes.append(f"Left out because results are missing: {', '.join(dropped)}.")
     if absent:
@@ -430,7 +426,6 @@ def friedman_tests(
     metrics: Sequence[str] | None = None,
     *,
     alpha: float = 0.05,
-    unit: str = "dataset",
 ) -> Table:
     """Friedman's test in every metric, with the critical difference of Nemenyi's test.
 
@@ -440,8 +435,6 @@ def friedman_tests(
         As in `ranks`.
     alpha : float
         Significance level.
-    unit : {"dataset", "setting"}
-        As in `schirn.lab.bench.stats.wilcoxon_holm`.
 
     Returns
     -------
@@ -450,8 +443,8 @@ def friedman_tests(
     rows, body = list(rows), []
     few: dict[str, None] = {}
     for name in ranked_metrics(rows) if metrics is None else metrics:
-        result = stats.friedman(rows, name, alpha=alpha, unit=unit)
-        few |= dict.fromkeys([text] if (text := stats.few_blocks(result, unit)) else [])
+        result = stats.friedman(rows, name, alpha=alpha)
+        few |= dict.fromkeys([text] if (text := stats.few_blocks(result)) else [])
         n, k = result.blocks.values.shape
         best = min(result.ranks, key=result.ranks.__getitem__, default=MISSING)
         body.append(
@@ -471,10 +464,10 @@ def friedman_tests(
         )
     return Table(
         "friedman",
-        f"Friedman's test over {plural(unit)}",
+        "Friedman's test over data sets",
         [
             *("metric", "best rank", "chi-square", "p", "F", "p of F"),
-            *("critical difference", "methods", plural(unit)),
+            *("critical difference", "methods", "data sets"),
         ],
         body,
         [
@@ -493,7 +486,6 @@ def wilcoxon_tests(
     metrics: Sequence[str] | None = None,
     *,
     alpha: float = 0.05,
-    unit: str = "dataset",
 ) -> Table:
     """Holm-corrected p-values of Wilcoxon's test of the reference against every method.
 
@@ -503,8 +495,6 @@ def wilcoxon_tests(
         As in `win_tie_loss`.
     alpha : float
         Significance level.
-    unit : {"dataset", "setting"}
-        As in `schirn.lab.bench.stats.wilcoxon_holm`.
 
     Returns
     -------
@@ -513,12 +503,12 @@ def wilcoxon_tests(
     rows, names, ours = _tested_rows(rows, reference, metrics, "Wilcoxon's test needs")
     lines: dict[str, list[Cell]] = {}
     for k, name in enumerate(names):
-        for pair in stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha, unit=unit):
+        for pair in stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha):
             cells = lines.setdefault(pair.contender, [_holm(None)] * len(names))
             cells[k] = _holm(pair)
     return Table(
         "wilcoxon",
-        f"Wilcoxon's test of {ours.label} over {plural(unit)}, Holm-corrected p-values",
+        f"Wilcoxon's test of {ours.label} over data sets, Holm-corrected p-values",
         ["against", *(ALL_METRICS[name].label for name in names)],
         [[Cell(label), *cells] for label, cells in lines.items()],
         [

@@ -146,7 +146,7 @@ def _with_kernel(results: Sequence[Result]) -> list[str]:
     """The same with kernel features for all methods."""
     if not results:
         return []
-    ranks = stats.friedman(results, "average_precision", unit="setting").ranks
+    ranks = stats.friedman(results, "average_precision").ranks
     order = sorted((name for name in ranks if not math.isnan(ranks[name])), key=ranks.__getitem__)
     said = (
         [

@@ -74,6 +74,7 @@ def pages(
         "figures",
         n_fits=len(fits),
         took=describe(_seconds(fits)),
+        code=code_note(fits),
         findings=[
             *summary(results, main[0]),
             *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
@@ -144,6 +145,18 @@ def _tables(found: Tables, metrics: Sequence[str]) -> dict[str, Any]:
 
 def _rendered(made: Iterable[Table]) -> list[str]:
     return [table.render("markdown") for table in made]
+
+
+def code_note(results: Sequence[Result]) -> str:
+    """State how many fits do not name the code that made them; empty if all do."""
+    unnamed = sum(not result.get("code_sha256") for result in results)
+    if not unnamed:
+        return ""
+    return (
+        f"**Measured with an earlier version**: {unnamed} of {len(results)} fits do not name the "
+        "code of their method, so the figures of the current code can differ. `schirn reproduce` "
+        "runs these fits again."
+    )
 
 
 def _versions(results: Sequence[Result]) -> list[str]:
