@@ -67,31 +67,6 @@ def _saved_mat(arrays, **options) -> bytes:
     return buffer.getvalue()
 
 
-def _mat73() -> list[bytes]:
-    import h5py
-
-    X, Y, _ = _numbers()
-    columns = sparse.csc_array(X)
-    found = []
-    for thin in (False, True):
-        buffer = io.BytesIO()
-        with h5py.File(buffer, "w", userblock_size=512) as file:
-            if thin:
-                group = file.create_group("data")
-                group.attrs["MATLAB_sparse"] = np.uint64(len(X))
-                for name, part in zip(
-                    ("data", "ir", "jc"),
-                    (columns.data, columns.indices, columns.indptr),
-                    strict=True,
-                ):
-                    group.create_dataset(name, data=part)
-            else:
-                file.create_dataset("data", data=X.T, chunks=(3, 4), compression="gzip")
-            file.create_dataset("target", data=Y.astype(float))
-        found.append(buffer.getvalue())
-    return found
-
-
 def _arff() -> list[bytes]:
     dense = (
         "@relation 'Small: -C -2'\n% a comment\n@attribute 'size in m' real\n"
@@ -360,7 +335,6 @@ SEEDS = {
     "deep_model": _deep_model,
     "npz": _npz,
     "mat5": _mat5,
-    "mat73": _mat73,
     "arff": _arff,
     "mulan": _mulan,
     "svm": _svm,

@@ -204,7 +204,6 @@ TARGETS: dict[str, Target] = {
     "xlsx": _copied("x.xlsx"),
     "json": _copied("x.json"),
     "mat5": _file("x.mat"),
-    "mat73": _file("x.mat"),
     "arff": _file("x.arff", missing="zero"),
     "mulan": _mulan,
     "svm": _file("x.svm"),

@@ -138,21 +138,6 @@ def test_mat_with_a_packed_sparse_matrix(limit, tmp_path):
     refused(path, "unpacks to over")
 
 
-def test_mat73(limit, tmp_path):
-    h5py = pytest.importorskip("h5py", reason="MATLAB 7.3 needs h5py")
-    path = tmp_path / "x.mat"
-    with h5py.File(path, "w", userblock_size=512) as file:
-        file.create_dataset("data", shape=(10**9, 10**6), dtype="f8", chunks=(10, 10))
-        file.create_dataset("target", data=np.ones((2, 3)))
-    refused(path, "'/data' needs", VARIABLE)
-    with h5py.File(path, "w", userblock_size=512) as file:
-        group = file.create_group("data")
-        group.attrs["MATLAB_sparse"] = np.uint64(10**15)
-        group.create_dataset("jc", data=np.zeros(4, np.uint64))
-        file.create_dataset("target", data=np.ones((2, 3)))
-    refused(path, "1000000000000000", VARIABLE)
-
-
 def test_parquet_with_one_text_in_every_row(limit, tmp_path):
     arrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     from pyarrow import parquet

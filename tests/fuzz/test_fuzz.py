@@ -8,7 +8,6 @@ pytest.importorskip("resource", reason="bounds on memory need a POSIX system")
 pytest.importorskip("pandas", reason="tables need pandas")
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 pytest.importorskip("openpyxl", reason="workbooks need openpyxl")
-pytest.importorskip("h5py", reason="MATLAB 7.3 needs h5py")
 if not os.path.exists("/proc/self/statm"):
     pytest.skip("the memory of a process is read from /proc", allow_module_level=True)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from schirn.metrics._input import Array, as_bool, refuse_nan, same_table
 
@@ -39,6 +38,8 @@ def evaluate_labels(y_true: Any, scores: Any, y_pred: Any) -> dict[str, float]:
     {'macro_auc': 0.75, 'micro_auc': 0.875, 'mean_average_precision': 0.917, 'macro_f1': 0.833,
      'micro_f1': 0.857, 'subset_accuracy': 0.667}
     """
+    from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
     table, values = same_table(y_true, scores, ("y_true", "scores"))
     predicted = same_table(y_true, y_pred, ("y_true", "y_pred"))[1]
     truth, values, labels = (_dense(matrix) for matrix in (table, values, predicted))
@@ -46,10 +47,12 @@ def evaluate_labels(y_true: Any, scores: Any, y_pred: Any) -> dict[str, float]:
     refuse_nan(values, "scores", 0)
     occurs = np.asarray(truth.any(axis=0))
     columns = [(truth[:, j], values[:, j]) for j in np.flatnonzero(occurs)]
-    both = truth.any() and not truth.all()
+    has_two_classes = truth.any() and not truth.all()
     return {
         "macro_auc": _mean([roc_auc_score(t, s) for t, s in columns if not t.all()]),
-        "micro_auc": float(roc_auc_score(truth.ravel(), values.ravel())) if both else np.nan,
+        "micro_auc": float(roc_auc_score(truth.ravel(), values.ravel()))
+        if has_two_classes
+        else np.nan,
         "mean_average_precision": _mean([average_precision_score(t, s) for t, s in columns]),
         "macro_f1": _mean(f1_score(truth, labels, average=None, zero_division=0)[occurs]),
         "micro_f1": float(f1_score(truth, labels, average="micro", zero_division=0)),

@@ -181,21 +181,6 @@ def test_gap_closed_is_sorted_by_the_mean(results, ax):
     assert len(dots.get_xdata()) == 9
 
 
-def test_time_quality_has_a_point_per_method(results, ax):
-    figures.time_quality(results, ax=ax)
-    assert [text.get_text() for text in ax.texts] == tables.results(
-        results, "average_precision"
-    ).head[2:]
-    assert len(ax.lines) == 8
-    assert ax.get_xscale() == "log"
-    assert "CPU seconds per fit" in ax.get_xlabel()
-
-
-def test_time_quality_of_results_without_cpu_time(results, ax):
-    figures.time_quality([{**result, "fit_cpu_seconds": None} for result in results], ax=ax)
-    assert ax.get_xlabel().startswith("seconds per fit")
-
-
 def test_figures_make_their_own_axes(results):
     ax = figures.noise_levels(results, "one_error", "scene")
     assert ax.figure.get_size_inches().tolist() == pytest.approx([7, 4.2])
@@ -241,15 +226,6 @@ def test_sensitivity_leaves_out_runs_that_failed(sweep, ax):
     failed = make_result("scene", 1, "Schirn", 9, params=_at(2.0)) | {"status": "failed"}
     figures.sensitivity([*sweep, failed], "alpha", ax=ax)
     assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 1.0, 3.0]] * 2
-
-
-def test_time_quality_needs_a_setting_of_all_methods(ax):
-    results = [
-        make_result("a", 1, "NLR", 0, one_error=0.5),
-        make_result("b", 1, "GLC", 0, one_error=0.5),
-    ]
-    with pytest.raises(InputError, match="No setting has results and fit times of all"):
-        figures.time_quality(results, "one_error", ax=ax)
 
 
 def test_panels_that_are_not_needed_are_hidden(tmp_path):
@@ -298,7 +274,6 @@ def test_names_are_not_formulas_and_none_is_left_out():
     ax = figures.noise_levels(results, "one_error", "fee_$5_$10")
     ax.figure.canvas.draw()
     assert len(ax.get_legend().get_texts()) == 3
-    figures.time_quality(results, "one_error").figure.canvas.draw()
 
 
 def test_seconds_are_not_percentages():

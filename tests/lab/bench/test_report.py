@@ -89,7 +89,6 @@ def test_outputs_are_all_there(folder):
         "noise_levels_average_precision",
         "gap_closed",
         "critical_difference",
-        "time_quality",
         "sensitivity",
         "convergence_objective",
         "convergence_residual",

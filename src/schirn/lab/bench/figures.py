@@ -336,49 +336,6 @@ def gap_closed(
     return ax
 
 
-def time_quality(
-    rows: Iterable[Result], metric: str = "average_precision", *, ax: "Axes | None" = None
-) -> "Axes":
-    """Draw a metric against the time of a fit, both averaged over the common settings.
-
-    The time is CPU time if all results have it, since wall time depends on other load.
-
-    Parameters
-    ----------
-    rows, metric, ax
-        As in `noise_levels`.
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    rows = list(rows)
-    done = [result for result in rows if result.get("metrics")]
-    known = all(result.get("fit_cpu_seconds") is not None for result in done)
-    comparison = compare(rows, metric)
-    seconds = compare(rows, "fit_cpu_seconds" if known else "fit_seconds")
-    both = comparison.values.keys() & seconds.values.keys()
-    shown = [c for c in comparison.contenders if any((s, c) in both for s in comparison.settings)]
-    whole = [s for s in comparison.settings if shown and all((s, c) in both for c in shown)]
-    if not whole:
-        raise InputError("No setting has results and fit times of all methods.")
-    ax = _axes(ax)
-    styles = look(comparison.contenders)
-    for c in shown:
-        x = float(np.exp(np.mean([np.log(max(seconds.mean(s, c), 1e-6)) for s in whole])))
-        y = _scale(comparison) * float(np.mean([comparison.mean(s, c) for s in whole]))
-        style = {k: v for k, v in styles[c].items() if k != "linestyle"}
-        ax.plot([x], [y], linestyle="", markersize=9, label=_name(c.label), **style)
-        ax.annotate(_name(c.label), (x, y), (7, 4), textcoords="offset points", fontsize="small")
-    ax.set_xscale("log")
-    ax.margins(x=0.18, y=0.12)
-    unit = "CPU seconds" if known else "seconds"
-    ax.set_xlabel(f"{unit} per fit" + hint(comparison.contenders))
-    ax.set_ylabel(_unit(comparison))
-    ax.grid(True, alpha=0.6)
-    return ax
-
-
 def theme(name: str = "light") -> dict[str, Any]:
     """Settings of matplotlib for a light or dark page; the background is transparent."""
     ink, line = _INK[name], _LINE[name]

@@ -312,13 +312,6 @@ def _drawings(
             _single(figures.critical_difference, results, metric, alpha=alpha),
             (8.5, 4.2),
         ),
-        _draw(
-            "time_quality",
-            f"{capital(label)} by time of a fit",
-            "Both averaged over the settings; up and to the left is better for a score.",
-            _single(figures.time_quality, results, metric),
-            (7.5, 4.4),
-        ),
     ]
     if sweep:
         drawn.append(_sensitivity(sweep, metric, label))

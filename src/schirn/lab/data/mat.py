@@ -1,10 +1,9 @@
-"""Reader for MATLAB files: version 5, and version 7.3 (HDF5) with h5py.
+"""Reader for MATLAB files of version 5.
 
 SciPy's reader of version 5 trusts the types, lengths and indices in a file: of files with a few
 random bytes, one in twenty ends the process with a segmentation fault (SciPy 1.17). The reader here
-checks each element before it is read, and never builds cells, structs or objects. Both limit the
-memory of a variable before it is allocated or unpacked; version 7.3 follows no links to other
-files.
+checks each element before it is read, never builds cells, structs or objects, and limits the memory
+of a variable before it is allocated or unpacked.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
-from schirn._optional import optional
 from schirn.datasets.dataset import Dataset, Fold, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 from schirn.tables.text import check_size, unreadable_named
@@ -68,7 +66,7 @@ def read_mat(
     candidates: str | None = None,
     max_bytes: int | None = None,
 ) -> Dataset:
-    """Read a partial multi-label set from a MATLAB file (version 5 or 7.3).
+    """Read a partial multi-label set from a MATLAB file of version 5 (saved with "-v7" or "-v6").
 
     Parameters
     ----------
@@ -98,7 +96,7 @@ def read_mat(
     path = Path(path)
     check_size(path, max_bytes)
     limit = byte_limit(max_bytes)
-    source = _Hdf5(path, limit) if _is_hdf5(path) else Mat5(path, limit)
+    source = Mat5(path, limit)
     names = source.names()
     X = source.get(_pick(path, names, FEATURES, features, "features"))
     X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
@@ -177,66 +175,6 @@ def _pick(path: Path, names: list[str], usual: Iterable[str], given: str | None,
     return name
 
 
-def _is_hdf5(path: Path) -> bool:
-    """Whether a file is of version 7.3: the HDF5 signature may follow a 512-byte header."""
-    with path.open("rb") as stream:
-        head = stream.read(520)
-    signature = b"\x89HDF\r\n\x1a\n"
-    return head.startswith(signature) or head[512:] == signature
-
-
-class _Hdf5:
-    """A file of version 7.3: arrays are stored transposed, sparse ones by columns."""
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path, self.limit = path, limit
-        self.h5py = optional("h5py", "mat73", "Reading MATLAB 7.3 files")
-
-    def names(self) -> list[str]:
-        """Return the variables stored in this file, not those linked to others."""
-        with unreadable_named(self.path, _KIND), self.h5py.File(self.path, "r") as file:
-            links = {name: file.get(name, getlink=True) for name in file if name[:1] != "#"}
-            return [name for name, link in links.items() if isinstance(link, self.h5py.HardLink)]
-
-    def get(self, name: str) -> Any:
-        """Return one variable."""
-        with unreadable_named(self.path, _KIND), self.h5py.File(self.path, "r") as file:
-            item = file[name]
-            if isinstance(item, self.h5py.Group):
-                return self._sparse(item)
-            return self._array(item).T
-
-    def _array(self, item: Any) -> np.ndarray:
-        """Return an array of numbers after checking its size and that it is in the file."""
-        name = brief(item.name)
-        if not isinstance(item, self.h5py.Dataset) or item.dtype.kind not in "iufb":
-            raise DataError(f"{self.path}: {name} is not a plain array of numbers.")
-        if item.is_virtual or item.external:
-            raise DataError(f"{self.path}: {name} is not a plain array of numbers.")
-        n_bytes = int(item.size or 0) * max(item.dtype.itemsize, 8)
-        if n_bytes > self.limit:
-            raise DataError(
-                f"{self.path}: {too_large(f'{name} needs {n_bytes:,} bytes', self.limit)}"
-            )
-        return np.asarray(item[()])
-
-    def _sparse(self, group: Any) -> sparse.csr_array:
-        """Return a sparse matrix from the arrays data, ir and jc of its columns."""
-        if "MATLAB_sparse" not in group.attrs or "jc" not in group:
-            raise DataError(f"{self.path}: {brief(group.name)} is a struct, not a matrix.")
-        indptr = self._array(group["jc"]).astype(np.int64)
-        shape = (int(group.attrs["MATLAB_sparse"]), len(indptr) - 1)
-        if max(shape) * 8 > self.limit:
-            what = f"{brief(group.name)} of shape {shape}"
-            raise DataError(f"{self.path}: {too_large(what, self.limit)}")
-        if "ir" not in group:
-            return sparse.csr_array(shape)
-        data, rows = self._array(group["data"]), self._array(group["ir"]).astype(np.int64)
-        matrix = sparse.csc_array((data, rows, indptr), shape=shape)
-        check_sparse(matrix)
-        return matrix.tocsr()
-
-
 class Variable(NamedTuple):
     """A matrix and its position in the file."""
 
@@ -260,6 +198,8 @@ class Mat5:
         self.path, self.limit = path, limit
         with unreadable_named(path, _KIND), path.open("rb") as stream:
             head = stream.read(HEAD)
+            if head.startswith(b"MATLAB 7.3"):
+                raise DataError(f'{path}: MATLAB 7.3 files are not read; save it with "-v7".')
             if len(head) < HEAD or head[126:] not in (b"IM", b"MI"):
                 raise ValueError("not a MATLAB header")
             self._order = "<" if head[126:] == b"IM" else ">"
