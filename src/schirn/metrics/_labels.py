@@ -47,12 +47,10 @@ def evaluate_labels(y_true: Any, scores: Any, y_pred: Any) -> dict[str, float]:
     refuse_nan(values, "scores", 0)
     occurs = np.asarray(truth.any(axis=0))
     columns = [(truth[:, j], values[:, j]) for j in np.flatnonzero(occurs)]
-    has_two_classes = truth.any() and not truth.all()
+    mixed = truth.any() and not truth.all()
     return {
         "macro_auc": _mean([roc_auc_score(t, s) for t, s in columns if not t.all()]),
-        "micro_auc": float(roc_auc_score(truth.ravel(), values.ravel()))
-        if has_two_classes
-        else np.nan,
+        "micro_auc": float(roc_auc_score(truth.ravel(), values.ravel())) if mixed else np.nan,
         "mean_average_precision": _mean([average_precision_score(t, s) for t, s in columns]),
         "macro_f1": _mean(f1_score(truth, labels, average=None, zero_division=0)[occurs]),
         "micro_f1": float(f1_score(truth, labels, average="micro", zero_division=0)),

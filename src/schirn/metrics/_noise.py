@@ -17,23 +17,25 @@ def _cells(y_true: Any, candidates: Any, values: Any, name: str) -> tuple[Bools,
 
     Values called "noise" must be 0/1, and 0 outside the candidates; others must not be NaN.
     """
-    listed, truth = same_table(candidates, y_true, ("candidates", "y_true"))
+    labels, truth = same_table(candidates, y_true, ("candidates", "y_true"))
     _, table = same_table(candidates, values, ("candidates", name))
     truths, cells = [np.empty(0, dtype=bool)], [np.empty(0)]
-    for start, (listed_rows, truth_rows, rows) in blocks(listed, truth, table):
-        inside = as_bool(listed_rows, "candidates", start)
+    for start, (listed_rows, truth_rows, rows) in blocks(labels, truth, table):
+        is_candidate = as_bool(listed_rows, "candidates", start)
         if name == "noise":
             rows = as_bool(rows, name, start)
-            bad = rows & ~inside
+            bad = rows & ~is_candidate
             problem = "1 at {}, which is not a candidate; only candidate labels can be noise."
         else:
-            bad = inside & np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(0, dtype=bool)
+            bad = (
+                is_candidate & np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(0, dtype=bool)
+            )
             problem = "NaN at {}, a candidate; replace missing values first."
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise InputError(f"{name} is " + problem.format(f"row {start + row}, column {column}"))
-        truths.append(as_bool(truth_rows, "y_true", start)[inside])
-        cells.append(rows[inside])
+        truths.append(as_bool(truth_rows, "y_true", start)[is_candidate])
+        cells.append(rows[is_candidate])
     return np.concatenate(truths), np.concatenate(cells)
 
 
@@ -176,11 +178,11 @@ def noise_report(
     wrong = int(np.count_nonzero(~truth))
     report: dict[str, float] = {"n_candidates": truth.size, "n_wrong": wrong}
     if noise is not None:
-        flagged, both = (int(np.count_nonzero(cells)) for cells in (flags, flags * ~truth))
+        flagged, n_right = (int(np.count_nonzero(cells)) for cells in (flags, flags * ~truth))
         report["n_flagged"] = flagged
-        report["precision"] = _ratio(both, flagged)
-        report["recall"] = _ratio(both, wrong)
-        report["f1"] = _ratio(2 * both, flagged + wrong)
+        report["precision"] = _ratio(n_right, flagged)
+        report["recall"] = _ratio(n_right, wrong)
+        report["f1"] = _ratio(2 * n_right, flagged + wrong)
     if confidence is not None:
         report["auc"] = noise_auc(y_true, candidates, confidence)
     return report

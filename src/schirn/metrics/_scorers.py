@@ -78,7 +78,7 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
         )
     from sklearn.metrics import make_scorer
 
-    made = make_scorer(
+    function = make_scorer(
         _score,
         response_method=metric.response,
         greater_is_better=metric.greater_is_better,
@@ -86,7 +86,7 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
         against=against,
         **options,
     )
-    return made.set_score_request(y_clean=True) if against == "clean" else made
+    return function.set_score_request(y_clean=True) if against == "clean" else function
 
 
 def _check_options(name: str, options: dict[str, Any]) -> None:

@@ -73,11 +73,15 @@ def mean_rows(
     sums = {metric: np.zeros(2) for metric in metrics}
     for start, (truth_rows, score_rows) in blocks(truth, values):
         refuse_nan(score_rows, name, start)
-        shown = score_rows if transform is None else transform(score_rows)
-        block = Block(as_bool(truth_rows, "y_true", start), shown)
+        block_scores = score_rows if transform is None else transform(score_rows)
+        block = Block(as_bool(truth_rows, "y_true", start), block_scores)
         if block.n_labels == 0:
             break
-        weight = np.ones(len(shown)) if weights is None else weights[start : start + len(shown)]
+        weight = (
+            np.ones(len(block_scores))
+            if weights is None
+            else weights[start : start + len(block_scores)]
+        )
         for metric, (row_value, which) in metrics.items():
             counted = getattr(block, which)
             total = np.sum((weight * row_value(block))[counted])

@@ -82,13 +82,13 @@ def _check(name: str, check: Callable[..., None], cls: Factory, **params: Any) -
     try:
         check(cls, **params)
     except (Exception, SystemExit) as error:
-        found = str(error).strip()
+        message = str(error).strip()
         if not isinstance(error, AssertionError):
-            found = f"{type(error).__name__}: {found}".rstrip(": ")
+            message = f"{type(error).__name__}: {message}".rstrip(": ")
         promise = (check.__doc__ or "").partition("\n")[0]
         raise AssertionError(
             f'{getattr(cls, "__name__", cls)} breaks the promise "{name}": '
-            f"{promise[:1].lower()}{promise[1:]} {found}"
+            f"{promise[:1].lower()}{promise[1:]} {message}"
         ) from error
 
 
@@ -186,14 +186,14 @@ def _check_reach(
     rows = hidden_labels().data(0)
     fit = partial(_outputs, cls, params, rows)
     with watched() as watch:
-        alone, again = fit(), fit()
+        first, second = fit(), fit()
         # A method that differs from fit to fit cannot be compared; other checks report it.
-        if alone is None or again is None or np.array_equal(alone, again):
+        if first is None or second is None or np.array_equal(first, second):
             offered = offer(fit, make_data(0))
-            same = alone is None and offered is None
-            if alone is not None and offered is not None:
-                same = alone.shape == offered.shape and np.allclose(alone, offered)
-            _holds(same, f"it learns something else if the true labels are {what}")
+            is_equal = first is None and offered is None
+            if first is not None and offered is not None:
+                is_equal = first.shape == offered.shape and np.allclose(first, offered)
+            _holds(is_equal, f"it learns something else if the true labels are {what}")
     return watch
 
 
@@ -263,29 +263,29 @@ def check_rows_alone(cls: Factory, **params: Any) -> None:
     X = data.X[60:]
     for name in ("decision_function", "predict_proba"):
         score = getattr(model, name)
-        together = score(X)
-        atol = 1e-6 * max(1e-12, float(np.abs(together).max()))
+        batch = score(X)
+        atol = 1e-6 * max(1e-12, float(np.abs(batch).max()))
         for what, rows in (
             ("alone", [score(X[k : k + 1])[0] for k in range(len(X))]),
             ("in another order", score(X[::-1])[::-1]),
         ):
-            close = np.allclose(rows, together, rtol=1e-5, atol=atol)
+            close = np.allclose(rows, batch, rtol=1e-5, atol=atol)
             _holds(close, f"`{name}` gives a row other values {what} than with all rows")
 
 
 def check_hidden_state(cls: Factory, **params: Any) -> None:
     """A fit does not depend on earlier fits, of the same object or of another one."""
-    data, other = _data(), _data(seed=1)
+    data, another = _data(), _data(seed=1)
 
     def scores(model: Any) -> Array:
         return np.asarray(_fit(model, data.X, data.candidates).decision_function(data.X))
 
-    first, before = scores(cls(**params)), _state(cls)
+    first, state = scores(cls(**params)), _state(cls)
     if not np.array_equal(first, scores(cls(**params))):
         # Fits that differ although nothing was stored are random, which the next check reports.
-        _holds(_state(cls) == before, "a second fit differs, and a class or a global has changed")
+        _holds(_state(cls) == state, "a second fit differs, and a class or a global has changed")
         return
-    model = _fit(cls(**params), other.X, other.candidates)
+    model = _fit(cls(**params), another.X, another.candidates)
     for what, later in (("another", cls(**params)), ("the same", model)):
         _holds(
             np.array_equal(scores(later), first),
@@ -326,14 +326,14 @@ def check_parameters(cls: Factory, **params: Any) -> None:
         all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in kinds),
         "a parameter of `__init__` is not keyword-only",
     )
-    before = model.get_params()
-    for name, value in before.items():
+    initial = model.get_params()
+    for name, value in initial.items():
         _holds(getattr(model, name) is value, f"`__init__` changes {name}")
     data = _data()
     _fit(model, data.X, data.candidates)
     for name, value in model.get_params().items():
-        _holds(value is before[name] or value == before[name], f"`fit` changes {name}")
-    _holds(clone(model).get_params() == before, "`clone` changes a parameter")
+        _holds(value is initial[name] or value == initial[name], f"`fit` changes {name}")
+    _holds(clone(model).get_params() == initial, "`clone` changes a parameter")
 
 
 def check_containers(cls: Factory, **params: Any) -> None:
@@ -396,8 +396,8 @@ def check_pickle(cls: Factory, **params: Any) -> None:
     """A pickled model predicts the same."""
     data = _data()
     model = _fit(cls(**params), data.X, data.candidates)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(data.X), model.predict(data.X))
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(data.X), model.predict(data.X))
 
 
 def check_thresholds(cls: Factory, **params: Any) -> None:
@@ -407,14 +407,14 @@ def check_thresholds(cls: Factory, **params: Any) -> None:
     scores, l = model.decision_function(data.X), data.candidates.shape[1]
     middle = float(np.median(scores))
     np.testing.assert_array_equal(model.predict(data.X, threshold=middle), scores > middle)
-    each = np.median(scores, axis=0)
-    np.testing.assert_array_equal(model.predict(data.X, threshold=each), scores > each)
+    medians = np.median(scores, axis=0)
+    np.testing.assert_array_equal(model.predict(data.X, threshold=medians), scores > medians)
     counts = model.predict(data.X, threshold="top-2").sum(axis=1)
     _holds((counts == 2).all(), '`threshold="top-2"` does not predict two labels per row')
     matched = model.predict(data.X, threshold="cardinality").sum() / len(scores)
     _holds(0 < matched <= l, f'`threshold="cardinality"` predicts {matched:g} labels per row')
-    many = partial(model.predict, data.X, threshold="many")
-    _refuses("an unknown threshold", many, "threshold", "many")
+    predict = partial(model.predict, data.X, threshold="many")
+    _refuses("an unknown threshold", predict, "threshold", "many")
     long = partial(model.predict, data.X, threshold=[0.5] * (l + 1))
     _refuses("a threshold too many", long, "threshold")
 
@@ -426,13 +426,13 @@ def check_odd_data(cls: Factory, **params: Any) -> None:
     constant_labels = np.column_stack([np.zeros_like(Y[:, 0]), np.ones_like(Y[:, 0]), Y])
     empty_rows = Y.copy()
     empty_rows[:5] = 0
-    many = _data(n=12, d=20, l=30, r=3)
+    wide = _data(n=12, d=20, l=30, r=3)
     cases = {
         "labels never and always listed": (X, constant_labels),
         "rows without candidates": (X, empty_rows),
         "duplicate labels": (X, np.column_stack([Y, Y])),
         "one label": (X, Y[:, :1]),
-        "fewer rows than labels": (many.X, many.candidates),
+        "fewer rows than labels": (wide.X, wide.candidates),
         "zero and constant features": (np.column_stack([0 * X, 0 * X[:, :1] + 1, X]), Y),
         "repeated features": (np.column_stack([X, X]), Y),
         "repeated rows": (np.vstack([X, X]), np.vstack([Y, Y])),

@@ -88,14 +88,14 @@ def keep_labels() -> None:
     os.dup2(2, 1)
     while True:
         try:
-            what, seed, *rest = pickle.load(sys.stdin.buffer)
+            what, seed, *arguments = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         data = make_data(seed)
         if what == "data":
             answer: Any = data.X[:N_TRAIN], data.candidates[:N_TRAIN], data.X[N_TRAIN:]
         else:
-            answer = average_precision(data.y_true[N_TRAIN:], rest[0])
+            answer = average_precision(data.y_true[N_TRAIN:], arguments[0])
         pickle.dump(answer, pipe)
         pipe.flush()
 
@@ -103,7 +103,7 @@ def keep_labels() -> None:
 @contextmanager
 def labels_in_files(data: Dataset) -> Iterator[None]:
     """Put the true labels into the current folder and into SCHIRN_DATA."""
-    before, variable = Path.cwd(), os.environ.get("SCHIRN_DATA")
+    start, variable = Path.cwd(), os.environ.get("SCHIRN_DATA")
     with tempfile.TemporaryDirectory() as folder:
         for name in _NAMES:
             np.save(Path(folder, f"{name}.npy"), data.y_true)
@@ -114,7 +114,7 @@ def labels_in_files(data: Dataset) -> Iterator[None]:
         try:
             yield
         finally:
-            os.chdir(before)
+            os.chdir(start)
             os.environ.pop("SCHIRN_DATA")
             if variable is not None:
                 os.environ["SCHIRN_DATA"] = variable

@@ -51,10 +51,11 @@ def overview_table(results: list[Result], metric: str) -> tuple[list[str], list[
     methods = list(dict.fromkeys(method_label(result) for result in results))
     groups: dict[str, dict[str, list[Result]]] = {}
     for result in results:
-        own = groups.setdefault(dataset_label(result), defaultdict(list))
-        own[method_label(result)].append(result)
+        by_method = groups.setdefault(dataset_label(result), defaultdict(list))
+        by_method[method_label(result)].append(result)
     lines = [
-        [name, *(_entry(own[method], metric) for method in methods)] for name, own in groups.items()
+        [name, *(_entry(by_method[method], metric) for method in methods)]
+        for name, by_method in groups.items()
     ]
     return ["data set", *methods], lines
 

@@ -143,8 +143,8 @@ class LogisticBaseline(_OneVsRest, LinearMethod):
                 model = LogisticRegression(
                     C=self.C, solver=solver, tol=1e-8, max_iter=self.max_iter
                 )
-                found = model.fit(Z, Y[:, j])
-                W[:, j], b[j] = found.coef_[0] * factor, found.intercept_[0]
+                fitted = model.fit(Z, Y[:, j])
+                W[:, j], b[j] = fitted.coef_[0] * factor, fitted.intercept_[0]
         return W, b - shift @ W
 
 
@@ -210,12 +210,14 @@ class CleanlabBaseline(LogisticBaseline):
             # It warns about every rare label.
             warnings.simplefilter("ignore", UserWarning)
             for j in range(Y.shape[1]):
-                listed = Y[:, j] == 1
+                is_candidate = Y[:, j] == 1
                 # A label that all or no rows list has no rates to estimate.
-                if listed.any() and not listed.all():
-                    both = np.column_stack([1 - P[:, j], P[:, j]])
-                    issues = filters.find_label_issues(listed.astype(int), both, n_jobs=1)
-                    noise[:, j] = issues & listed
+                if is_candidate.any() and not is_candidate.all():
+                    probabilities = np.column_stack([1 - P[:, j], P[:, j]])
+                    issues = filters.find_label_issues(
+                        is_candidate.astype(int), probabilities, n_jobs=1
+                    )
+                    noise[:, j] = issues & is_candidate
         return scores, P, noise
 
 
@@ -321,8 +323,8 @@ def _without(Y: Array, noise: Array) -> Array:
 
 def _prior(Y: Array) -> Array:
     """Smoothed log-odds of every label."""
-    listed = Y.sum(axis=0, dtype=np.float64)
-    return np.log((listed + 1) / (len(Y) - listed + 1))
+    counts = Y.sum(axis=0, dtype=np.float64)
+    return np.log((counts + 1) / (len(Y) - counts + 1))
 
 
 BASELINES: dict[str, type[PartialMultiLabelClassifier]] = {

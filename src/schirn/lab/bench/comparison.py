@@ -137,22 +137,22 @@ class Comparison:
 
     def paired(self, setting: Setting, a: Contender, b: Contender) -> tuple[list[float], ...]:
         """Values of two contenders on their common folds, in the same order."""
-        left, right = self.values.get((setting, a), {}), self.values.get((setting, b), {})
-        common = [fold for fold in left if fold in right]
-        return [left[fold] for fold in common], [right[fold] for fold in common]
+        first, second = self.values.get((setting, a), {}), self.values.get((setting, b), {})
+        common = [fold for fold in first if fold in second]
+        return [first[fold] for fold in common], [second[fold] for fold in common]
 
     def find(self, name: str) -> Contender:
         """Find a contender by label or method; prefer the one tuned on candidates."""
-        found = [c for c in self.contenders if c.label == name] or sorted(
+        matches = [c for c in self.contenders if c.label == name] or sorted(
             (c for c in self.contenders if name.lower() in names_of(c.method)),
             key=lambda c: (c.oracle, c.tuning),
         )
-        if not found:
+        if not matches:
             known = ", ".join(c.label for c in self.contenders)
             raise InputError(
                 f"There are no results of method {name!r}; there are results of: {known}."
             )
-        return found[0]
+        return matches[0]
 
     @property
     def rivals(self) -> tuple[Contender, ...]:
@@ -196,21 +196,21 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
         if value is None:
             reasons.setdefault(pair, {})[fold] = _reason(result)
         else:
-            other = values.setdefault(pair, {}).setdefault(fold, value)
-            if other != value:
+            known = values.setdefault(pair, {}).setdefault(fold, value)
+            if known != value:
                 raise InputError(
                     f"Two results for {pair[1].label} on {pair[0].label}, seed {fold[0]}, fold "
-                    f"{fold[1]}: {other:g} and {value:g}; keep the results of one benchmark only."
+                    f"{fold[1]}: {known:g} and {value:g}; keep the results of one benchmark only."
                 )
     missing, partial = {}, {}
     for pair in ((s, c) for s in settings for c in contenders):
-        done = values.get(pair, {})
-        failed = [why for fold, why in reasons.get(pair, {}).items() if fold not in done]
+        folds = values.get(pair, {})
+        failed = [why for fold, why in reasons.get(pair, {}).items() if fold not in folds]
         why = "; ".join(dict.fromkeys(failed))
-        if not done:
+        if not folds:
             missing[pair] = why or "not run"
         elif failed:
-            partial[pair] = f"{len(done)} of {len(done) + len(failed)} folds ({why})"
+            partial[pair] = f"{len(folds)} of {len(folds) + len(failed)} folds ({why})"
     return Comparison(metric, info, settings, contenders, values, missing, partial)
 
 
@@ -260,10 +260,10 @@ def _oracle(result: Result) -> bool:
 
 def _reason(result: Result) -> str:
     """Reason why a result has no value."""
-    status, said = str(result.get("status", "failed")), result.get("reason")
+    status, reason = str(result.get("status", "failed")), result.get("reason")
     if status == "done":
         return "not defined in this run"
-    return f"{status}: {str(said).rstrip('.')}" if said else status
+    return f"{status}: {str(reason).rstrip('.')}" if reason else status
 
 
 def _named_kinds(results: Sequence[Result]) -> bool:
@@ -274,10 +274,10 @@ def _named_kinds(results: Sequence[Result]) -> bool:
 
 def _settings(results: Sequence[Result], kinds: bool) -> tuple[Setting, ...]:
     """Settings, with data sets in the order of the results and sorted noise levels."""
-    found = dict.fromkeys(setting_of(result, kinds) for result in results)
-    datasets = list(dict.fromkeys(setting.dataset for setting in found))
-    level = {s: (s.r is not None, s.r if isinstance(s.r, int | float) else 0) for s in found}
-    return tuple(sorted(found, key=lambda s: (datasets.index(s.dataset), s.noise, level[s])))
+    settings = dict.fromkeys(setting_of(result, kinds) for result in results)
+    datasets = list(dict.fromkeys(setting.dataset for setting in settings))
+    level = {s: (s.r is not None, s.r if isinstance(s.r, int | float) else 0) for s in settings}
+    return tuple(sorted(settings, key=lambda s: (datasets.index(s.dataset), s.noise, level[s])))
 
 
 def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
@@ -289,20 +289,21 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
                 raise InputError(f"Benchmark result {number} has no {field!r}.")
         keys.setdefault(key_of(result), []).append(result)
     known = methods()
-    found = []
-    for key, own in keys.items():
-        oracle = any(_oracle(result) for result in own)
-        ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in own)
+    contenders = []
+    for key, runs in keys.items():
+        oracle = any(_oracle(result) for result in runs)
+        ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in runs)
         reconstructed = key[0] in known and known[key[0]]._info.reconstructed
         contender = Contender(*key, "", oracle, ceiling, reconstructed, key[0] in BASELINES)
-        found.append(contender._replace(label=_label(contender, keys)))
+        contenders.append(contender._replace(label=_label(contender, keys)))
     # A method without a grid does not depend on the tuning, but may have been run with two.
-    labels = Counter(c.label for c in found)
-    found = [
-        c._replace(label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c for c in found
+    labels = Counter(c.label for c in contenders)
+    contenders = [
+        c._replace(label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c
+        for c in contenders
     ]
     order = list(dict.fromkeys(key[0] for key in keys))
-    return tuple(sorted(found, key=lambda c: (order.index(c.method), c.features, c.oracle)))
+    return tuple(sorted(contenders, key=lambda c: (order.index(c.method), c.features, c.oracle)))
 
 
 def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
@@ -313,7 +314,7 @@ def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
     shared = any(k[0].rpartition(":")[2] == name for k in keys if k[0] != method)
     text = method if shared else name
     text += "".join(note[0] for note in mark_notes([contender]))
-    rest = {k[1] for k in keys if k[0] == method} - {"oracle"}
-    if tuning == "none" and len(rest) > 1:
+    tunings = {k[1] for k in keys if k[0] == method} - {"oracle"}
+    if tuning == "none" and len(tunings) > 1:
         text += " (untuned)"
     return f"{text} [{features}]" if len({k[2] for k in keys}) > 1 and features else text

@@ -93,18 +93,22 @@ def noise_levels(
     ax = _axes(ax)
     single = len(settings) == 1
     # A data set may lack some methods.
-    shown = [c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)]
+    contenders = [
+        c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)
+    ]
     numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
     levels = [s.r for s in settings] if numeric else list(range(len(settings)))
     styles = look(comparison.contenders)
-    for k, c in enumerate(shown):
+    for k, c in enumerate(contenders):
         means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
         spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
         style = styles[c] | {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
         ax.errorbar([k] if single else levels, means, yerr=spread, **style)
     if single:
-        names = [_name(c.label) for c in shown]
-        ax.set_xticks(range(len(shown)), names, rotation=40, ha="right", rotation_mode="anchor")
+        names = [_name(c.label) for c in contenders]
+        ax.set_xticks(
+            range(len(contenders)), names, rotation=40, ha="right", rotation_mode="anchor"
+        )
         ax.set_xlabel(hint(comparison.contenders).strip() if legend else "")
     else:
         ax.set_xticks(levels, [s.level or "own" for s in settings])
@@ -156,15 +160,17 @@ def sensitivity(
     >>> sensitivity(results, "alpha").get_xscale()
     'log'
     """
-    own = [result for result in rows if method is None or result["method"] == method]
-    own = [result for result in own if _is_number((result.get("params") or {}).get(parameter))]
-    if not own:
+    results = [result for result in rows if method is None or result["method"] == method]
+    results = [
+        result for result in results if _is_number((result.get("params") or {}).get(parameter))
+    ]
+    if not results:
         raise InputError(f"No result has a number for the parameter {parameter!r} in 'params'.")
-    own = _at_usual_values(own, parameter)
+    results = _at_usual_values(results, parameter)
     ax = _axes(ax)
-    comparison = compare(own[:1], metric)
+    comparison = compare(results[:1], metric)
     means: dict[Setting, dict[float, list[float]]] = {}
-    for result in own:
+    for result in results:
         value = value_of(result, metric)
         if value is not None:
             at = means.setdefault(setting_of(result), {})
@@ -179,7 +185,7 @@ def sensitivity(
         ax.set_xscale("symlog", linthresh=min(positive, default=1.0))
     else:
         ax.set_xscale("log")
-    oracle = any(result.get("oracle") for result in own)
+    oracle = any(result.get("oracle") for result in results)
     ax.set_xlabel({"lam": "λ", "alpha": "α", "beta": "β"}.get(parameter, parameter))
     ax.set_ylabel(_unit(comparison) + (f" {ORACLE_MARK} oracle-tuned" if oracle else ""))
     ax.grid(True, alpha=0.6)
@@ -254,9 +260,9 @@ def critical_difference(
     """
     rows = list(rows)
     result = stats.friedman(rows, metric, alpha=alpha)
-    few = stats.few_blocks(result)
+    warning = stats.few_blocks(result)
     if result.note or len(result.blocks.names) < result.needed:
-        raise InputError(few or f"No critical-difference diagram: {result.note}")
+        raise InputError(warning or f"No critical-difference diagram: {result.note}")
     posthocs = optional("scikit_posthocs", "bench", "A critical-difference diagram")
     pandas = optional("pandas", "bench", "A critical-difference diagram")
     ax = _axes(ax)
@@ -289,8 +295,8 @@ def critical_difference(
         f"mean rank in {comparison.info.name} over {len(result.blocks.names)} data sets, 1 is best"
     )
     ax.set_title(title + hint(comparison.contenders))
-    if few:
-        ax.set_xlabel(few)
+    if warning:
+        ax.set_xlabel(warning)
         ax.xaxis.set_label_position("bottom")
     return ax
 
@@ -312,12 +318,12 @@ def gap_closed(
     matplotlib Axes
     """
     rows = list(rows)
-    found = stats.gap_closed(rows, metric)
+    closed = stats.gap_closed(rows, metric)
     comparison = compare(rows, metric)
     styles = {c.label: style for c, style in look(comparison.contenders).items()}
     values = {
         name: [100 * v for v in shares.values() if not math.isnan(v)]
-        for name, shares in found.items()
+        for name, shares in closed.items()
     }
     names = sorted((n for n in values if values[n]), key=lambda n: float(np.mean(values[n])))
     ax = _axes(ax)
@@ -424,7 +430,7 @@ def _at_usual_values(results: Sequence[Result], parameter: str) -> list[Result]:
 
 def _trace(model: Any, quantity: str, name: str) -> np.ndarray:
     attribute = QUANTITIES[quantity][0]
-    found = getattr(model, attribute, None if hasattr(model, "get_params") else model)
-    if found is None:
+    trace = getattr(model, attribute, None if hasattr(model, "get_params") else model)
+    if trace is None:
         raise InputError(f"{name} does not record {attribute!r}; fit it first, or leave it out.")
-    return np.atleast_1d(np.asarray(found, dtype=float))
+    return np.atleast_1d(np.asarray(trace, dtype=float))

@@ -174,9 +174,9 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
             f"The parameters of {searched(oracle)} were chosen on the true labels of the test "
             "rows, so that these results are optimistic."
         )
-    rest = [c for c in comparison.rivals if c not in fair and c not in oracle]
-    if rest:
-        who = _and([c.label for c in rest]) if fair or oracle else "All methods"
+    defaults = [c for c in comparison.rivals if c not in fair and c not in oracle]
+    if defaults:
+        who = _and([c.label for c in defaults]) if fair or oracle else "All methods"
         sentences.append(f"{who} used recommended parameters, or chose them on the training rows.")
     fixed: dict[str, dict[str, None]] = {}
     for result in results:
@@ -184,8 +184,8 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
             if result.get("params", {}).get(name) == value:
                 fixed.setdefault(str(result["method"]), {})[f"{name}={value}"] = None
     if fixed:
-        listed = [f"{name} ({', '.join(values)})" for name, values in fixed.items()]
-        sentences.append(f"Set differently from the default: {_and(listed)}.")
+        descriptions = [f"{name} ({', '.join(values)})" for name, values in fixed.items()]
+        sentences.append(f"Set differently from the default: {_and(descriptions)}.")
     return sentences
 
 

@@ -107,8 +107,8 @@ class Table:
 
 def _letter(i: int) -> str:
     """a to z, then aa, ab, and so on."""
-    more, last = divmod(i, 26)
-    return (_letter(more - 1) if more else "") + string.ascii_lowercase[last]
+    quotient, remainder = divmod(i, 26)
+    return (_letter(quotient - 1) if quotient else "") + string.ascii_lowercase[remainder]
 
 
 def _text(table: Table) -> str:

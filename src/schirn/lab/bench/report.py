@@ -124,7 +124,7 @@ def write_outputs(
     # Without a reference method, nothing is tested.
     tested = test if tables.reference_of(results, comparison, reference) else None
     paragraph = partial(protocol_paragraph, results, test=tested, alpha=alpha)
-    others = _possible_tables(results, main, options)
+    further = _possible_tables(results, main, options)
     drawings = {d.name: d for d in _drawings(results, main[0], alpha, list(sweep), models or {})}
     texts = {
         "report.html": "",
@@ -149,12 +149,12 @@ def write_outputs(
         ceilings={c.label for c in comparison.contenders if c.ceiling},
         oracles={c.label for c in comparison.contenders if c.oracle},
         results=[tables.results(results, name, published=True, **options) for name in names],
-        tables=others,
+        tables=further,
         drawn=drawings,
         extras=[d for n, d in drawings.items() if n.startswith(("sensitivity", "convergence"))],
     )
     written = [write_file(Path(folder) / name, text.encode()) for name, text in texts.items()]
-    for table in (*(tables.results(results, name, **options) for name in names), *others.values()):
+    for table in (*(tables.results(results, name, **options) for name in names), *further.values()):
         written += write_table(Path(folder), table)
     for drawing in drawings.values():
         for suffix in ("svg", "png", "pdf"):
@@ -263,18 +263,18 @@ def _gap(results: Sequence[Result], comparison: Comparison, label: str) -> str:
 
 def _paper(results: Sequence[Result], metric: str, label: str) -> str:
     records = [r for r in tables.published_records(results, [metric]) if r["reached"]]
-    own = [record for record in records if record["method"] == "Schirn"] or records
-    if not own:
+    compared = [record for record in records if record["method"] == "Schirn"] or records
+    if not compared:
         return ""
-    verdicts = [record["reached"] for record in own]
-    who = "Schirn" if own[0]["method"] == "Schirn" else "the methods"
-    distances = [record["distance"] for record in own]
-    far = max(own, key=lambda record: abs(record["distance"]))
+    verdicts = [record["reached"] for record in compared]
+    who = "Schirn" if compared[0]["method"] == "Schirn" else "the methods"
+    distances = [record["distance"] for record in compared]
+    farthest = max(compared, key=lambda record: abs(record["distance"]))
     return (
-        f"The published {label} of {who} is reached in {verdicts.count('yes')} of {len(own)} "
+        f"The published {label} of {who} is reached in {verdicts.count('yes')} of {len(compared)} "
         f"settings and nearly reached in {verdicts.count('nearly')}; ours is "
         f"{signed(sum(distances) / len(distances))} points away on average, at most "
-        f"{signed(far['distance'])} ({far['setting']})."
+        f"{signed(farthest['distance'])} ({farthest['setting']})."
     )
 
 
@@ -290,7 +290,7 @@ def _drawings(
     label = comparison.info.name
     n = len({result["dataset"] for result in results})
     columns = _columns(n)
-    drawn = [
+    drawings = [
         _draw(
             f"noise_levels_{metric}",
             f"{capital(label)} by noise level",
@@ -314,14 +314,14 @@ def _drawings(
         ),
     ]
     if sweep:
-        drawn.append(_sensitivity(sweep, metric, label))
+        drawings.append(_sensitivity(sweep, metric, label))
     for quantity, (attribute, words) in figures.QUANTITIES.items():
         traced = {name: m for name, m in models.items() if getattr(m, attribute, None) is not None}
         if traced:
             paint = _single(figures.convergence, traced, quantity)
             name, title = f"convergence_{quantity}", f"Convergence: {words} per round"
-            drawn.append(_draw(name, title, f"Lines of {', '.join(traced)}.", paint, (6.5, 3.8)))
-    return drawn
+            drawings.append(_draw(name, title, f"Lines of {', '.join(traced)}.", paint, (6.5, 3.8)))
+    return drawings
 
 
 def _single(draw: Callable[..., Any], *args: Any, **options: Any) -> Callable[[Any], Any]:

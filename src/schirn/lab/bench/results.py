@@ -207,17 +207,17 @@ def newest(results: Iterable[Result]) -> list[Result]:
 
     A result of the same key that is not done never replaces one that is, whatever their clocks say.
     """
-    found: dict[tuple[Any, ...], Result] = {}
+    latest: dict[tuple[Any, ...], Result] = {}
     for result in results:
         run = identity(result)
-        old = found.get(run)
+        old = latest.get(run)
         if old is not None:
             skipped = result["status"] == "skipped" and old["status"] != "skipped"
             undone = old["status"] == "done" != result["status"] and old["key"] == result["key"]
             if skipped or undone:
                 continue
-        found[run] = result
-    return list(found.values())
+        latest[run] = result
+    return list(latest.values())
 
 
 class ResultReader:
@@ -245,9 +245,9 @@ class ResultReader:
             stream.seek(start)
             added = stream.read()
         # An incomplete last line is still being written, or a crash cut it short.
-        whole = added[: added.rfind(b"\n") + 1]
-        self._read[path] = start + len(whole)
-        for line in whole.splitlines():
+        complete = added[: added.rfind(b"\n") + 1]
+        self._read[path] = start + len(complete)
+        for line in complete.splitlines():
             self._lines[path] = self._lines.get(path, 0) + 1
             if line.strip():
                 yield parse_result(line, f"{path}, line {self._lines[path]}")

@@ -106,8 +106,8 @@ class Friedman(NamedTuple):
         n, k = self.blocks.values.shape
         if math.isnan(self.statistic):
             return Significance(math.nan, math.nan)
-        rest = n * (k - 1) - self.statistic
-        f = (n - 1) * self.statistic / rest if rest > 1e-9 else math.inf
+        remainder = n * (k - 1) - self.statistic
+        f = (n - 1) * self.statistic / remainder if remainder > 1e-9 else math.inf
         return Significance(f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
 
     @property
@@ -194,7 +194,7 @@ def verdicts(
         raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
     ratio = 1 / max(1, comparison.n_folds - 1) if test == "corrected" else 0.0
     sign = 1 if comparison.info.greater_is_better else -1
-    found = {}
+    words = {}
     for setting in comparison.settings:
         for contender in comparison.contenders:
             if contender == reference:
@@ -205,8 +205,8 @@ def verdicts(
                 result = Significance(ahead, 0.0 if ahead else 1.0)
             else:
                 result = corrected_t(a, b, ratio=ratio)
-            found[setting, contender] = _verdict(result, sign, alpha)
-    return found
+            words[setting, contender] = _verdict(result, sign, alpha)
+    return words
 
 
 def win_tie_loss(
@@ -251,8 +251,8 @@ def win_tie_loss(
     """
     comparison = compare(rows, metric)
     ours = comparison.find(reference)
-    found = verdicts(comparison, ours, alpha=alpha, test=test)
-    return {c.label: _count(found, comparison, c) for c in comparison.contenders if c != ours}
+    words = verdicts(comparison, ours, alpha=alpha, test=test)
+    return {c.label: _count(words, comparison, c) for c in comparison.contenders if c != ours}
 
 
 def blocks(
@@ -271,20 +271,23 @@ def blocks(
         comparison.rivals if methods is None else tuple(comparison.find(name) for name in methods)
     )
     filled = {c: sum((s, c) in comparison.values for s in comparison.settings) for c in chosen}
-    kept = [c for c in chosen if 2 * filled[c] >= len(comparison.settings) and filled[c]]
-    whole = [s for s in comparison.settings if all((s, c) in comparison.values for c in kept)]
+    contenders = [c for c in chosen if 2 * filled[c] >= len(comparison.settings) and filled[c]]
+    settings = [
+        s for s in comparison.settings if all((s, c) in comparison.values for c in contenders)
+    ]
     groups: dict[str, list[Setting]] = {}
-    for setting in whole:
+    for setting in settings:
         groups.setdefault(setting.dataset, []).append(setting)
     means = [
-        [np.mean([comparison.mean(s, c) for s in group]) for c in kept] for group in groups.values()
+        [np.mean([comparison.mean(s, c) for s in group]) for c in contenders]
+        for group in groups.values()
     ]
     return Blocks(
         tuple(groups),
-        tuple(c.label for c in kept),
-        np.array(means, dtype=float).reshape(len(groups), len(kept)),
-        tuple(s.label for s in comparison.settings if s not in whole),
-        tuple(c.label for c in chosen if c not in kept),
+        tuple(c.label for c in contenders),
+        np.array(means, dtype=float).reshape(len(groups), len(contenders)),
+        tuple(s.label for s in comparison.settings if s not in settings),
+        tuple(c.label for c in chosen if c not in contenders),
     )
 
 
@@ -330,14 +333,14 @@ def wilcoxon_holm(
     comparison = compare(results, metric)
     ours = comparison.find(reference)
     sign = 1 if comparison.info.greater_is_better else -1
-    others = [c for c in comparison.rivals if c != ours]
-    found = []
-    for other in others:
-        pair = blocks(results, metric, methods=[ours.label, other.label])
-        whole = len(pair.contenders) == 2
-        advantage = sign * (pair.values[:, 0] - pair.values[:, 1]) if whole else np.empty(0)
-        found.append((other.label, advantage, _wilcoxon(advantage)))
-    adjusted = holm([result.pvalue for _, _, result in found])
+    rivals = [c for c in comparison.rivals if c != ours]
+    tests = []
+    for rival in rivals:
+        pair = blocks(results, metric, methods=[ours.label, rival.label])
+        is_complete = len(pair.contenders) == 2
+        advantage = sign * (pair.values[:, 0] - pair.values[:, 1]) if is_complete else np.empty(0)
+        tests.append((rival.label, advantage, _wilcoxon(advantage)))
+    adjusted = holm([result.pvalue for _, _, result in tests])
     return [
         Pairwise(
             label,
@@ -348,7 +351,7 @@ def wilcoxon_holm(
             advantage.size,
             bool(p < alpha),
         )
-        for (label, advantage, result), p in zip(found, adjusted, strict=True)
+        for (label, advantage, result), p in zip(tests, adjusted, strict=True)
     ]
 
 
@@ -496,9 +499,9 @@ def _verdict(result: Significance, sign: int, alpha: float) -> str:
 
 
 def _count(
-    found: dict[tuple[Setting, Contender], str], comparison: Comparison, c: Contender
+    judgements: dict[tuple[Setting, Contender], str], comparison: Comparison, c: Contender
 ) -> WinTieLoss:
-    words = [found[s, c] for s in comparison.settings]
+    words = [judgements[s, c] for s in comparison.settings]
     return WinTieLoss(*(words.count(word) for word in ("win", "tie", "loss", "missing")))
 
 

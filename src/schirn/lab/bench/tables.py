@@ -291,9 +291,9 @@ def costs(rows: Iterable[Result]) -> Table:
     body = []
     for c in compare(rows, "fit_seconds").contenders:
         runs = [result for result in rows if key_of(result) == c[:3]]
-        done = [result for result in runs if result.get("metrics")]
-        counts = [len(done), len(runs) - len(done)]
-        cells = [_cost(done, *column) for column in _COSTS.values()]
+        finished = [result for result in runs if result.get("metrics")]
+        counts = [len(finished), len(runs) - len(finished)]
+        cells = [_cost(finished, *column) for column in _COSTS.values()]
         body.append([Cell(c.label), *cells, *(Cell(str(count), count) for count in counts)])
     return Table(
         "costs",
@@ -337,10 +337,10 @@ def ranks(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table
         cells = [_number(v, f"{v:.2f}", best=v == b) for v, b in zip(values, best, strict=True)]
         body.append([Cell(c.label), *cells])
     counts = sorted({len(test.blocks.names) for test in tests})
-    over = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    n_sets = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     dropped = dict.fromkeys(s for test in tests for s in test.blocks.dropped_settings)
     absent = dict.fromkeys(s for test in tests for s in test.blocks.dropped_contenders)
-    notes = [f"Mean over {over} data sets on which all ranked methods have results."]
+    notes = [f"Mean over {n_sets} data sets on which all ranked methods have results."]
     if dropped:
         notes.append(f"Left out because results are missing: {', '.join(dropped)}.")
     if absent:
@@ -380,18 +380,18 @@ def win_tie_loss(
     counts = {
         name: stats.win_tie_loss(rows, ours.label, name, alpha=alpha, test=test) for name in names
     }
-    others = [c for c in compare(rows, names[0]).contenders if c != ours]
-    total = {c.label: _add([counts[name][c.label] for name in names]) for c in others}
+    rivals = [c for c in compare(rows, names[0]).contenders if c != ours]
+    total = {c.label: _add([counts[name][c.label] for name in names]) for c in rivals}
     lines = []
     for name in names:
         marks = {}
         if test == "wilcoxon":
             pairs = stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha)
             marks = {pair.contender: _holm(pair).mark for pair in pairs}
-        lines.append([Cell(ALL_METRICS[name].label), *_tally(counts[name], others, marks)])
-    lines.append([Cell("total"), *_tally(total, others, {})])
+        lines.append([Cell(ALL_METRICS[name].label), *_tally(counts[name], rivals, marks)])
+    lines.append([Cell("total"), *_tally(total, rivals, {})])
     notes = []
-    if any(c.ceiling for c in others):
+    if any(c.ceiling for c in rivals):
         notes.append(f"The total excludes {CEILING}, which is trained on the true labels.")
     if any(w.missing for w in total.values()):
         notes.append("Settings without results of both methods are not counted.")
@@ -401,7 +401,7 @@ def win_tie_loss(
     return Table(
         "win_tie_loss",
         f"Win/tie/loss of {ours.label} against each method: {how}",
-        ["metric", *(c.label for c in others), "total"],
+        ["metric", *(c.label for c in rivals), "total"],
         lines,
         [*notes, *_mark_notes(rows)],
         foot=1,
@@ -409,11 +409,11 @@ def win_tie_loss(
 
 
 def _tally(
-    counts: Mapping[str, WinTieLoss], others: Sequence[Contender], marks: Mapping[str, str]
+    counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender], marks: Mapping[str, str]
 ) -> list[Cell]:
     """Counts per contender with their marks, and their sum without the ceiling."""
-    cells = [(counts[c.label], marks.get(c.label, "")) for c in others]
-    total = _add([counts[c.label] for c in others if not c.ceiling])
+    cells = [(counts[c.label], marks.get(c.label, "")) for c in rivals]
+    total = _add([counts[c.label] for c in rivals if not c.ceiling])
     return [Cell(str(w), w.win - w.loss, mark=mark) for w, mark in (*cells, (total, ""))]
 
 
@@ -441,10 +441,10 @@ def friedman_tests(
     Table
     """
     rows, body = list(rows), []
-    few: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for name in ranked_metrics(rows) if metrics is None else metrics:
         result = stats.friedman(rows, name, alpha=alpha)
-        few |= dict.fromkeys([text] if (text := stats.few_blocks(result)) else [])
+        warnings |= dict.fromkeys([text] if (text := stats.few_blocks(result)) else [])
         n, k = result.blocks.values.shape
         best = min(result.ranks, key=result.ranks.__getitem__, default=MISSING)
         body.append(
@@ -474,7 +474,7 @@ def friedman_tests(
             "F is the statistic of Iman and Davenport. "
             "Two mean ranks further apart than the critical difference differ "
             f"(Nemenyi, {alpha:g}).",
-            *few,
+            *warnings,
         ],
         stub=2,
     )

@@ -132,15 +132,15 @@ def run_fetch(args: argparse.Namespace) -> None:
     with working(f"downloading {args.name}", args):
         data = fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
     paths = [entry.path for entry in available() if entry.name == args.name]
-    found = recorded_sum(paths[0]) if paths and paths[0] is not None else None
+    checksum = recorded_sum(paths[0]) if paths and paths[0] is not None else None
     if args.json:
-        print_json({**data_card(data).to_dict(), "sha256": found})
+        print_json({**data_card(data).to_dict(), "sha256": checksum})
     else:
         note(f"downloaded {args.name}: {data.n_samples:,} rows, {data.n_labels:,} labels")
-        if found is not None:
-            note(f"to get the same file elsewhere: --sha256 {found}")
+        if checksum is not None:
+            note(f"to get the same file elsewhere: --sha256 {checksum}")
 
 
-def _brief(names: list[str], most: int = 12) -> str:
-    more = f", ... ({len(names)} in total)" if len(names) > most else ""
-    return ", ".join(names[:most]) + more or "(none)"
+def _brief(names: list[str], limit: int = 12) -> str:
+    ending = f", ... ({len(names)} in total)" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + ending or "(none)"

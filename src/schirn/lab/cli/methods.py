@@ -87,7 +87,7 @@ def parameters(cls: type[PartialMultiLabelClassifier]) -> list[dict[str, Any]]:
 def _meanings(doc: str) -> dict[str, str]:
     """The entries of the section "Parameters" of a docstring, without their types."""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", doc, re.M | re.S)
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     names: list[str] = []
     for line in (section[1] if section else "").splitlines():
         entry = re.match(r"(\w[\w, ]*?) : (.*)", line)
@@ -96,5 +96,5 @@ def _meanings(doc: str) -> dict[str, str]:
         is_type = entry and re.match(r"(int|float|str|bool|array|\{)", entry[2])
         text = "" if is_type else entry[2] if entry else line.strip()
         for name in names:
-            found[name] = f"{found.get(name, '')} {text}".strip()
-    return found
+            meanings[name] = f"{meanings.get(name, '')} {text}".strip()
+    return meanings

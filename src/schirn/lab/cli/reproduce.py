@@ -65,8 +65,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the plan and report where the results are."""
-    wanted = split_list(args.studies) if args.studies else STUDIES
-    chosen = [name for name in wanted if name != "none"]
+    studies = split_list(args.studies) if args.studies else STUDIES
+    chosen = [name for name in studies if name != "none"]
     plan = make_plan(
         QUICK if args.quick else FULL,
         sets=split_list(args.datasets) if args.datasets else None,
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     for line in plan.to_text(args.jobs).splitlines():
         say_step(line)
     with working("running fits", args):
-        left = run_fits(
+        unfinished = run_fits(
             args.output,
             plan,
             chosen=chosen,
@@ -93,9 +93,10 @@ def run(args: argparse.Namespace) -> int:
             keep_scores=not args.no_scores,
             say=say_step,
         )
-    if left:
+    if unfinished:
         note(
-            f"stopped with {left} fits left to do; run the same command again to resume", error=True
+            f"stopped with {unfinished} fits left to do; run the same command again to resume",
+            error=True,
         )
         return UNFINISHED
     day = args.date or date.today().isoformat()

@@ -100,19 +100,24 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
     lists = [names["en"]]
     if COMMUNITY in EMOJI_SETS[name]:
         lists.append(_emojilib(_package(COMMUNITY, folder, timeout)))
-    shared = sorted(truth.keys() & set.intersection(*({*each} for each in lists)))
-    listed = {c: frozenset().union(*(each[c].keywords for each in lists)) for c in shared}
+    shared = sorted(truth.keys() & set.intersection(*({*annotations} for annotations in lists)))
+    candidates = {
+        c: frozenset().union(*(annotations[c].keywords for annotations in lists)) for c in shared
+    }
     of_truth = Counter(word for c in shared for word in truth[c].keywords)
-    of_lists = Counter(word for c in shared for word in listed[c])
+    of_lists = Counter(word for c in shared for word in candidates[c])
     labels = sorted(
         word
         for word, count in of_truth.items()
         if count >= MIN_TRUE and of_lists[word] >= MIN_CANDIDATES
     )
-    rows = [c for c in shared if not listed[c].isdisjoint(labels)]
+    rows = [c for c in shared if not candidates[c].isdisjoint(labels)]
     if not rows:
         raise DataError(f"{name}: the packages have no keyword in common; nothing was kept.")
-    texts = ["\n".join(each[c].name for each in names.values() if c in each) for c in rows]
+    texts = [
+        "\n".join(annotations[c].name for annotations in names.values() if c in annotations)
+        for c in rows
+    ]
     licences = ", ".join(f"{package.licence} ({package})" for package in (*EMOJI_SETS[name], AFTER))
     X = TfidfVectorizer(min_df=2, sublinear_tf=True).fit_transform(texts)
     stream = io.BytesIO()
@@ -122,7 +127,7 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
         "indices": X.indices,
         "indptr": X.indptr,
         "shape": np.array(X.shape),
-        "C": _matrix([listed[c] for c in rows], labels),
+        "C": _matrix([candidates[c] for c in rows], labels),
         "Y": _matrix([truth[c].keywords for c in rows], labels),
         "label_names": np.array(labels),
         "description": np.array(
@@ -158,33 +163,33 @@ def _package(package: Package, folder: Path, timeout: float) -> Path:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise DataError(f"{package}: npm did not finish ({reason_of(error)}).") from error
-        found = Path(scratch, package.file)
-        if ran.returncode or not found.is_file():
+        download = Path(scratch, package.file)
+        if ran.returncode or not download.is_file():
             lines = [line for line in ran.stderr.splitlines() if "npm warn" not in line.lower()]
             reason = reason_of(Exception("\n".join(lines) or f"exit code {ran.returncode}"))
             raise DataError(f"{package}: npm could not download the package ({reason}).")
-        if (sha256 := file_hash(found)) != package.sha256:
+        if (sha256 := file_hash(download)) != package.sha256:
             raise DataError(
                 f"{package}: the SHA-256 checksum is {sha256}, expected {package.sha256}; nothing "
                 "was kept."
             )
-        found.replace(target)
+        download.replace(target)
     return target
 
 
 def _cldr(path: Path, languages: tuple[str, ...]) -> dict[str, dict[str, Annotation]]:
     """Return the annotations of each character, by language."""
     files = {f"package/annotations/{code}/annotations.json": code for code in languages}
-    found = {}
+    entries = {}
     for file, content in _members(path, files).items():
         annotations = content["annotations"]["annotations"]
-        found[files[file]] = {
+        entries[files[file]] = {
             _plain(character): Annotation(
                 " ".join(entry.get("tts", [])), _words(entry.get("default", []))
             )
             for character, entry in annotations.items()
         }
-    return {code: found[code] for code in languages}
+    return {code: entries[code] for code in languages}
 
 
 def _emojilib(path: Path) -> dict[str, Annotation]:
@@ -197,15 +202,15 @@ def _emojilib(path: Path) -> dict[str, Annotation]:
 def _members(path: Path, names: dict[str, str]) -> dict[str, Any]:
     """Return JSON files of a package whose checksum is right."""
     with tarfile.open(path, "r:gz") as archive:
-        found = {}
+        members = {}
         for member in archive:
             stream = archive.extractfile(member) if member.name in names else None
             if stream is not None:
-                found[member.name] = json.load(stream)
-    missing = sorted(names.keys() - found.keys())
+                members[member.name] = json.load(stream)
+    missing = sorted(names.keys() - members.keys())
     if missing:
         raise DataError(f"{path}: the package has no file {missing[0]}.")
-    return found
+    return members
 
 
 def _plain(character: str) -> str:

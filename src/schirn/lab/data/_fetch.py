@@ -151,16 +151,16 @@ def _openml(name: str, timeout: float) -> _Source:
         text = response.read(CHUNK)
     try:
         about = json.loads(text)["data_set_description"]
-        found, url, target = str(about["name"]), about["url"], about["default_target_attribute"]
+        title, url, target = str(about["name"]), about["url"], about["default_target_attribute"]
         labels = target.split(",") if isinstance(target, str) else list(target)
         labels = [label.strip() for label in labels]
         # Some descriptions are older than the https of their server.
         url = re.sub(r"^http://(?=([a-z]+\.)?openml\.org/)", "https://", url)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(f"{address}: the answer is not a description of a data set.") from None
-    if found.lower() != name.lower() or len(labels) < 2:
+    if title.lower() != name.lower() or len(labels) < 2:
         raise DataError(
-            f"{address}: expected the multi-label set {name!r}, found {found!r} "
+            f"{address}: expected the multi-label set {name!r}, found {title!r} "
             f"with {len(labels)} target."
         )
     return _Source(url, about.get("md5_checksum"), {"labels": labels})
@@ -183,17 +183,17 @@ def _keep(source: _Source, chunks: Iterable[bytes], target: Path, sha256: str | 
             size += stream.write(chunk)
             sha.update(chunk)
             md5.update(chunk)
-        found = sha.hexdigest()
-        _check_sum(source.url, "SHA-256", found, sha256)
+        digest = sha.hexdigest()
+        _check_sum(source.url, "SHA-256", digest, sha256)
         _check_sum(source.url, "MD5", md5.hexdigest(), source.md5)
-        before = recorded_sum(target)
-        if before not in (None, found):
+        recorded = recorded_sum(target)
+        if recorded not in (None, digest):
             warnings.warn(
-                f"{source.url}: another file than at the last download (SHA-256 {found}, before "
-                f"{before})",
+                f"{source.url}: another file than at the last download (SHA-256 {digest}, before "
+                f"{recorded})",
                 stacklevel=3,
             )
-        record = {"url": source.url, "bytes": size, "sha256": found, "options": source.options}
+        record = {"url": source.url, "bytes": size, "sha256": digest, "options": source.options}
         # The record goes first: a record without a file is harmless, a file without one is not.
         write_record(target, record)
 
@@ -264,9 +264,9 @@ def _check_address(url: str) -> None:
         raise DataError(f"{url!r} is not an https address.")
 
 
-def _check_sum(url: str, kind: str, found: str, expected: str | None) -> None:
+def _check_sum(url: str, kind: str, digest: str, expected: str | None) -> None:
     """Raise DataError for a file with an unexpected checksum."""
-    if expected is not None and found != expected.lower():
+    if expected is not None and digest != expected.lower():
         raise DataError(
-            f"{url}: the {kind} checksum is {found}, expected {expected}; the file was discarded."
+            f"{url}: the {kind} checksum is {digest}, expected {expected}; the file was discarded."
         )

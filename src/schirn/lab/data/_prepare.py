@@ -46,13 +46,13 @@ def prepare_yeast(dataset: Dataset, r: int) -> Dataset:
     if dataset.y_true is None or dataset.candidates is None:
         raise InputError(f"{dataset.name}: prepare_yeast needs true labels and candidates.")
     keep = np.asarray(dataset.y_true.sum(axis=1)).ravel() >= 2
-    kept = dataset.subset(keep)
-    noisy = add_noise(kept.y_true, r, kind="legacy", seed=r)
+    subset = dataset.subset(keep)
+    noisy = add_noise(subset.y_true, r, kind="legacy", seed=r)
     if sparse.issparse(noisy):
-        candidates = noisy.maximum(sparse.csr_array(kept.candidates))
+        candidates = noisy.maximum(sparse.csr_array(subset.candidates))
     else:
-        candidates = np.maximum(noisy, kept.candidates)
-    return replace(kept, candidates=candidates, n_dropped=int((~keep).sum()))
+        candidates = np.maximum(noisy, subset.candidates)
+    return replace(subset, candidates=candidates, n_dropped=int((~keep).sum()))
 
 
 def noise_levels(n_labels: int) -> tuple[int, int, int]:
@@ -120,9 +120,9 @@ def make_cooccurrence(
 def _tie(labels: Any, pairs: np.ndarray) -> sparse.csc_array:
     """Set both columns of each pair to their union: a product with a 0/1 matrix, clipped at 1."""
     n_labels = labels.shape[1]
-    own = np.arange(n_labels)
-    rows = np.concatenate([own, pairs[:, 0], pairs[:, 1]])
-    columns = np.concatenate([own, pairs[:, 1], pairs[:, 0]])
+    identity = np.arange(n_labels)
+    rows = np.concatenate([identity, pairs[:, 0], pairs[:, 1]])
+    columns = np.concatenate([identity, pairs[:, 1], pairs[:, 0]])
     mix = sparse.csc_array((np.ones(len(rows)), (rows, columns)), shape=(n_labels, n_labels))
     return sparse.csc_array((labels @ mix) > 0).astype(np.uint8)
 

@@ -154,9 +154,9 @@ def _header(text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
             if not attributes or not data:
                 missing = "data rows" if attributes else "attributes"
                 raise DataError(f"the file has no {missing}.")
-            twice = repeated(attribute.name for attribute in attributes)
-            if twice is not None:
-                raise DataError(f"the attribute {brief(twice)} is declared twice.")
+            duplicate = repeated(attribute.name for attribute in attributes)
+            if duplicate is not None:
+                raise DataError(f"the attribute {brief(duplicate)} is declared twice.")
             return relation, attributes, data
         else:
             raise DataError(f"line {number}: not an ARFF header line: {line[:60]!r}.")

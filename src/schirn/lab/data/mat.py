@@ -104,12 +104,12 @@ def read_mat(
         kind = f"{X.dtype} of shape {X.shape}"
         raise DataError(f"{path}: the features must be a matrix of numbers, not {kind}.")
     n_samples = X.shape[0]
-    found: dict[str, Any] = {}
-    for kind, usual, given in (("truth", TRUTH, truth), ("candidates", CANDIDATES, candidates)):
-        name = _find(path, names, usual, given)
+    labels: dict[str, Any] = {}
+    for kind, usual, requested in (("truth", TRUTH, truth), ("candidates", CANDIDATES, candidates)):
+        name = _find(path, names, usual, requested)
         if name is not None:
-            found[kind] = _labels(path, name, source.get(name), n_samples)
-    if not found:
+            labels[kind] = _labels(path, name, source.get(name), n_samples)
+    if not labels:
         raise DataError(
             f"{path}: no label matrix among the variables {brief_list(names)}; "
             f"name it with truth= or candidates=.",
@@ -120,8 +120,8 @@ def read_mat(
         path,
         max_bytes,
         X=X,
-        y_true=found.get("truth"),
-        candidates=found.get("candidates"),
+        y_true=labels.get("truth"),
+        candidates=labels.get("candidates"),
         folds=_folds(masks, n_samples),
     )
 
@@ -154,19 +154,21 @@ def _folds(masks: list[Any], n_samples: int) -> list[Fold] | None:
     ]
 
 
-def _find(path: Path, names: list[str], usual: Iterable[str], given: str | None) -> str | None:
+def _find(path: Path, names: list[str], usual: Iterable[str], requested: str | None) -> str | None:
     """Return the given name, or the first usual one that the file has."""
-    if given is not None:
-        if given not in names:
-            raise DataError(f"{path}: no variable {given!r}; there are {brief_list(names)}.")
-        return given
+    if requested is not None:
+        if requested not in names:
+            raise DataError(f"{path}: no variable {requested!r}; there are {brief_list(names)}.")
+        return requested
     lower = {name.lower(): name for name in reversed(names)}
     return next((lower[name.lower()] for name in usual if name.lower() in lower), None)
 
 
-def _pick(path: Path, names: list[str], usual: Iterable[str], given: str | None, what: str) -> str:
+def _pick(
+    path: Path, names: list[str], usual: Iterable[str], requested: str | None, what: str
+) -> str:
     """Return the name of a required variable."""
-    name = _find(path, names, usual, given)
+    name = _find(path, names, usual, requested)
     if name is None:
         raise DataError(
             f"{path}: no {what} among the variables {brief_list(names) or '(none)'}; "
@@ -203,7 +205,7 @@ class Mat5:
             if len(head) < HEAD or head[126:] not in (b"IM", b"MI"):
                 raise ValueError("not a MATLAB header")
             self._order = "<" if head[126:] == b"IM" else ">"
-            self._variables = {found.name: found for found in self._scan(stream)}
+            self._variables = {variable.name: variable for variable in self._scan(stream)}
 
     def names(self) -> list[str]:
         """Return the names of the variables."""
@@ -230,8 +232,8 @@ class Mat5:
             return self._sparse(elements, variable)
         n_entries = math.prod(variable.shape)
         stored = elements.numbers(n_entries)
-        wanted = "?" if variable.flags & LOGICAL else CLASSES[kind]
-        return stored.astype(wanted).reshape(variable.shape, order="F")
+        dtype = "?" if variable.flags & LOGICAL else CLASSES[kind]
+        return stored.astype(dtype).reshape(variable.shape, order="F")
 
     def _sparse(self, elements: _Elements, variable: Variable) -> sparse.csc_array:
         if len(variable.shape) != 2:
@@ -275,8 +277,8 @@ class Mat5:
         engine = zlib.decompressobj()
         content = engine.decompress(raw, most + 8)
         if whole and len(content) > most:
-            over = too_large(f"a variable unpacks to over {most:,} bytes", most)
-            raise DataError(f"{self.path}: {over}")
+            message = too_large(f"a variable unpacks to over {most:,} bytes", most)
+            raise DataError(f"{self.path}: {message}")
         if len(content) < 8 or struct.unpack_from(f"{self._order}I", content)[0] != MATRIX:
             raise ValueError("a packed variable is not a matrix")
         return content[8:]
@@ -324,7 +326,7 @@ class _Elements:
         kind, content = self.next()
         if kind not in NUMBERS:
             raise ValueError(f"an element of type {kind}, which is not numeric")
-        found = np.frombuffer(content, np.dtype(self._order + NUMBERS[kind]))
-        if count is not None and len(found) != count:
-            raise ValueError(f"{len(found):,} numbers instead of {count:,}")
-        return found
+        values = np.frombuffer(content, np.dtype(self._order + NUMBERS[kind]))
+        if count is not None and len(values) != count:
+            raise ValueError(f"{len(values):,} numbers instead of {count:,}")
+        return values

@@ -91,8 +91,8 @@ def read_table(
 
         def tag_columns(columns: list[str]) -> list[str]:
             named = _named(columns)
-            wanted = _default(columns) if labels is None else labels
-            single = [_as_list(names) for names in (wanted, truth) if names is not None]
+            columns_of_tags = _default(columns) if labels is None else labels
+            single = [_as_list(names) for names in (columns_of_tags, truth) if names is not None]
             return [named.get(name, name) for names in single if len(names) == 1 for name in names]
 
         table = open_table(
@@ -205,8 +205,8 @@ class _TableReader:
         if filled and not any(isinstance(cell, str | list) for cell in filled):
             return False
         values = to_numbers(cells)
-        given = [] if values is None else values[~np.isnan(values)]
-        return not len(given) or not np.isin(given, (-1, 0, 1)).all()
+        finite = [] if values is None else values[~np.isnan(values)]
+        return not len(finite) or not np.isin(finite, (-1, 0, 1)).all()
 
     def tags(self, name: str) -> list[list[str]]:
         """Return the tags of each row."""

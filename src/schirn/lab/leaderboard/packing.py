@@ -88,8 +88,8 @@ def _without_fold(result: Result) -> tuple[Any, ...]:
 
 def _shortened(result: Result) -> Result:
     metrics = {name: value and round(value, _DIGITS) for name, value in result["metrics"].items()}
-    rest = {"finished": round(result["finished"]), "metrics": metrics}
-    return {**result, **dict.fromkeys(_DROPPED), **rest}
+    rounded = {"finished": round(result["finished"]), "metrics": metrics}
+    return {**result, **dict.fromkeys(_DROPPED), **rounded}
 
 
 def _packed(arrays: Mapping[str, Mapping[str, Array]]) -> bytes:

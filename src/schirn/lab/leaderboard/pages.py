@@ -175,18 +175,18 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
     """Read result files; raise InputError for results that cannot be compared."""
     entries, faults = read_entries(paths)
     faults += implausible(entries)
-    drawn: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
+    settings: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
     for result, where, _ in entries:
         setting = tuple(result[name] for name in ("dataset", "r", "noise", "seed"))
-        known, first = drawn.setdefault(setting, ({}, where))
+        known, first = settings.setdefault(setting, ({}, where))
         for name in SUMS:
             if result[name] is not None and known.setdefault(name, result[name]) != result[name]:
                 faults.append(f"{where}: another {name} than {first}, for the same setting")
                 break
     if faults:
-        more = f" (and {len(faults) - _MOST_SHOWN} more)" if len(faults) > _MOST_SHOWN else ""
+        ending = f" (and {len(faults) - _MOST_SHOWN} more)" if len(faults) > _MOST_SHOWN else ""
         raise InputError(
-            f"{'; '.join(faults[:_MOST_SHOWN])}{more}; see schirn leaderboard check FILE"
+            f"{'; '.join(faults[:_MOST_SHOWN])}{ending}; see schirn leaderboard check FILE"
         )
     if not entries:
         raise InputError("there are no results to show")
@@ -235,19 +235,19 @@ def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, s
         n_folds.setdefault(place, {})[result["seed"]] = result["folds"]
     lines = {}
     for (place, method), runs in groups.items():
-        done = [result for result in runs if result["status"] == "done"]
+        finished = [result for result in runs if result["status"] == "done"]
         n_wanted = sum(n_folds[place].values())
-        precision = [v for r in done if (v := value_of(r, "average_precision")) is not None]
+        precision = [v for r in finished if (v := value_of(r, "average_precision")) is not None]
         reasons = dict.fromkeys(
             f"{r['status']}: {r['reason']}" if r["reason"] else str(r["status"])
             for r in runs
             if r["status"] != "done"
         )
-        is_whole = len(done) == n_wanted
+        is_whole = len(finished) == n_wanted
         lines[place, method] = Line(
-            _means(done) if is_whole else {},
+            _means(finished) if is_whole else {},
             statistics.stdev(precision) if len(precision) > 1 else math.nan,
-            len(done),
+            len(finished),
             n_wanted,
             "" if is_whole else "; ".join(reasons) or "not all folds were run",
             reproducing_command(runs),
@@ -264,11 +264,11 @@ def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, s
     return lines
 
 
-def _means(done: Sequence[Result]) -> dict[str, float]:
+def _means(finished: Sequence[Result]) -> dict[str, float]:
     """Means over folds and seeds; a number that some folds lack is left out."""
     means = {}
     for column in COLUMNS:
-        numbers = [_number(result, column.name) for result in done]
+        numbers = [_number(result, column.name) for result in finished]
         if numbers and None not in numbers:
             means[column.name] = statistics.fmean(numbers)
     return means
@@ -281,13 +281,13 @@ def _number(result: Result, column: str) -> Any:
     return result["peak_memory_mb"] if column == "memory" else value_of(result, column)
 
 
-def reproducing_command(own: Sequence[Result]) -> str:
+def reproducing_command(runs: Sequence[Result]) -> str:
     """The command that runs a method in a setting again, with both references."""
-    first = own[0]
-    method, r, seeds = first["method"], first["r"], sorted({result["seed"] for result in own})
+    first = runs[0]
+    method, r, seeds = first["method"], first["r"], sorted({result["seed"] for result in runs})
     methods = list(dict.fromkeys((method, FLOOR, CEILING)))
     default_seed = r if first["noise"] == "legacy" else first["seed"]
-    noise_seeds = {result["noise_seed"] for result in own}
+    noise_seeds = {result["noise_seed"] for result in runs}
     is_usual = len(noise_seeds) > 1 or (len(seeds) == 1 and first["noise_seed"] == default_seed)
     options = {
         "datasets": f"{first['dataset']}:{'own' if r is None else r}",

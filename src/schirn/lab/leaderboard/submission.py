@@ -154,29 +154,29 @@ def check_results(
     verified: list[tuple[Entry, Run]] = []
     for group in groups.values():
         try:
-            drawn = _draw_again(group[0].result)
+            draw = _draw_again(group[0].result)
         except (InputError, MissingExtraError, OSError, ValueError) as error:
-            drawn = None
+            draw = None
             notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
         for entry in group:
             if entry.result["status"] != "done":
                 continue
             run, doubts = _known_run(entry.result)
             try:
-                if drawn is not None:
-                    _compare_draw(entry.result, *drawn)
+                if draw is not None:
+                    _compare_draw(entry.result, *draw)
                     counts["regenerated"] += 1
                 arrays = scores.read(entry)
                 if arrays is None:
                     doubts.append("not verified: the scores are missing")
                 else:
-                    _compare_scores(entry.result, arrays, None if drawn is None else drawn[1])
+                    _compare_scores(entry.result, arrays, None if draw is None else draw[1])
                     counts["recomputed"] += 1
             except (InputError, ValueError) as error:
                 problems.append(f"{entry.where}: {' '.join(str(error).split())}")
                 continue
             notes.update(doubts)
-            if run is not None and drawn is not None and not doubts:
+            if run is not None and draw is not None and not doubts:
                 verified.append((entry, run))
     sample = _draw_sample(verified, reruns, random_state)
     failures = [text for entry, run in sample if (text := _rerun_fault(entry, run))]
@@ -247,8 +247,8 @@ def implausible(entries: Iterable[Entry]) -> list[str]:
         if result["status"] != "done":
             continue
         old = runs.setdefault(run, entry)
-        both = set(old.result["metrics"]) & set(result["metrics"])
-        if any(_differ(old.result["metrics"][name], result["metrics"][name]) for name in both):
+        names = set(old.result["metrics"]) & set(result["metrics"])
+        if any(_differ(old.result["metrics"][name], result["metrics"][name]) for name in names):
             problems.append(f"{entry.where}: another result of the same run than {old.where}")
     return problems
 
@@ -449,22 +449,22 @@ def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
     if reason is not None:
         raise InputError(reason)
     splits = make_splits(data, result["folds"], result["seed"], result["split"] == "stored")
-    drawn = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
+    draw = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
     known = {
         "data_sha256": checksum(data),
-        "candidates_sha256": drawn.candidates_sha256,
-        "folds_sha256": drawn.folds_sha256,
+        "candidates_sha256": draw.candidates_sha256,
+        "folds_sha256": draw.folds_sha256,
         "n_features": data.n_features,
         "n_labels": data.n_labels,
         "folds": len(splits),
     }
-    return known, drawn
+    return known, draw
 
 
-def _compare_draw(result: Result, known: Mapping[str, Any], drawn: Prepared) -> None:
+def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> None:
     """Raise DataError unless a result has what its data set, noise and seeds give."""
-    if 0 <= result["fold"] < len(drawn.splits):
-        train, test = drawn.splits[result["fold"]]
+    if 0 <= result["fold"] < len(draw.splits):
+        train, test = draw.splits[result["fold"]]
         known = {**known, "n_train": len(train), "n_test": len(test)}
     for name, value in known.items():
         if result[name] != value:
@@ -474,13 +474,13 @@ def _compare_draw(result: Result, known: Mapping[str, Any], drawn: Prepared) -> 
             )
 
 
-def _compare_scores(result: Result, arrays: Mapping[str, Array], drawn: Prepared | None) -> None:
+def _compare_scores(result: Result, arrays: Mapping[str, Array], draw: Prepared | None) -> None:
     """Raise DataError unless the stored scores give the metrics."""
-    if drawn is not None and 0 <= result["fold"] < len(drawn.splits):
-        train, test = drawn.splits[result["fold"]]
+    if draw is not None and 0 <= result["fold"] < len(draw.splits):
+        train, test = draw.splits[result["fold"]]
         truth = {
-            "truth": np.packbits(drawn.truth[test].astype(bool), axis=1),
-            "candidate_truth": drawn.truth[train][drawn.candidates[train] == 1].astype(bool),
+            "truth": np.packbits(draw.truth[test].astype(bool), axis=1),
+            "candidate_truth": draw.truth[train][draw.candidates[train] == 1].astype(bool),
         }
         if any(not np.array_equal(arrays[name], truth[name]) for name in truth if name in arrays):
             raise DataError("the true labels stored with the scores are not those of the data")
@@ -493,9 +493,9 @@ def _compare_scores(result: Result, arrays: Mapping[str, Array], drawn: Prepared
             )
 
 
-def _differ(one: float | None, other: float | None, tolerance: float = TOLERANCE) -> bool:
+def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:
     """Whether two metrics differ; None is undefined, like NaN."""
-    a, b = (math.nan if value is None else value for value in (one, other))
+    a, b = (math.nan if value is None else value for value in (one, another))
     return abs(a - b) > tolerance or math.isnan(a) != math.isnan(b)
 
 

@@ -192,17 +192,17 @@ def _pivot_rows(a: Array, p: int) -> list[int]:
     """
     _centre(a, p)
     pivot_rows: list[int] = []
-    for left in range(0, a.shape[1], _PANEL):
-        panel, others = a[:, left : left + _PANEL], a[:, left + _PANEL :]
+    for start in range(0, a.shape[1], _PANEL):
+        panel, trailing = a[:, start : start + _PANEL], a[:, start + _PANEL :]
         rows, columns = _reduce(panel.copy(), p)
         pivot_rows += rows
         block = np.hstack([panel[np.ix_(rows, columns)], np.eye(len(rows))])
         order = _reduce(block, p)[0]
         weights = _centre(panel[:, columns] @ block[order, len(rows) :], p)
         # The rows of the pivots become zero here.
-        basis = others[rows]
+        basis = trailing[rows]
         for top in range(0, len(a), _STRIP):
-            strip = others[top : top + _STRIP]
+            strip = trailing[top : top + _STRIP]
             strip[:] = _centre(strip - weights[top : top + _STRIP] @ basis, p)
     return pivot_rows
 

@@ -125,11 +125,11 @@ def rank_report(
         raise InputError(f"the rank needs a matrix with rows and columns, got shape {np.shape(Y)}")
     matrix = sparse.csr_array(as_binary(Y, "the matrix")).astype(np.int8)
     singletons, core = remove_singletons(matrix)
-    eliminated, rest = eliminate_sparse(core, max_bytes=max_bytes)
+    eliminated, remainder = eliminate_sparse(core, max_bytes=max_bytes)
     known = singletons + eliminated
-    if not min(rest.shape):
-        return RankReport(known, True, 0.0, singletons, eliminated, rest.shape, ())
-    _check_memory(max_bytes, rest.shape)
+    if not min(remainder.shape):
+        return RankReport(known, True, 0.0, singletons, eliminated, remainder.shape, ())
+    _check_memory(max_bytes, remainder.shape)
     rng = np.random.default_rng(random_state)
     # Few of the primes can divide every largest non-zero minor, since their product is bounded.
     bits = _minor_bits(core)
@@ -140,20 +140,20 @@ def rank_report(
         large = large[large > 2 ** (PRIME_BITS - 1)]
         primes = rng.choice(large, MAX_PRIMES, replace=False).tolist()
         share = min(1.0, bits // (PRIME_BITS - 1) / len(large))
-    rank, risk, full = 0, 1.0, min(rest.shape)
+    rank, risk, full = 0, 1.0, min(remainder.shape)
     used: list[int] = []
     for p in primes:
-        rank = max(rank, rank_mod(rest, p, rng))
+        rank = max(rank, rank_mod(remainder, p, rng))
         used.append(p)
         risk = share ** len(used)
         if rank == full or risk == 0 or (len(used) > 1 and risk < ENOUGH):
             break
     if rank == full:
         risk = 0.0
-    elif is_combined(rest.shape):
+    elif is_combined(remainder.shape):
         risk += 2.0**-LOSS_BITS
     return RankReport(
-        known + rank, risk == 0, risk, singletons, eliminated, rest.shape, tuple(used)
+        known + rank, risk == 0, risk, singletons, eliminated, remainder.shape, tuple(used)
     )
 
 

@@ -66,10 +66,10 @@ def cooccurrence(results: list[Record], sets: Sequence[Dataset]) -> Study:
     """High rank, low rank and NLR on labels that are tied in pairs until the rank is low."""
     names, notes = {}, []
     for data in sets:
-        made, level = tie(data)
-        names[made.name] = (data.name, level)
-        before, after = exact_rank(data.y_true), exact_rank(made.y_true)
-        notes.append(f"{made.name}: rank {before} before, {after} after tying.")
+        tied, level = tie(data)
+        names[tied.name] = (data.name, level)
+        full_rank, tied_rank = exact_rank(data.y_true), exact_rank(tied.y_true)
+        notes.append(f"{tied.name}: rank {full_rank} before, {tied_rank} after tying.")
     notes.append(
         f"{_TUNED} The published recipe for tying is unknown; ours reaches the same ranks."
     )
@@ -137,12 +137,12 @@ def _authors_table(results: Sequence[Record]) -> Table:
     }
     body = []
     for name, (paper, find) in compared.items():
-        own = [result for result in results if result["method"] == name]
-        line = [Cell(name + (" †" if any(result["oracle"] for result in own) else ""))]
+        runs = [result for result in results if result["method"] == name]
+        line = [Cell(name + (" †" if any(result["oracle"] for result in runs) else ""))]
         published_line = [Cell(f"{paper}, published")]
         for metric in metrics:
             line.append(
-                Cell(spread([v for r in own if (v := r["metrics"].get(metric)) is not None]))
+                Cell(spread([v for r in runs if (v := r["metrics"].get(metric)) is not None]))
             )
             value = find("coverage" if metric == "coverage_all_rows" else metric)
             published_line.append(
@@ -160,8 +160,8 @@ def _authors_table(results: Sequence[Record]) -> Table:
 
 
 def _published_ablation(metric: str) -> Published | None:
-    found = printed("ablation", "birds", 3, "no high rank", metric)
-    return Published(found.value / 100, (found.std or 0.0) / 100) if found else None
+    paper = printed("ablation", "birds", 3, "no high rank", metric)
+    return Published(paper.value / 100, (paper.std or 0.0) / 100) if paper else None
 
 
 def tie(data: Dataset) -> tuple[Dataset, int]:
@@ -193,15 +193,15 @@ def sensitivity(results: list[Record]) -> Study:
     body = []
     for dataset in dict.fromkeys(result["dataset"] for result in results):
         for name in VALUES:
-            found: dict[float, list[float]] = {}
+            precisions: dict[float, list[float]] = {}
             for result in results:
-                others = {k: v for k, v in CENTRE.items() if k != name}
+                centre = {k: v for k, v in CENTRE.items() if k != name}
                 value = result["metrics"].get("average_precision")
                 if result["dataset"] != dataset or value is None:
                     continue
-                if all(result["params"][k] == v for k, v in others.items()):
-                    found.setdefault(result["params"][name], []).append(100 * value)
-            at = {value: sum(own) / len(own) for value, own in sorted(found.items())}
+                if all(result["params"][k] == v for k, v in centre.items()):
+                    precisions.setdefault(result["params"][name], []).append(100 * value)
+            at = {value: sum(folds) / len(folds) for value, folds in sorted(precisions.items())}
             if at:
                 low, high = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
                 cells = [show(at[low]), Cell(f"{low:g}"), show(at[high]), Cell(f"{high:g}")]
@@ -225,10 +225,10 @@ def _with_published(
     for dataset in dict.fromkeys(str(result["dataset"]) for result in results):
         name, level = names.get(dataset, (dataset, None))
         for variant in dict.fromkeys(str(result["method"]) for result in results):
-            own = [r for r in results if (r["dataset"], r["method"]) == (dataset, variant)]
+            runs = [r for r in results if (r["dataset"], r["method"]) == (dataset, variant)]
             line = [Cell(dataset), Cell("" if level is None else str(level)), Cell(variant)]
             for metric in metrics:
-                values = [v for r in own if (v := r["metrics"].get(metric)) is not None]
+                values = [v for r in runs if (v := r["metrics"].get(metric)) is not None]
                 paper = printed(study, name, level, variant, metric)
                 detail = f"({paper.value:.1f} ± {paper.std:.1f})" if paper else ""
                 line.append(Cell(spread(values), sum(values), detail=detail))

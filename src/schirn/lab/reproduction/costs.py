@@ -86,8 +86,8 @@ def expected_seconds(run: Run) -> float:
         return mapping + (1 + points * _POINT.get(name, 1.0)) * fit_seconds(name, (n, d, l))
     seconds = run_seconds(name, (n, d, l), grid, run.known["search_rows"])
     if run.method.tunes_itself and run.fields["tuning"] == "candidates":
-        left = [key for key in run.method.grid or () if key not in run.method.params]
-        seconds *= 1 + _OWN_SEARCH.get(name, 0.0) * bool(left)
+        searched = [key for key in run.method.grid or () if key not in run.method.params]
+        seconds *= 1 + _OWN_SEARCH.get(name, 0.0) * bool(searched)
     return mapping + seconds
 
 

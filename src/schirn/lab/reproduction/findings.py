@@ -19,9 +19,9 @@ def findings(
     oracle: Sequence[Result] = (),
 ) -> list[str]:
     """Summarise the tables and the studies, one sentence per finding."""
-    found = _gap(results) + _against_ridge(results) + _tuned_on_truth(results, oracle)
-    found += _with_kernel(kernel) + _explained(results)
-    made: dict[str, Callable[[Study], list[str]]] = {
+    sentences = _gap(results) + _against_ridge(results) + _tuned_on_truth(results, oracle)
+    sentences += _with_kernel(kernel) + _explained(results)
+    makers: dict[str, Callable[[Study], list[str]]] = {
         "label_ranks": _label_ranks,
         "theorem": _theorem,
         "ablation": _ablation,
@@ -29,29 +29,29 @@ def findings(
         "authors_folds": _authors_folds,
         "prediction_ranks": _prediction_ranks,
     }
-    for name, make in made.items():
+    for name, make in makers.items():
         if name in studies:
-            found += make(studies[name])
-    return found + _printed_spread(results)
+            sentences += make(studies[name])
+    return sentences + _printed_spread(results)
 
 
 def _gap(results: Sequence[Result], metric: str = "average_precision") -> list[str]:
     """Spread of the shares of the gap that Sieve closes."""
     if not {"CandidateRidge", "OracleRidge", "Sieve"} <= {r["method"] for r in results}:
         return []
-    found = stats.gap_closed(results, metric).get("Sieve", {})
-    shares = {setting: 100 * v for setting, v in found.items() if not math.isnan(v)}
+    closed = stats.gap_closed(results, metric).get("Sieve", {})
+    shares = {setting: 100 * v for setting, v in closed.items() if not math.isnan(v)}
     if len(shares) < 3:
         return []
     comparison = compare(results, metric)
     by_method = {c.method: c for c in comparison.contenders}
     floor, ceiling = by_method["CandidateRidge"], by_method["OracleRidge"]
-    most = max(shares, key=shares.__getitem__)
-    gap = comparison.mean(most, ceiling) - comparison.mean(most, floor)
+    best = max(shares, key=shares.__getitem__)
+    gap = comparison.mean(best, ceiling) - comparison.mean(best, floor)
     return [
         f"Depending on the setting, Sieve closes {_whole(min(shares.values()))} to "
-        f"{_whole(shares[most])} % of the gap, {_whole(statistics.median(shares.values()))} % in "
-        f"the median; the share is largest on {most.label}, where the gap is {100 * gap:.1f} "
+        f"{_whole(shares[best])} % of the gap, {_whole(statistics.median(shares.values()))} % in "
+        f"the median; the share is largest on {best.label}, where the gap is {100 * gap:.1f} "
         "points."
     ]
 
@@ -82,8 +82,8 @@ def _tuned_on_truth(
     """How much of Schirn's distance from the paper is tuning, on the folds of both."""
     if not oracle or "Schirn" not in {r["method"] for r in results}:
         return []
-    own = [result for result in results if result["method"] == "Schirn"]
-    comparison = compare([*own, *oracle], metric)
+    runs = [result for result in results if result["method"] == "Schirn"]
+    comparison = compare([*runs, *oracle], metric)
     tuned = [c for c in comparison.contenders if c.oracle]
     if not tuned:
         return []
@@ -113,33 +113,33 @@ def _tuned_on_truth(
 
 def _explained(results: Sequence[Result]) -> list[str]:
     """Distances of PAKS and PARD from the paper, and the choices that matter most to them."""
-    found = []
+    sentences = []
     for method, name, value, words in (
         ("PAKS", "scale", "none", "features as they are instead of standardised ones"),
         ("PARD", "warm_up", 30, "a warm-up of 30 epochs instead of 5"),
     ):
-        own = [r for r in results if r["method"] == method and name in (r.get("params") or {})]
-        if not own:
+        runs = [r for r in results if r["method"] == method and name in (r.get("params") or {})]
+        if not runs:
             continue
-        comparison = compare(own, "average_precision")
-        away = [
+        comparison = compare(runs, "average_precision")
+        distances = [
             comparison.mean(setting, comparison.contenders[0]) - paper.mean
             for setting in comparison.settings
             if (paper := published(setting.dataset, setting.r, method, comparison.metric))
         ]
-        chosen = sum(result["params"][name] == value for result in own)
-        said = f"chooses {words} in {chosen} of {len(own)} fits."
-        if away:
-            mean = signed(statistics.fmean(away))
-            said = f"is {mean} points away from the paper on average; it {said}"
-        found.append(f"{method} {said}")
-    return found
+        chosen = sum(result["params"][name] == value for result in runs)
+        text = f"chooses {words} in {chosen} of {len(runs)} fits."
+        if distances:
+            mean = signed(statistics.fmean(distances))
+            text = f"is {mean} points away from the paper on average; it {text}"
+        sentences.append(f"{method} {text}")
+    return sentences
 
 
 def _gain(comparison: Comparison, setting: Setting, a: Contender, b: Contender) -> float:
     """Mean of a minus mean of b over their common folds; NaN if they have none."""
-    left, right = comparison.paired(setting, a, b)
-    return statistics.fmean(left) - statistics.fmean(right) if left else math.nan
+    first, second = comparison.paired(setting, a, b)
+    return statistics.fmean(first) - statistics.fmean(second) if first else math.nan
 
 
 def _with_kernel(results: Sequence[Result]) -> list[str]:
@@ -148,7 +148,7 @@ def _with_kernel(results: Sequence[Result]) -> list[str]:
         return []
     ranks = stats.friedman(results, "average_precision").ranks
     order = sorted((name for name in ranks if not math.isnan(ranks[name])), key=ranks.__getitem__)
-    said = (
+    sentences = (
         [
             f"{order[0]} ranks best (mean rank {ranks[order[0]]:.2f}), ahead of {order[1]} "
             f"({ranks[order[1]]:.2f})."
@@ -156,8 +156,8 @@ def _with_kernel(results: Sequence[Result]) -> list[str]:
         if order[1:]
         else []
     )
-    said += [text[0].lower() + text[1:] for text in _gap(results)]
-    return [f"With kernel features for all methods, {text}" for text in said]
+    sentences += [text[0].lower() + text[1:] for text in _gap(results)]
+    return [f"With kernel features for all methods, {text}" for text in sentences]
 
 
 def _whole(value: float) -> str:
@@ -166,14 +166,14 @@ def _whole(value: float) -> str:
 
 def _label_ranks(study: Study) -> list[str]:
     known = [record for record in study.records if record["published_rank_true"] is not None]
-    same = sum(
+    n_equal = sum(
         record["rank_true"] == record["published_rank_true"]
         and record["rank_candidates"] == record["published_rank_candidates"]
         for record in known
     )
     if not known:
         return []
-    return [f"Both ranks of Table 1 are reproduced on {same} of {len(known)} data sets."]
+    return [f"Both ranks of Table 1 are reproduced on {n_equal} of {len(known)} data sets."]
 
 
 def _theorem(study: Study) -> list[str]:
@@ -206,21 +206,21 @@ def _ablation(study: Study) -> list[str]:
 
 def _gains(study: Study, variant: str, paper: bool = True) -> list[tuple[float, float]]:
     """Average precision of Schirn minus that of a variant, ours and printed, by data set."""
-    found = {
+    records = {
         (record["dataset"], record["variant"]): record
         for record in study.table.records
         if record["metric"] == "average_precision"
     }
     gains = []
-    for name in dict.fromkeys(name for name, _ in found):
-        whole, less = found.get((name, "Schirn")), found.get((name, variant))
-        if whole is None or less is None or whole["published"] is None:
+    for name in dict.fromkeys(name for name, _ in records):
+        schirn, ablated = records.get((name, "Schirn")), records.get((name, variant))
+        if schirn is None or ablated is None or schirn["published"] is None:
             continue
         if not paper:
-            gains.append((whole["ours"] - less["ours"], math.nan))
-        elif less["published"] is not None:
-            theirs = whole["published"] - less["published"]
-            gains.append((whole["ours"] - less["ours"], theirs))
+            gains.append((schirn["ours"] - ablated["ours"], math.nan))
+        elif ablated["published"] is not None:
+            theirs = schirn["published"] - ablated["published"]
+            gains.append((schirn["ours"] - ablated["ours"], theirs))
     return gains
 
 
@@ -234,13 +234,13 @@ def _between(gains: Sequence[tuple[float, float]], which: int) -> str:
 def _convergence(study: Study) -> list[str]:
     """When Schirn finds the noise, and whether it has converged."""
     half = [int(line[5].text) for line in study.table.body]
-    still = [line[2].value or 0.0 for line in study.table.body]
+    changes = [line[2].value or 0.0 for line in study.table.body]
     fall = _fall(study.records)
     return [
         f"{fall}{'But h' if fall else 'H'}alf of the labels that Schirn finally removes are "
         f"removed only by round {min(half)} to {max(half)} of {study.table.body[0][1].text}, and "
-        f"over the last ten rounds the objective still changes by {min(still):.0f} to "
-        f"{max(still):.0f} %."
+        f"over the last ten rounds the objective still changes by {min(changes):.0f} to "
+        f"{max(changes):.0f} %."
     ]
 
 
@@ -263,15 +263,15 @@ def _authors_folds(study: Study) -> list[str]:
     """Whether ridge gives the printed GLC, and how far the best of Schirn's grid gets."""
     metrics = {name: name for name in ("average_precision", "ranking_loss", "one_error")}
     metrics["coverage_all_rows"] = "coverage"
-    away = [
+    distances = [
         abs(_mean(study.records, "ridge(1)", ours) - _on_birds("GLC", theirs).mean)
         for ours, theirs in metrics.items()
     ]
-    if any(map(math.isnan, away)):
+    if any(map(math.isnan, distances)):
         return []
     ridge = (
         f"On the folds of NLR's authors, plain ridge with weight 1 reproduces "
-        f"{sum(distance < 0.00055 for distance in away)} of the "
+        f"{sum(distance < 0.00055 for distance in distances)} of the "
         f"{len(metrics)} printed means of GLC on Birds to the last digit."
     )
     paper = _on_birds("Schirn", "average_precision")

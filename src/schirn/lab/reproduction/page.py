@@ -36,7 +36,7 @@ class Tables(NamedTuple):
 
 
 def pages(
-    found: Tables,
+    results_of_tables: Tables,
     studies: Mapping[str, Study],
     figures: Mapping[str, str],
     *,
@@ -49,7 +49,7 @@ def pages(
 
     Parameters
     ----------
-    found : Tables
+    results_of_tables : Tables
         Results of the tables.
     studies : dict of str to Study
         Studies by name.
@@ -64,10 +64,10 @@ def pages(
     date : str, optional
         Date to print.
     """
-    results = found.rows
+    results = results_of_tables.rows
     main = [name for name in metrics_in(results) if name in METRICS]
     studied = [r for study in studies.values() for r in study.records if "key" in r]
-    fits = [*found.rows, *found.kernel, *found.oracle, *studied]
+    fits = [*results_of_tables.rows, *results_of_tables.kernel, *results_of_tables.oracle, *studied]
     page = partial(_page, figures=figures, part=part, date=date)
     summary_text = page(
         "reproduction.md",
@@ -77,12 +77,14 @@ def pages(
         code=code_note(fits),
         findings=[
             *summary(results, main[0]),
-            *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
+            *findings(
+                results, studies, kernel=results_of_tables.kernel, oracle=results_of_tables.oracle
+            ),
         ],
         distances=_distances(results, main),
     )
     protocol = [
-        *_some_folds(part, found),
+        *_some_folds(part, results_of_tables),
         *(
             f"Left out because it takes too long: {method} on {', '.join(names)}."
             for method, names in left_out.items()
@@ -96,7 +98,7 @@ def pages(
         protocol=protocol,
         grids=_grids(results),
         studies={name: study.table.render("markdown") for name, study in studies.items()},
-        **_tables(found, main),
+        **_tables(results_of_tables, main),
     )
     return {SUMMARY: summary_text, TABLES_PAGE: tables_text}
 
@@ -143,8 +145,8 @@ def _tables(found: Tables, metrics: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _rendered(made: Iterable[Table]) -> list[str]:
-    return [table.render("markdown") for table in made]
+def _rendered(items: Iterable[Table]) -> list[str]:
+    return [table.render("markdown") for table in items]
 
 
 def code_note(results: Sequence[Result]) -> str:
@@ -250,10 +252,10 @@ def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
 def _comparisons(results: Sequence[Result], metrics: Sequence[str]) -> list[Table]:
     """Win/tie/loss and gap closed, if the results allow them."""
     methods = {result["method"] for result in results}
-    made = []
+    items = []
     if len(methods) > 1:
         references = [name for name in ("Schirn", "Sieve") if name in methods]
-        made += [tables.win_tie_loss(results, name, metrics) for name in references]
+        items += [tables.win_tie_loss(results, name, metrics) for name in references]
     if {"CandidateRidge", "OracleRidge"} <= methods:
-        made.append(tables.gaps(results, metrics[0]))
-    return made
+        items.append(tables.gaps(results, metrics[0]))
+    return items

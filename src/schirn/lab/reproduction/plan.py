@@ -158,20 +158,20 @@ def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
 
 def _files(plan: Plan) -> Iterator[Path]:
     """Files of the data sets, and those that only studies read."""
-    found = {entry.name: entry.path for entry in available() if entry.path is not None}
+    paths = {entry.name: entry.path for entry in available() if entry.path is not None}
     for where in dict.fromkeys(source.where for source, _ in plan.sources.values()):
-        yield found.get(where, Path(where))
+        yield paths.get(where, Path(where))
     if plan.part.is_published:
         used = (AUTHORS, *(f"{name}{_LABELS_ONLY}" for name in plan.skipped))
-        yield from (found[name] for name in used if name in found)
+        yield from (paths[name] for name in used if name in paths)
 
 
 def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
     """Plan all fits: those of the tables first, then those of each study, each in its folder."""
-    wanted = {name: _table_requests(plan, name) for name in TABLES}
-    wanted |= _study_requests(plan, studies)
+    requests = {name: _table_requests(plan, name) for name in TABLES}
+    requests |= _study_requests(plan, studies)
     with importable_here():
-        return [Batch(folder / name, planned(plan, name, wanted[name])) for name in wanted]
+        return [Batch(folder / name, planned(plan, name, requests[name])) for name in requests]
 
 
 def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> list[Run]:
@@ -189,11 +189,11 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
     """Requests of a kind of tables, one per data set, because slow methods may be left out."""
     among = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
     fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
-    own: dict[str, ablations.Request] = {
+    options: dict[str, ablations.Request] = {
         "kernel": {"features": "kernel"},
         "oracle": {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}},
     }
-    fixed |= own.get(batch, {})
+    fixed |= options.get(batch, {})
     requests = []
     for name, items in by_dataset(plan).items():
         methods = [method for method in methods_on(plan, name) if method in among]
@@ -234,10 +234,10 @@ def as_item(source: Source, level: Level) -> tuple[Any, Level]:
 
 def by_dataset(plan: Plan) -> dict[str, list[str]]:
     """Names of the settings of each data set."""
-    found: dict[str, list[str]] = {}
+    methods: dict[str, list[str]] = {}
     for name, (source, _) in plan.sources.items():
-        found.setdefault(source.name, []).append(name)
-    return found
+        methods.setdefault(source.name, []).append(name)
+    return methods
 
 
 def studied(plan: Plan) -> list[tuple[Source, Level]]:
@@ -268,13 +268,13 @@ def to_tie(plan: Plan) -> list[Dataset]:
 
 def labelled(plan: Plan) -> list[Dataset]:
     """Data sets with their own candidates, including those available without features."""
-    found = own_noise(plan)
+    sets = own_noise(plan)
     for name in (*plan.skipped, *(FULL.sets[:5] if plan.part.is_published else ())):
         for stem in (name, f"{name}{_LABELS_ONLY}"):
-            if name in {data.name.removesuffix(_LABELS_ONLY) for data in found}:
+            if name in {data.name.removesuffix(_LABELS_ONLY) for data in sets}:
                 break
-            found += _if_available(stem)
-    return [data for data in found if data.candidates is not None]
+            sets += _if_available(stem)
+    return [data for data in sets if data.candidates is not None]
 
 
 def authors(plan: Plan) -> list[Dataset]:

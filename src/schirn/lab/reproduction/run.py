@@ -145,10 +145,10 @@ def write_results(
     missing -= {result["key"] for rows in results.values() for result in rows}
     if missing:
         raise InputError(f"{len(missing)} fits are missing; run the same command again to resume")
-    made = {study.name: study for study in _studies(plan, results, chosen, say)}
+    by_name = {study.name: study for study in _studies(plan, results, chosen, say)}
     say("tables and figures")
     written = []
-    for name, study in made.items():
+    for name, study in by_name.items():
         text = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in study.records)
         written.append(write_file(folder / f"{name}.jsonl", text.encode()))
         written += write_table(folder, study.table)
@@ -158,8 +158,8 @@ def write_results(
         folder,
         title=title,
         date=date,
-        sweep=made["sensitivity"].records if "sensitivity" in made else [],
-        models=_models(made["convergence"].records) if "convergence" in made else {},
+        sweep=by_name["sensitivity"].records if "sensitivity" in by_name else [],
+        models=_models(by_name["convergence"].records) if "convergence" in by_name else {},
     )
     if results["kernel"]:
         kernel_title = f"{title}, with kernel features"
@@ -168,7 +168,7 @@ def write_results(
         )
     texts = pages(
         Tables(*(results[name] for name in TABLES)),
-        made,
+        by_name,
         _figures(folder),
         part=plan.part,
         skipped=plan.skipped,
@@ -235,15 +235,15 @@ def _studies(
     part = plan.part
     loaded = [(source.load(), level) for source, level in studied(plan)]
     noisy = [(data, candidates_of(data, level)) for data, level in loaded]
-    own = [(data, data.candidates) for data in own_noise(plan)]
+    originals = [(data, data.candidates) for data in own_noise(plan)]
     titles = [f"{d.name}{'' if level is None else f' r={level}'}" for d, level in loaded]
     triples = [(title, d.X, c) for title, (d, c) in zip(titles, noisy, strict=True)]
     matrices = [(title, c, d.y_true) for title, (d, c) in zip(titles, noisy, strict=True)]
-    matrices += [(d.name, c, d.y_true) for d, c in own]
+    matrices += [(d.name, c, d.y_true) for d, c in originals]
     tied, theirs = to_tie(plan), authors(plan)
-    made: dict[str, tuple[bool, Callable[[], Study]]] = {
+    makers: dict[str, tuple[bool, Callable[[], Study]]] = {
         "label_ranks": (True, lambda: studies.label_ranks(labelled(plan))),
-        "prediction_ranks": (True, lambda: studies.prediction_ranks(own or noisy)),
+        "prediction_ranks": (True, lambda: studies.prediction_ranks(originals or noisy)),
         "theorem": (True, lambda: studies.theorem(matrices, part.draws)),
         "convergence": (bool(noisy), lambda: studies.convergence(triples)),
         "authors_folds": (
@@ -257,7 +257,7 @@ def _studies(
             lambda: ablations.cooccurrence(results["cooccurrence"], tied),
         ),
     }
-    for name, (possible, make) in made.items():
+    for name, (possible, make) in makers.items():
         if name in chosen and possible:
             say(f"study: {name.replace('_', ' ')}")
             yield make()
@@ -267,9 +267,9 @@ def _models(records: Sequence[Result]) -> dict[str, Any]:
     """Traces by data set; the objective is relative to the first round, to fit on one axis."""
     models = {}
     for name in dict.fromkeys(record["dataset"] for record in records):
-        own = [record for record in records if record["dataset"] == name]
+        rounds = [record for record in records if record["dataset"] == name]
         keys = ("objective", "residual", "n_noise")
-        traces = {key: np.array([record[key] for record in own], dtype=float) for key in keys}
+        traces = {key: np.array([record[key] for record in rounds], dtype=float) for key in keys}
         models[name] = SimpleNamespace(
             objective_=traces["objective"] / traces["objective"][0],
             residual_=traces["residual"],

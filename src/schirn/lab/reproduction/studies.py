@@ -92,14 +92,14 @@ def distances(
 
     `names` maps a data set to the name and the noise level under which the paper prints it.
     """
-    found: dict[tuple[str, str, str], list[float]] = {}
+    values_by_metric: dict[tuple[str, str, str], list[float]] = {}
     for result in results:
         for metric, value in (result.get("metrics") or {}).items():
             if value is not None:
                 key = (str(result["dataset"]), str(result["method"]), metric)
-                found.setdefault(key, []).append(100 * value)
+                values_by_metric.setdefault(key, []).append(100 * value)
     records = []
-    for (dataset, variant, metric), values in found.items():
+    for (dataset, variant, metric), values in values_by_metric.items():
         name, level = names.get(dataset, (dataset, None))
         paper = printed(study, name, level, variant, metric)
         ours = statistics.fmean(values)
@@ -180,10 +180,10 @@ def prediction_ranks(sets: Iterable[tuple[Dataset, Any]], **params: Any) -> Stud
         record: Record = {"dataset": data.name}
         for suffix, beta in (("", params.get("beta", 0.05)), ("_beta0", 0.0)):
             model = Schirn(**{**params, "beta": beta}).fit(data.X, candidates)
-            kept = to_dense(candidates).astype(bool) & ~model.noise_
+            purified = to_dense(candidates).astype(bool) & ~model.noise_
             record[f"rank_prediction{suffix}"] = exact_rank(model.predict(data.X))
             record[f"rank_half{suffix}"] = exact_rank(model.decision_function(data.X) > 0.5)
-            record[f"rank_kept{suffix}"] = exact_rank(kept)
+            record[f"rank_kept{suffix}"] = exact_rank(purified)
         record["rank_true"] = None if data.y_true is None else exact_rank(data.y_true)
         record["rank_candidates"] = exact_rank(candidates)
         for name in ("prediction", "prediction, beta=0", "truth", "candidates"):
@@ -193,7 +193,7 @@ def prediction_ranks(sets: Iterable[tuple[Dataset, Any]], **params: Any) -> Stud
 
 
 def _prediction_table(records: Sequence[Record]) -> Table:
-    shown = {
+    columns = {
         "rank_prediction": "prediction",
         "rank_prediction_beta0": "prediction, beta=0",
         "rank_half": None,
@@ -206,13 +206,13 @@ def _prediction_table(records: Sequence[Record]) -> Table:
     body = []
     for record in records:
         line = [Cell(str(record["dataset"]))]
-        for key, name in shown.items():
+        for key, name in columns.items():
             paper = record[f"published {name}"] if name else None
             detail = f"({paper:.0f})" if paper is not None else ""
             line.append(Cell(str(record[key]), record[key], detail=detail))
         body.append(line)
     kinds = ("P", "XW > ½", "Y−N")
-    ranks = [f"r({kind}){more}" for kind in kinds for more in ("", ", β=0")]
+    ranks = [f"r({kind}){suffix}" for kind in kinds for suffix in ("", ", β=0")]
     head = ["data", *ranks, "r(Yg)", "r(Y)"]
     notes = [
         "In brackets: published. P: the labels that predict gives the training rows; XW > ½: "
@@ -244,12 +244,12 @@ def theorem(
     """
     rng = check_random_state(random_state)
     records = []
-    drawn = [
+    draw_ranks = [
         ("random, tall", rng.random_sample((200, 40)) < 0.2, None),
         ("random, wide", rng.random_sample((30, 60)) < 0.3, None),
         ("identity", np.eye(40, dtype=bool), None),
     ]
-    for name, candidates, truth in (*drawn, *matrices):
+    for name, candidates, truth in (*draw_ranks, *matrices):
         labels = to_dense(candidates).astype(bool)
         rank = exact_rank(labels)
         for removed in sorted({1, labels.shape[1] // 4, labels.shape[1] // 2} - {0}):
@@ -261,10 +261,10 @@ def theorem(
         size = int(labels[:, smallest].sum())
         records.append(_bound(name, labels, rank, "smallest column", size, [exact_rank(cleared)]))
         if truth is not None:
-            kept = labels & to_dense(truth).astype(bool)
-            noise = int(labels.sum() - kept.sum())
+            purified = labels & to_dense(truth).astype(bool)
+            noise = int(labels.sum() - purified.sum())
             records.append(
-                _bound(name, labels, rank, "all wrong labels", noise, [exact_rank(kept)])
+                _bound(name, labels, rank, "all wrong labels", noise, [exact_rank(purified)])
             )
     head = ["matrix", "n", "l", "r(Y)", "N", "ε", "bound", "r(Y−N)", "highest", "holds"]
     body = [[show(value) for value in record.values()] for record in records]
@@ -280,10 +280,10 @@ def theorem(
 
 def _without(labels: Array, count: int, rng: np.random.RandomState) -> Array:
     """The labels without `count` random ones."""
-    left = labels.copy()
+    remaining = labels.copy()
     ones = np.flatnonzero(labels)
-    left.ravel()[rng.choice(ones, min(count, len(ones)), replace=False)] = False
-    return left
+    remaining.ravel()[rng.choice(ones, min(count, len(ones)), replace=False)] = False
+    return remaining
 
 
 def _bound(
@@ -342,8 +342,8 @@ def convergence(sets: Iterable[tuple[str, Any, Any]], **params: Any) -> Study:
 def _settled(objective: Any, residual: Any, n_noise: Any) -> list[Cell]:
     """Cells of one line of the table of convergence."""
     values = np.asarray(objective, dtype=float)
-    before = values[max(0, len(values) - 11)]
-    change = 100 * abs(float(values[-1] - before)) / max(abs(float(values[-1])), 1e-300)
+    earlier = values[max(0, len(values) - 11)]
+    change = 100 * abs(float(values[-1] - earlier)) / max(abs(float(values[-1])), 1e-300)
     counts = np.asarray(n_noise)
     fewer = np.flatnonzero(counts < counts[-1] / 2)
     last = float(np.asarray(residual)[-1])

@@ -147,7 +147,7 @@ class GLC(RowSpaceMethod):
 
 def _without_correlation(space: RowSpace, Y: Array, eta: float) -> GLCResult:
     """Z is the identity and E is zero: one ridge regression."""
-    l, found = Y.shape[1], ridge(space, Y.astype(space.dtype), eta)
+    l, weights = Y.shape[1], ridge(space, Y.astype(space.dtype), eta)
     Z, E = np.eye(l, dtype=space.dtype), np.zeros(Y.shape, dtype=space.dtype)
-    trace = np.array([found.objective / 2]), np.zeros(1)
-    return GLCResult(found.w, Z, E, l, found.loo_scores, 1, *trace)
+    trace = np.array([weights.objective / 2]), np.zeros(1)
+    return GLCResult(weights.w, Z, E, l, weights.loo_scores, 1, *trace)

@@ -156,8 +156,8 @@ class PAKS(LinearMethod):
         """All but the ridge weight, which the self-representation does not depend on."""
         if self.gamma:
             return None
-        other = ("eta", "threshold", "verbose")
-        return tuple((k, v) for k, v in self.get_params(deep=False).items() if k not in other)
+        unshared = ("eta", "threshold", "verbose")
+        return tuple((k, v) for k, v in self.get_params(deep=False).items() if k not in unshared)
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
         space, factor = self._factor(train, min(model.eta for model in models))

@@ -105,7 +105,7 @@ class PMLLRS(LinearMethod):
         self._set_weights(space, result.w)
         self.residual_ = result.residual
         loo_scores = ridge(space, result.P, result.ridge).loo_scores
-        listed = Y == 1
-        confidence = np.where(listed, np.clip(result.P, 0, 1), 0)
-        noise = listed & (result.Q > result.P)
+        is_candidate = Y == 1
+        confidence = np.where(is_candidate, np.clip(result.P, 0, 1), 0)
+        noise = is_candidate & (result.Q > result.P)
         return Fit(noise, loo_scores, result.n_iter, result.objective, confidence)

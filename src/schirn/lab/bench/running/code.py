@@ -47,10 +47,10 @@ def code_checksum(cls: type) -> str:
 
 
 def _counts(module: str, package: str) -> bool:
-    top, _, rest = module.partition(".")
+    top, _, path = module.partition(".")
     if top != "schirn":
         return top == package
-    return any(rest == room or rest.startswith(f"{room}.") for room in _ROOMS)
+    return any(path == room or path.startswith(f"{room}.") for room in _ROOMS)
 
 
 def _file(module: str) -> Path | None:

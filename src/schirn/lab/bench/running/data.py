@@ -52,11 +52,11 @@ def parse_datasets(
     pairs: dict[tuple[str, Level], Source] = {}
     origins: dict[str, Any] = {}
     for item in items:
-        source, given = _source(item, options)
+        source, own_level = _source(item, options)
         origin = source.where or id(source.dataset)
         if origins.setdefault(source.name, origin) != origin:
             raise InputError(f"two data sets are called {source.name!r}; rename one of them")
-        for level in levels if given is ... else (given,):
+        for level in levels if own_level is ... else (own_level,):
             pairs[source.name, level] = source
     if not pairs:
         raise InputError("no data set was given; name at least one, such as birds:3")
@@ -71,9 +71,9 @@ def _source(item: Any, options: Mapping[str, Any]) -> tuple[Source, Any]:
     if isinstance(item, Dataset):
         return Source(item.name, "", {}, item), level
     text = str(item).strip()
-    found = re.fullmatch(r"(.+):(own|\d+(?:\.\d+)?)", text) if level is ... else None
-    if found:
-        text, level = found[1], parse_level(found[2])
+    match = re.fullmatch(r"(.+):(own|\d+(?:\.\d+)?)", text) if level is ... else None
+    if match:
+        text, level = match[1], parse_level(match[2])
     path = Path(text)
     is_file = format_suffix(path) in READERS or path.name != text
     name = base_name(path) if is_file else text
@@ -151,9 +151,9 @@ def prepare(
     if level is not None:
         amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
         candidates = add_noise(data.y_true, kind=noise, X=data.X, random_state=noise_seed, **amount)
-    drawn = to_dense(candidates)
-    sums = candidates_checksum(drawn), folds_checksum(splits)
-    return Prepared(X, to_dense(data.y_true), drawn, splits, *sums)
+    dense = to_dense(candidates)
+    sums = candidates_checksum(dense), folds_checksum(splits)
+    return Prepared(X, to_dense(data.y_true), dense, splits, *sums)
 
 
 def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Split]:

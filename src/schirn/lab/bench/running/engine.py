@@ -231,10 +231,10 @@ class _Progress:
         if not self._costs:
             return None
         seconds = 0.0
-        for (dataset, method), left in Counter(self._left.values()).items():
+        for (dataset, method), n_runs in Counter(self._left.values()).items():
             group = next(g for g in ((dataset, method), (method,), ()) if g in self._costs)
             total, count = self._costs[group]
-            seconds += left * total / count
+            seconds += n_runs * total / count
         return seconds / min(self._jobs, max(1, len(self._left)))
 
 

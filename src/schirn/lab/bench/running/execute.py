@@ -187,17 +187,17 @@ def _tune(model: Any, run: Run, fold: _Fold, device: str | None) -> dict[str, An
             oracle=sees_truth,
             random_state=run.fields["seed"],
         )
-        rows, most = np.arange(len(fold.truth)), run.known["search_rows"]
-        if most is not None and most < len(rows):
+        rows, limit = np.arange(len(fold.truth)), run.known["search_rows"]
+        if limit is not None and limit < len(rows):
             rng = np.random.RandomState(run.fields["seed"])
-            rows = np.sort(rng.choice(rows, most, replace=False))
+            rows = np.sort(rng.choice(rows, limit, replace=False))
         extra = {"y_clean": fold.truth[rows]} if sees_truth else {}
         X = _on_device(fold.X[rows], device)
         return dict(search.fit(X, fold.candidates[rows], **extra).best_params_)
     # One split of all rows: train on the training rows, score on the test rows. The search does
     # not use the candidates of the test rows.
-    both = (fold.X, fold.X_test)
-    X = sparse.vstack(both, format="csr") if sparse.issparse(fold.X) else np.vstack(both)
+    features = (fold.X, fold.X_test)
+    X = sparse.vstack(features, format="csr") if sparse.issparse(fold.X) else np.vstack(features)
     candidates = np.vstack([fold.candidates, fold.truth_test])
     truth = np.vstack([fold.truth, fold.truth_test])
     split = tuple(np.split(np.arange(len(truth)), [len(fold.truth)]))

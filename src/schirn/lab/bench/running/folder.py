@@ -47,7 +47,7 @@ class ResultsFolder:
 
     def refresh(self) -> list[Result]:
         """Return the results of runs that have finished since the last call."""
-        found = []
+        results = []
         if not self._looked:
             self.stale = self._with_other_code()
         # What the first look finds was there before; clocks of other machines may be wrong.
@@ -55,9 +55,9 @@ class ResultsFolder:
         for result in self._reader.refresh():
             if result["key"] in self._runs and (is_new or self._is_final(result)):
                 if result["key"] not in self.finished:
-                    found.append(result)
+                    results.append(result)
                 self.finished.add(result["key"])
-        return found
+        return results
 
     def _with_other_code(self) -> set[tuple[object, ...]]:
         results = read_rows(self.path)

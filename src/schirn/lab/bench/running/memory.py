@@ -17,9 +17,9 @@ def reset_peak_memory() -> None:
 def peak_memory() -> float | None:
     """Peak in MiB since the last reset, or since the start of the process without one."""
     with suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        if found:
-            return round(int(found[1]) * 1024 / _MIB, 1)
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        if match:
+            return round(int(match[1]) * 1024 / _MIB, 1)
     try:
         import resource
     except ImportError:

@@ -116,13 +116,13 @@ class Method(NamedTuple):
 @contextmanager
 def importable_here() -> Iterator[None]:
     """Make modules in the current folder importable, as Python does for scripts."""
-    here = os.getcwd()
-    sys.path.insert(0, here)
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
     try:
         yield
     finally:
-        if here in sys.path:
-            sys.path.remove(here)
+        if folder in sys.path:
+            sys.path.remove(folder)
 
 
 def make_methods(
@@ -165,10 +165,10 @@ def check_importable(methods: Sequence[Method], processes: bool) -> None:
 def import_class(path: str) -> type:
     """Import `module:Class`."""
     module, _, name = path.partition(":")
-    found: Any = importlib.import_module(module)
+    item: Any = importlib.import_module(module)
     for attribute in name.split("."):
-        found = getattr(found, attribute)
-    return found
+        item = getattr(item, attribute)
+    return item
 
 
 def own_methods() -> dict[str, type]:
@@ -185,11 +185,11 @@ def result_name(item: Any) -> str:
 
 def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     cls = item if inspect.isclass(item) else find_class(str(item))
-    own = own_methods().get(cls.__name__) is cls
+    is_ours = own_methods().get(cls.__name__) is cls
     is_default = grid is ...
     if is_default:
-        grid = default_grid(cls.__name__) if own else getattr(cls, "bench_grid", None)
-    fixed = {**(recommended(cls.__name__) if own else {}), **params}
+        grid = default_grid(cls.__name__) if is_ours else getattr(cls, "bench_grid", None)
+    fixed = {**(recommended(cls.__name__) if is_ours else {}), **params}
     known = _parameters(cls)
     for key in (*params, *(grid or {})):
         if known is not None and key not in known:
@@ -198,7 +198,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     grid = {key: list(values) for key, values in (grid or {}).items() if key not in params}
     defaults = inspect.signature(cls).parameters
     # A parameter of our methods that is None is chosen in `fit`.
-    tunes_itself = own and is_default and all(defaults[key].default is None for key in grid)
+    tunes_itself = is_ours and is_default and all(defaults[key].default is None for key in grid)
     return Method(
         name,
         f"{cls.__module__}:{cls.__qualname__}",
@@ -226,20 +226,20 @@ def find_class(text: str) -> type:
 
 def _imported(text: str, module: str, name: str) -> type:
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        cls = getattr(importlib.import_module(module), name, None)
     except Exception as error:
         raise InputError(
             f"the method {text!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    if not inspect.isclass(found):
+    if not inspect.isclass(cls):
         raise InputError(f"the method {text!r}: the module {module!r} has no class {name!r}")
-    scores = hasattr(found, "decision_function") or hasattr(found, "predict_proba")
-    if not hasattr(found, "fit") or not scores:
+    scores = hasattr(cls, "decision_function") or hasattr(cls, "predict_proba")
+    if not hasattr(cls, "fit") or not scores:
         raise InputError(
             f"the method {text!r} must have fit(X, candidates) and decision_function(X); it lacks "
-            f"{'decision_function' if hasattr(found, 'fit') else 'fit'}"
+            f"{'decision_function' if hasattr(cls, 'fit') else 'fit'}"
         )
-    return found
+    return cls
 
 
 def _parameters(cls: type) -> list[str] | None:

@@ -113,13 +113,15 @@ def plan_runs(
     facts: dict[tuple[str, bool], Facts] = {}
     runs: list[Run] = []
     for source, level in sources:
-        own = level is None
-        if (source.name, own) not in facts:
-            facts[source.name, own] = _inspect(source, level, shared)
-        _check_labels(source.name, level, shared.noise, facts[source.name, own].sizes[2])
+        has_candidates = level is None
+        if (source.name, has_candidates) not in facts:
+            facts[source.name, has_candidates] = _inspect(source, level, shared)
+        _check_labels(source.name, level, shared.noise, facts[source.name, has_candidates].sizes[2])
         for seed in shared.seeds:
             for method in chosen:
-                runs += method_runs(source, level, facts[source.name, own], method, seed, shared)
+                runs += method_runs(
+                    source, level, facts[source.name, has_candidates], method, seed, shared
+                )
     return runs
 
 

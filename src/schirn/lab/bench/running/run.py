@@ -188,8 +188,8 @@ def run(
 def results_of(folder: Path, runs: Sequence[Run]) -> list[Result]:
     """Read the results of some runs, in the order of the runs."""
     order = {run.key: k for k, run in enumerate(runs)}
-    found = newest(result for result in read_rows(folder, every=True) if result["key"] in order)
-    return sorted(found, key=lambda result: order[result["key"]])
+    results = newest(result for result in read_rows(folder, every=True) if result["key"] in order)
+    return sorted(results, key=lambda result: order[result["key"]])
 
 
 def _check(

@@ -60,8 +60,8 @@ def _noise_metrics(arrays: Mapping[str, Array]) -> dict[str, float]:
 def _calibration_error(is_true: Array, confidence: Array) -> float:
     """Mean distance between confidence and share of true candidates over ten bins."""
     bins = np.minimum((10 * confidence).astype(int), 9)
-    off = np.bincount(bins, weights=confidence - is_true, minlength=10)
-    return float(np.abs(off).sum() / max(len(is_true), 1))
+    excess = np.bincount(bins, weights=confidence - is_true, minlength=10)
+    return float(np.abs(excess).sum() / max(len(is_true), 1))
 
 
 def _unpack(bits: Array, shape: tuple[int, ...]) -> Array:
@@ -136,8 +136,8 @@ def rescore(folder: str | os.PathLike[str], *, extra: Extra | None = None) -> li
     results = []
     for result in read_rows(folder):
         if result["status"] == "done" and result["scores"]:
-            found = plain(compute_metrics(read_arrays(folder / result["scores"]), extra))
-            metrics = {**result["metrics"], **found}
+            values = plain(compute_metrics(read_arrays(folder / result["scores"]), extra))
+            metrics = {**result["metrics"], **values}
             if metrics != result["metrics"]:
                 result = {**result, "metrics": metrics, "finished": time.time()}
                 writer.append(result)

@@ -55,12 +55,12 @@ class LastData(threading.local):
 
     def load(self, run: Run) -> Prepared:
         """Return the data of a run, loaded only if the last run had others."""
-        wanted = data_key(run)
-        if wanted != self.key:
+        key = data_key(run)
+        if key != self.key:
             # Free the old data first; after an error there are none.
             self.key, self.data = (), None
             self.data = load_data(run)
-            self.key = wanted
+            self.key = key
         return self.data
 
 
@@ -196,16 +196,16 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _kill_marked(mark: str) -> None:
     """Kill all processes with this variable in their environment, as far as Linux shows them."""
     end = time.monotonic() + 5
-    found = True
-    while found and time.monotonic() < end:
-        found = False
+    is_alive = True
+    while is_alive and time.monotonic() < end:
+        is_alive = False
         for path in Path("/proc").glob("[0-9]*/environ"):
             # Processes end meanwhile, and those of other users cannot be read.
             with suppress(OSError):
                 if f"{mark}=1".encode() in path.read_bytes().split(b"\0"):
                     os.kill(int(path.parent.name), signal.SIGKILL)
-                    found = True
-        if found:
+                    is_alive = True
+        if is_alive:
             # Until they are gone, and with them what they started in the meantime.
             time.sleep(0.01)
 

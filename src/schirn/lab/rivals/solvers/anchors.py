@@ -80,12 +80,12 @@ def anchor_map(
     if sp.issparse(X):
         scaling = Scaling(scaling.factor, np.zeros_like(scaling.shift))
     Z = scaling.apply(X)
-    drawn = Z if n_anchors >= n else Z[np.sort(rng.permutation(n)[:n_anchors])]
-    D = squared_distances(Z, drawn)
+    anchors = Z if n_anchors >= n else Z[np.sort(rng.permutation(n)[:n_anchors])]
+    D = squared_distances(Z, anchors)
     width = 2 * float(D.mean(dtype=np.float64))
     # Rows that are all alike.
     width = width if width > 0 else 1.0
     K = np.exp(D / -width, out=D)
     centre = K.mean(axis=0, dtype=np.float64).astype(K.dtype)
     K -= centre
-    return AnchorMap(*scaling, drawn, width, centre), np.asarray(with_ones(K))
+    return AnchorMap(*scaling, anchors, width, centre), np.asarray(with_ones(K))

@@ -117,8 +117,8 @@ def _divide(M: Array, A: Array) -> Array:
     A = A + _RIDGE * np.eye(len(A), dtype=A.dtype)
     values, E = np.linalg.eigh(A)
     # A direction below the rounding error of A carries no information.
-    kept = values > values[-1] * len(A) * np.finfo(A.dtype).eps
-    return (M @ E[:, kept] / values[kept]) @ E[:, kept].T
+    positive = values > values[-1] * len(A) * np.finfo(A.dtype).eps
+    return (M @ E[:, positive] / values[positive]) @ E[:, positive].T
 
 
 def _dot(A: Array, B: Array | float) -> float:

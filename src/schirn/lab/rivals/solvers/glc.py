@@ -95,13 +95,13 @@ def glc(
         Z = Q @ ((Q.T @ R) / ((1 + mu) * squares + mu)[:, None])
         shrink, values = shift_singular_values(Z + L2 / mu, alpha / mu, "low")
         J = (Z + L2 / mu) @ shrink
-        left = Y - Y @ Z
-        E = np.clip(soft_threshold(left + L1 / mu, beta / mu), 0, Y)
-        left -= E
-        L1 += mu * left
+        remainder = Y - Y @ Z
+        E = np.clip(soft_threshold(remainder + L1 / mu, beta / mu), 0, Y)
+        remainder -= E
+        L1 += mu * remainder
         L2 = L2 + mu * (Z - J)
         mu = min(rho * mu, mu_max)
-        residual = float(max(np.abs(left).max(initial=0), np.abs(Z - J).max(initial=0)))
+        residual = float(max(np.abs(remainder).max(initial=0), np.abs(Z - J).max(initial=0)))
         price = alpha * float(values.sum()) + beta * float(E.sum(dtype=np.float64))
         trace.append((_fit_term(smoother, w, Yf @ Z, G, Z) + price, residual))
         if residual < tol:

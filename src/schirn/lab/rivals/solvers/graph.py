@@ -69,15 +69,15 @@ def neighbour_graph(X: "Array | sp.csr_array", k: int = 5) -> NeighbourGraph:
            [0.   , 0.303, 1.   ]])
     """
     n = X.shape[0]
-    near = nearest_neighbours(X, k)
-    D = near.distances**2
+    nearest = nearest_neighbours(X, k)
+    D = nearest.distances**2
     values: Any = X.data if sp.issparse(X) else X
     # Distances come from inner products, whose rounding errors make copies look different.
     D[np.finfo(values.dtype).eps * 1e3 * float(np.abs(values).max(initial=0)) ** 2 > D] = 0
     s = float(D[:, 0].mean()) if D.size else 0.0
     weights = np.exp(D / (-2 * s**2)) if s**2 > 0 else np.ones_like(D)
     rows = np.repeat(np.arange(n), D.shape[1])
-    A = sp.csr_array((weights.ravel(), (rows, near.indices.ravel())), shape=(n, n))
+    A = sp.csr_array((weights.ravel(), (rows, nearest.indices.ravel())), shape=(n, n))
     A = A + sp.eye_array(n)
     S = sp.csr_array((A + A.T) / 2).astype(values.dtype)
     return NeighbourGraph(S, A.sum(axis=1).astype(values.dtype))
@@ -130,17 +130,17 @@ class _ActiveSets:
         """Advance some rows by one round; return those not yet solved."""
         z = self._solve(rows)
         bad = self.free[rows] & (z <= 0)
-        out = bad.any(axis=1)
-        self._step_back(rows[out], z[out], bad[out])
-        inside = rows[~out]
-        self.w[inside] = z[~out]
-        return np.concatenate([rows[out], self._enter(inside)])
+        is_infeasible = bad.any(axis=1)
+        self._step_back(rows[is_infeasible], z[is_infeasible], bad[is_infeasible])
+        feasible = rows[~is_infeasible]
+        self.w[feasible] = z[~is_infeasible]
+        return np.concatenate([rows[is_infeasible], self._enter(feasible)])
 
     def _solve(self, rows: Array) -> Array:
         """Unconstrained solutions over the free weights; 0 at the others."""
         free = self.free[rows]
-        both = free[:, :, None] & free[:, None, :]
-        system = np.where(both, self.G[rows], np.eye(free.shape[1]))
+        block = free[:, :, None] & free[:, None, :]
+        system = np.where(block, self.G[rows], np.eye(free.shape[1]))
         return np.linalg.solve(system, np.where(free, self.b[rows], 0.0)[:, :, None])[:, :, 0]
 
     def _step_back(self, rows: Array, z: Array, bad: Array) -> None:
@@ -229,10 +229,10 @@ def propagate_labels(
     start = np.asarray(Y, dtype=np.float64)
     P, changes = start, []
     for _ in range(max_iter):
-        before, P = P, (alpha * (T @ P) + (1 - alpha) * start) * start
+        previous, P = P, (alpha * (T @ P) + (1 - alpha) * start) * start
         total = P.sum(axis=1, keepdims=True)
         P = np.divide(P, total, out=P, where=total > 0)
-        change = P - before
+        change = P - previous
         changes.append(float(np.sqrt(max(np.linalg.eigvalsh(change.T @ change)[-1], 0.0))))
         if changes[-1] < tol:
             break

@@ -64,7 +64,7 @@ def nlr(
     w1, w2 = np.zeros_like(candidates.kept_f), np.zeros_like(candidates.kept_f)
     trace = []
     for _ in track(range(max_iter), "sweep", may_stop=tol > 0):
-        before = w1, w2
+        previous = w1, w2
         w1 = (candidates.kept_f + beta * ones_f - pull * w2) / den
         w2 = ((1 + beta) * ones_f - candidates.kept_f - pull * w1) / den
         margin = candidates.at(space.expand(w1 - w2))
@@ -72,7 +72,7 @@ def nlr(
         n_noise = int(candidates.noise.sum())
         fit = _objective(space, candidates, ones_f, w1, w2, beta, gamma)
         trace.append((fit + lam * n_noise, n_noise))
-        if tol and not changed and _settled(before, (w1, w2), tol):
+        if tol and not changed and _settled(previous, (w1, w2), tol):
             break
     objective, noises = (np.array(column) for column in zip(*trace, strict=True))
     loo_scores = _leave_one_out(space, candidates.kept, w1, len(trace), beta, gamma)
@@ -128,11 +128,11 @@ class _CandidateCells:
         return N
 
 
-def _settled(before: tuple[Array, Array], after: tuple[Array, Array], tol: float) -> bool:
+def _settled(previous: tuple[Array, Array], current: tuple[Array, Array], tol: float) -> bool:
     """Whether both classifiers moved by less than tol times their norm."""
     return all(
         np.linalg.norm(new - old) <= tol * np.linalg.norm(new)
-        for old, new in zip(before, after, strict=True)
+        for old, new in zip(previous, current, strict=True)
     )
 
 
@@ -162,7 +162,7 @@ def _square(space: RowSpace, w: Array, Bf: Array, square: float) -> float:
 
 
 def _leave_one_out(
-    space: RowSpace, kept: Array, w1: Array, n_iter: int, beta: float, gamma: float
+    space: RowSpace, shrinkage: Array, w1: Array, n_iter: int, beta: float, gamma: float
 ) -> Array:
     """Scores of each row as if W1 had not seen it, for the final noise.
 
@@ -171,9 +171,11 @@ def _leave_one_out(
     when the sweeps have converged, because the first two are then ridge and the third is zero.
     """
     main, constant, transient = _filters(space, n_iter, beta, gamma)
-    half_f = space.project(np.full((len(kept), 1), 0.5, dtype=space.dtype))
+    half_f = space.project(np.full((len(shrinkage), 1), 0.5, dtype=space.dtype))
     common = (constant + transient)[:, None] * half_f
-    scores = _corrected(space, main, space.expand(w1 - common), kept - kept.dtype.type(0.5))
+    scores = _corrected(
+        space, main, space.expand(w1 - common), shrinkage - shrinkage.dtype.type(0.5)
+    )
     for weights in (constant, transient):
         scores += _corrected(space, weights, space.expand(weights[:, None] * half_f), 0.5)
     return scores

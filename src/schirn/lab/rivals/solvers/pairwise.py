@@ -109,17 +109,17 @@ def pairwise_svms(
         trained = Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator")(
             train(X, K, credible, candidates, j, virtual, options) for j in labels
         )
-        found = list(track(trained, "machines of label", len(labels)))
-    machines = [machine for group in found for machine in group]
+        groups = list(track(trained, "machines of label", len(labels)))
+    machines = [machine for group in groups for machine in group]
     return _assemble(X, machines, _uncontested(credible, candidates))
 
 
 def _uncontested(credible: Array, candidates: Array) -> Array:
     """Number of pairs in which a label has rows and the other one has none."""
-    alone = (credible & ~candidates).astype(np.float64)
+    exclusive = (credible & ~candidates).astype(np.float64)
     rows = credible.T.astype(np.float64) @ ~candidates
     # A row where both are credible against its candidates counts for the lower label only.
-    rows -= np.tril(alone.T @ alone, -1)
+    rows -= np.tril(exclusive.T @ exclusive, -1)
     return np.append(((rows > 0) & (rows.T == 0)).sum(axis=1), 0)
 
 
@@ -149,9 +149,9 @@ def _problems(
     if not len(mine):
         return
     l = credible.shape[1]
-    others = ~candidates[mine]
+    absent = ~candidates[mine]
     for k in range(j + 1, l):
-        positive = mine[others[:, k]]
+        positive = mine[absent[:, k]]
         theirs = np.flatnonzero(credible[:, k] & ~candidates[:, j])
         yield k, positive, np.setdiff1d(theirs, positive, assume_unique=True)
     if virtual:
@@ -192,10 +192,10 @@ def _train(
     dual = machine.dual_coef_
     dual = (dual.toarray() if sp.issparse(dual) else dual).ravel()
     if K is None:
-        own = data @ (data[machine.support_].T @ dual)
+        decision = data @ (data[machine.support_].T @ dual)
     else:
-        own = data[:, machine.support_] @ dual
-    right = (own + machine.intercept_ > 0) == target
+        decision = data[:, machine.support_] @ dual
+    right = (decision + machine.intercept_ > 0) == target
     return _Machine(
         j,
         k,

@@ -108,16 +108,16 @@ def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> 
     up to 1/sqrt(alpha) vanish. One factorisation, nothing n x n.
     """
     s2 = space.eigenvalues
-    kept = space.penalty * np.maximum(1 - 1 / np.maximum(alpha * s2, 1), 0)
-    den = kept**2 * s2 + eta
+    shrinkage = space.penalty * np.maximum(1 - 1 / np.maximum(alpha * s2, 1), 0)
+    den = shrinkage**2 * s2 + eta
     Y = np.asarray(Y != 0, dtype=space.dtype)
-    w = (kept / den)[:, None] * space.project(Y)
+    w = (shrinkage / den)[:, None] * space.project(Y)
     fitted = space.expand(w)
-    left = Y - space.expand(kept[:, None] * w)
-    h = below_one(space.diagonal(kept**2 / den))
-    loo_scores = fitted - (space.diagonal(kept / den) / (1 - h))[:, None] * left
-    outliers = np.sqrt(space.diagonal(space.penalty * (1 - kept) ** 2))
-    shrunk = kept[kept > 0]
+    residual = Y - space.expand(shrinkage[:, None] * w)
+    h = below_one(space.diagonal(shrinkage**2 / den))
+    loo_scores = fitted - (space.diagonal(shrinkage / den) / (1 - h))[:, None] * residual
+    outliers = np.sqrt(space.diagonal(space.penalty * (1 - shrinkage) ** 2))
+    shrunk = shrinkage[shrinkage > 0]
     price = float(shrunk.sum() + alpha / 2 * np.sum(outliers.astype(np.float64) ** 2))
     trace = np.array([price]), np.zeros(1)
     return PAKSResult(w, outliers, len(shrunk), loo_scores, 1, *trace, np.zeros((0, 0)))
@@ -142,8 +142,8 @@ class _Prior(NamedTuple):
             M = 1 - shared / np.maximum(self.sizes[rows, None] + self.sizes - shared, 1)
         else:
             M = (shared == 0).astype(np.float64)
-        own = np.arange(len(M))
-        M[own, own + rows.start] = 0
+        diagonal = np.arange(len(M))
+        M[diagonal, diagonal + rows.start] = 0
         return M
 
 
@@ -234,12 +234,12 @@ def _divide(R: Array, s: Array, b: Array, mu: float) -> Array:
     return quotient - inner.T @ (Sb.T / D)
 
 
-def _outliers(left: Array, L1: Array, alpha: float, mu: float) -> tuple[Array, Array, float]:
+def _outliers(residual: Array, L1: Array, alpha: float, mu: float) -> tuple[Array, Array, float]:
     """E = rows of X - Z X + L1/mu shrunk by alpha/mu, the new L1, and the longest row missed."""
-    T = left + L1 / mu
+    T = residual + L1 / mu
     held = (alpha / np.maximum(mu * _lengths(T), alpha))[:, None]
     E = (1 - held) * T
-    return E, mu * held * T, float(_lengths(left - E).max(initial=0))
+    return E, mu * held * T, float(_lengths(residual - E).max(initial=0))
 
 
 def _lengths(A: Array) -> Array:

@@ -61,18 +61,18 @@ class LabelModel(NamedTuple):
 
     def bound(self, f: Array, S: Array, q: Array) -> float:
         """Lower bound per row: the listing of false labels less the two divergences of q."""
-        listed = (1 - q) * np.where(S > 0, np.log(self.rho), np.log1p(-self.rho))
+        false_terms = (1 - q) * np.where(S > 0, np.log(self.rho), np.log1p(-self.rho))
         entropy = xlogy(q, q) + xlogy(1 - q, 1 - q)
         from_p = entropy - q * log_expit(f) - (1 - q) * log_expit(-f)
         from_pi = entropy - q * np.log(self.pi) - (1 - q) * np.log1p(-self.pi)
-        total = listed - self.beta_y * from_p - self.beta_0 * from_pi
+        total = false_terms - self.beta_y * from_p - self.beta_0 * from_pi
         return float(total.sum(dtype=np.float64)) / len(S)
 
     def with_rates(self, S: Array, q: Array) -> "LabelModel":
         """The rates rho that maximise the bound for the posterior q, kept in [0.001, 0.95]."""
         false = np.sum(1 - q, axis=0, dtype=np.float64)
-        listed = np.sum(S * (1 - q), axis=0, dtype=np.float64)
-        rho = np.clip(listed / np.maximum(false, 1e-12), 1e-3, 0.95)
+        counts = np.sum(S * (1 - q), axis=0, dtype=np.float64)
+        rho = np.clip(counts / np.maximum(false, 1e-12), 1e-3, 0.95)
         return self._replace(rho=rho.astype(self.rho.dtype))
 
 
@@ -168,8 +168,8 @@ def initial_network(
 ) -> Network:
     """Normal weights of variance two over the number of inputs, zero offsets."""
     W1, W2 = (
-        (rng.normal(size=(size, out)) * np.sqrt(2 / size)).astype(dtype)
-        for size, out in ((d, hidden), (hidden, l))
+        (rng.normal(size=(size, width)) * np.sqrt(2 / size)).astype(dtype)
+        for size, width in ((d, hidden), (hidden, l))
     )
     return Network(W1, np.zeros(hidden, dtype=dtype), W2, np.zeros(l, dtype=dtype))
 

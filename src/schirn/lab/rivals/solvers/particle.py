@@ -72,15 +72,15 @@ def credible_labels(
         itself.
     """
     stage("finding neighbours")
-    others = nearest_neighbours(X, k)
-    graph = nearest_neighbours(X, k, include_self=True) if include_self else others
+    neighbours = nearest_neighbours(X, k)
+    graph = nearest_neighbours(X, k, include_self=True) if include_self else neighbours
     T = reconstruction_weights(X, graph.indices)
     stage("propagating labels")
     P, changes = propagate_labels(T, Y, alpha=alpha, max_iter=max_iter, tol=tol)
     mass = P.sum(axis=0)
     P *= np.divide(Y.sum(axis=0), mass, out=np.zeros_like(mass), where=mass > 0)
     F = _unit_rows(P)
-    marked = _unit_rows(_neighbour_votes(F, others.indices, others.distances)) >= thr
+    marked = _unit_rows(_neighbour_votes(F, neighbours.indices, neighbours.distances)) >= thr
     credible = marked & (Y != 0)
     missing = ~credible.any(axis=1)
     credible[missing] = marked[missing]
@@ -137,10 +137,12 @@ def train_voters(
     else:
         votes = np.zeros((n, l + 1))
         for fold in track(range(folds), "votes of fold"):
-            inside = np.arange(n) % folds != fold
-            own = None if K is None else K[np.ix_(inside, inside)]
-            others = train(X[inside], credible[inside], candidates[inside], K=own)
-            votes[~inside] = cast_votes(others, X[~inside], weighted=weighted)
+            is_training = np.arange(n) % folds != fold
+            kernel = None if K is None else K[np.ix_(is_training, is_training)]
+            machines = train(
+                X[is_training], credible[is_training], candidates[is_training], K=kernel
+            )
+            votes[~is_training] = cast_votes(machines, X[~is_training], weighted=weighted)
     return models if scaling is None else rescale(models, scaling), votes
 
 

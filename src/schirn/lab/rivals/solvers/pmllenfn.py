@@ -84,7 +84,7 @@ def near_and_far(
         D[np.arange(len(D)), np.arange(rows.start, rows.stop)] = np.inf
         nearest += float(D.min(axis=1).sum(dtype=np.float64)) if n > 1 else 0.0
     width = 2 * (nearest / n) ** 2
-    near, far = np.empty_like(candidates), np.empty_like(candidates)
+    closest, farthest = np.empty_like(candidates), np.empty_like(candidates)
     for rows in track(blocks, "near and far rows of block", minor=True):
         D = _distances(Z, rows, zero)
         T = np.exp(D / -width) if width > 0 else (D == 0).astype(D.dtype)
@@ -93,13 +93,13 @@ def near_and_far(
         counted = np.ones_like(T, dtype=bool)
         counted[itself] = include_self
         least = T.min(axis=1, keepdims=True, where=counted, initial=1.0)
-        most = T.max(axis=1, keepdims=True, where=counted, initial=0.0)
-        band = nu * (most - least)
-        is_near = ((most - band <= T) & counted).astype(T.dtype)
+        largest = T.max(axis=1, keepdims=True, where=counted, initial=0.0)
+        band = nu * (largest - least)
+        is_near = ((largest - band <= T) & counted).astype(T.dtype)
         is_far = ((least + band >= T) & counted).astype(T.dtype)
-        near[rows] = is_near @ candidates / is_near.sum(axis=1, keepdims=True)
-        far[rows] = 1 - is_far @ candidates / is_far.sum(axis=1, keepdims=True)
-    return NearFar(near, far)
+        closest[rows] = is_near @ candidates / is_near.sum(axis=1, keepdims=True)
+        farthest[rows] = 1 - is_far @ candidates / is_far.sum(axis=1, keepdims=True)
+    return NearFar(closest, farthest)
 
 
 def _distances(Z: "Array | sp.csr_array", rows: slice, zero: float) -> Array:
@@ -174,7 +174,7 @@ def pmllenfn(
 def _laplacian(J: Array) -> Array:
     """Symmetric part of the Laplacian of C_ij = J_i'J_j / J_i'J_i over label columns."""
     G = J.T @ J
-    own = np.diag(G)[:, None]
-    C = np.divide(G, own, out=np.zeros_like(G), where=own > 0)
+    squares = np.diag(G)[:, None]
+    C = np.divide(G, squares, out=np.zeros_like(G), where=squares > 0)
     L = np.diag(C.sum(axis=1)) - C
     return (L + L.T) / 2

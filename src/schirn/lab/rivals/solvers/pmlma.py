@@ -80,8 +80,8 @@ def pmlma(
         mass = R.sum(axis=1, keepdims=True)
         price = np.sum((XW - R) ** 2 + Y + R**2 - 2 * YQ * R, dtype=np.float64)
         price += lam * np.linalg.norm(R, axis=0).sum() + gamma * np.sum(w**2, dtype=np.float64)
-        near = mass**2 * squares + np.sum((R @ VV - 2 * mass * XV) * R, axis=1, keepdims=True)
-        price += beta * near.sum(dtype=np.float64)
+        distances = mass**2 * squares + np.sum((R @ VV - 2 * mass * XV) * R, axis=1, keepdims=True)
+        price += beta * distances.sum(dtype=np.float64)
         price += alpha * np.sum(degree * (XW**2 + R**2) - 2 * SXW * R, dtype=np.float64)
         objective.append(float(price))
         if not R.any():

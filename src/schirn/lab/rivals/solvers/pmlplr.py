@@ -65,7 +65,7 @@ def pmlplr(
         Of the first H and P; None starts from seed 0.
     """
     Y = np.ascontiguousarray(Y != 0, dtype=space.dtype)
-    rest = None if Z is None else _Reconstruction(Y, Z, ratio, mu, rng)
+    reconstruction = None if Z is None else _Reconstruction(Y, Z, ratio, mu, rng)
     # The root of Y'Y.
     squares, V = np.linalg.eigh(Y.T @ Y)
     root = (V * np.sqrt(np.maximum(squares, 0))) @ V.T
@@ -76,27 +76,29 @@ def pmlplr(
         w = space.ridge(space.project(F), lam)
         XW, YQ = space.expand(w), polar_factor(F @ root) @ root
         LF = L @ F
-        if rest is None:
+        if reconstruction is None:
             pulled = 2 * LF
         else:
-            rest.advance(F, LF, alpha, beta)
-            pulled = rest.C @ LF + L @ (rest.C.T @ F)
+            reconstruction.advance(F, LF, alpha, beta)
+            pulled = reconstruction.C @ LF + L @ (reconstruction.C.T @ F)
         raised, den = F * (XW + YQ) - np.maximum(F - 1, 0), 2 * F + beta * pulled
         # Where neighbours pull harder than the row itself holds, the denominator is negative, and
         # the released step, which knows no bounds, turns the sign. Without C, F stays within Y.
-        if rest is None:
+        if reconstruction is None:
             F = np.clip(raised / np.maximum(den, smallest), 0, Y)
         else:
             den = np.where(np.abs(den) < smallest, smallest, den)
             F = np.clip(raised / den, -_LARGEST, _LARGEST)
-        LF = L @ F if rest is None else rest.C @ (L @ F)
+        LF = L @ F if reconstruction is None else reconstruction.C @ (L @ F)
         price = np.sum((XW - F) ** 2 + (YQ - F) ** 2 + beta * F * LF, dtype=np.float64)
         price += lam * np.sum(w**2, dtype=np.float64)
-        objective.append(float(price) + (0.0 if rest is None else rest.price(alpha)))
+        objective.append(
+            float(price) + (0.0 if reconstruction is None else reconstruction.price(alpha))
+        )
         if n_iter > 5 and objective[-2] - objective[-1] < tol * objective[-2]:
             break
     loo_scores = space.leave_one_out(target, XW, lam)
-    C = None if rest is None else rest.C
+    C = None if reconstruction is None else reconstruction.C
     return AnchorResult(w, F, loo_scores, n_iter, np.array(objective), C)
 
 
@@ -138,10 +140,11 @@ class _Reconstruction:
         known = values > _RANK_FLOOR * max(float(values[-1]), 0.0)
         inverse = np.divide(0.5, values**2, out=np.zeros_like(values), where=known)
         distances = self.lengths * Ht.sum(axis=0) + (self.lengths.T @ Ht) - 2 * (Z @ (Z.T @ Ht))
-        left = 2 * Y @ (P.T @ (Ht.T @ Ht)) + 2 * beta * LF @ (F.T @ Ht) - distances
-        left = left @ ((U * inverse) @ U.T)
+        numerator = 2 * Y @ (P.T @ (Ht.T @ Ht)) + 2 * beta * LF @ (F.T @ Ht) - distances
+        numerator = numerator @ ((U * inverse) @ U.T)
         blocks = [
-            sp.csr_array(project_simplex(left[rows] @ Ht.T)) for rows in row_slices(len(Y), len(Y))
+            sp.csr_array(project_simplex(numerator[rows] @ Ht.T))
+            for rows in row_slices(len(Y), len(Y))
         ]
         self.C = sp.csr_array(sp.vstack(blocks))
         self.E = np.maximum(Y - Ht @ P - alpha / mu, 0)

@@ -46,10 +46,10 @@ def minmax(X: "Array | sp.csr_array", low: float = -1.0, high: float = 1.0) -> S
     >>> minmax(np.array([[0.0, 5.0], [4.0, 5.0]]), 0, 1).apply(np.array([[3.0, 5.0]]))
     array([[0.75, 0.  ]])
     """
-    least, most = X.min(axis=0), X.max(axis=0)
+    least, greatest = X.min(axis=0), X.max(axis=0)
     if sp.issparse(X):
-        least, most = least.toarray().ravel(), most.toarray().ravel()
-    span = most - least
+        least, greatest = least.toarray().ravel(), greatest.toarray().ravel()
+    span = greatest - least
     # The reciprocal of a tiny span overflows.
     varies = span > 2 * np.finfo(X.dtype).tiny
     factor = np.divide(high - low, span, out=np.zeros_like(span), where=varies)
