@@ -127,32 +127,22 @@ def write_outputs(
     further = _possible_tables(results, main, options)
     drawings = {d.name: d for d in _drawings(results, main[0], alpha, list(sweep), models or {})}
     texts = {
-        "report.html": "",
         "protocol.txt": f"{paragraph()}\n",
         "protocol.tex": f"{paragraph(latex=True)}\n",
         "references.bib": bibtex([c.method for c in comparison.contenders]),
     }
-    texts["report.html"] = render(
-        "schirn.lab.bench",
-        "report.html",
-        extra="bench",
+    page = _page(
+        results,
+        names,
         title=title,
         date=date,
-        summary=summary(results, names[0]),
         paragraph=texts["protocol.txt"],
         references=texts["references.bib"],
-        n_settings=len(comparison.settings),
-        n_methods=len(comparison.contenders),
-        n_runs=len(results),
-        n_failed=sum(not result.get("metrics") for result in results),
-        labels=[ALL_METRICS[name].label for name in names],
-        ceilings={c.label for c in comparison.contenders if c.ceiling},
-        oracles={c.label for c in comparison.contenders if c.oracle},
         results=[tables.results(results, name, published=True, **options) for name in names],
         tables=further,
         drawn=drawings,
-        extras=[d for n, d in drawings.items() if n.startswith(("sensitivity", "convergence"))],
     )
+    texts = {"report.html": page, **texts}
     written = [write_file(Path(folder) / name, text.encode()) for name, text in texts.items()]
     for table in (*(tables.results(results, name, **options) for name in names), *further.values()):
         written += write_table(Path(folder), table)
@@ -162,6 +152,27 @@ def write_outputs(
                 file = Path(folder) / "figures" / f"{drawing.name}.{suffix}"
                 written.append(write_file(file, drawing.formats[suffix]))
     return written
+
+
+def _page(rows: Sequence[Result], metrics: Sequence[str], **context: Any) -> str:
+    """Render the report."""
+    comparison = compare(rows, metrics[0])
+    drawings: Mapping[str, Drawing] = context["drawn"]
+    return render(
+        "schirn.lab.bench",
+        "report.html",
+        extra="bench",
+        summary=summary(rows, metrics[0]),
+        n_settings=len(comparison.settings),
+        n_methods=len(comparison.contenders),
+        n_runs=len(rows),
+        n_failed=sum(not result.get("metrics") for result in rows),
+        labels=[ALL_METRICS[name].label for name in metrics],
+        ceilings={c.label for c in comparison.contenders if c.ceiling},
+        oracles={c.label for c in comparison.contenders if c.oracle},
+        extras=[d for n, d in drawings.items() if n.startswith(("sensitivity", "convergence"))],
+        **context,
+    )
 
 
 def write_file(path: Path, data: bytes) -> Path:

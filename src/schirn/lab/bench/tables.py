@@ -23,6 +23,7 @@ from schirn.lab.bench.comparison import (
     default_reference,
     key_of,
     mark_notes,
+    metric_info,
     value_of,
 )
 from schirn.lab.bench.published import Published
@@ -104,32 +105,19 @@ def results(
     rows = list(rows)
     names = [metric] if isinstance(metric, str) else list(metric)
     several = len(names) > 1
-    comparison = compare(rows, names[0])
+    comparison = compare(rows, names[-1])
     ours = reference_of(rows, comparison, reference)
     over_sets = ours is not None and test == "wilcoxon"
     body: list[list[Cell]] = []
     records: list[dict[str, Any]] = []
     groups = []
     for name in names:
-        comparison = compare(rows, name)
         groups.append(len(body))
-        verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
-        lines = []
-        tied = _tied(rows, name)
-        for setting in comparison.settings:
-            best = _best(comparison, setting, tied)
-            lines.append([Cell(setting.dataset), Cell(setting.level)])
-            for c in comparison.contenders:
-                verdict = verdicts.get((setting, c), "")
-                mark = "" if over_sets else _MARK.get(verdict, "")
-                lines[-1].append(_result(comparison, setting, c, c in best, mark, published))
-                verdict = "reference" if c == ours else verdict
-                records.append(_record(comparison, setting, c, c in best, verdict))
-        if ours is not None and over_sets:
-            lines.append(_holm_line(rows, comparison, ours, alpha))
+        lines, lines_of_csv = _metric_lines(rows, name, ours, alpha, test, published)
         for line in lines if several else ():
-            line.insert(0, Cell("" if line is not lines[0] else comparison.info.label))
+            line.insert(0, Cell("" if line is not lines[0] else metric_info(name).label))
         body += lines
+        records += lines_of_csv
     what = "All metrics" if several else capital(comparison.info.label)
     unit = ", in percent" if comparison.info.in_percent else ""
     notes = [_FLOOR_OF_P] if over_sets else []
@@ -150,6 +138,34 @@ def results(
         groups=groups[1:],
         records=records,
     )
+
+
+def _metric_lines(
+    rows: Sequence[Result],
+    metric: str,
+    ours: Contender | None,
+    alpha: float,
+    test: str,
+    published: bool,
+) -> tuple[list[list[Cell]], list[dict[str, Any]]]:
+    """Lines of one metric, and the lines of the CSV file, one per setting and method."""
+    comparison = compare(rows, metric)
+    verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
+    marks = {} if test == "wilcoxon" else _MARK
+    tied = _tied(rows, metric)
+    lines, records = [], []
+    for setting in comparison.settings:
+        best = _best(comparison, setting, tied)
+        lines.append([Cell(setting.dataset), Cell(setting.level)])
+        for c in comparison.contenders:
+            verdict = verdicts.get((setting, c), "")
+            mark = marks.get(verdict, "")
+            lines[-1].append(_result(comparison, setting, c, c in best, mark, published))
+            verdict = "reference" if c == ours else verdict
+            records.append(_record(comparison, setting, c, c in best, verdict))
+    if ours is not None and test == "wilcoxon":
+        lines.append(_holm_line(rows, comparison, ours, alpha))
+    return lines, records
 
 
 def against_published(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:

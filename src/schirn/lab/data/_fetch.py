@@ -106,12 +106,7 @@ def fetch(
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
     is_made = url is None and name in EMOJI_SETS
-    suffix = ".npz" if is_made else ".arff"
-    if url is not None:
-        suffix = Path(_split(url).path).suffix.lower()
-    if suffix not in NAMED_SUFFIXES:
-        raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
-    target = cache_folder(data_home) / f"{name}{suffix}"
+    target = cache_folder(data_home) / f"{name}{_suffix(name, url)}"
     is_new = force or not target.is_file()
     if is_made and is_new:
         archive = emoji_archive(name, target.parent / "packages", timeout)
@@ -131,6 +126,16 @@ def fetch(
             target.unlink(missing_ok=True)
             record_path(target).unlink(missing_ok=True)
         raise
+
+
+def _suffix(name: str, url: str | None) -> str:
+    """Suffix of the file in the cache; raise DataError if there is no reader for it."""
+    if url is None:
+        return ".npz" if name in EMOJI_SETS else ".arff"
+    suffix = Path(_split(url).path).suffix.lower()
+    if suffix not in NAMED_SUFFIXES:
+        raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
+    return suffix
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,9 @@ def read_npz(
         content: dict[str, Any] = {"label_names": _names(arrays, "label_names") or []}
         content["X"] = X = features_of(path, arrays)
         if "votes" in arrays:
-            draw: dict[str, Any] = {
-                "workers": workers,
-                "share": share,
-                "random_state": random_state,
-            }
-            content |= crowd_content(arrays, X, content["label_names"], **draw)
+            draw: dict[str, Any] = {"workers": workers, "share": share}
+            names = content["label_names"]
+            content |= crowd_content(arrays, X, names, random_state=random_state, **draw)
             return dataset_from_file(path, max_bytes, **content)
         y_true, candidates = _labels(arrays, "Y"), _labels(arrays, "C")
         if y_true is None and candidates is None:
@@ -82,9 +79,6 @@ def read_npz(
         description = "" if X.shape[1] else "Labels only: the source has no features."
         if "description" in arrays:
             description = str(_one(arrays, "description", "U"))
-        n_train = int(_one(arrays, "n_train", "iu")) if "n_train" in arrays else None
-        if n_train is not None and not 0 <= n_train <= X.shape[0]:
-            raise DataError(f"n_train must be a number of rows up to {X.shape[0]}, not {n_train}.")
         return dataset_from_file(
             path,
             max_bytes,
@@ -93,7 +87,7 @@ def read_npz(
             candidates=candidates,
             label_names=content["label_names"],
             feature_names=_names(arrays, "feature_names"),
-            n_train=n_train,
+            n_train=_n_train(arrays, X.shape[0]),
             folds=_folds(arrays, X.shape[0]),
             description=description,
         )
@@ -126,6 +120,16 @@ def _names(arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
         raise DataError(f"{key!r} must be a list of names.")
     names = arrays[key].tolist()
     return [n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names]
+
+
+def _n_train(arrays: dict[str, np.ndarray], n_samples: int) -> int | None:
+    """Return the number of training rows, or None if the file has none."""
+    if "n_train" not in arrays:
+        return None
+    n_train = int(_one(arrays, "n_train", "iu"))
+    if not 0 <= n_train <= n_samples:
+        raise DataError(f"n_train must be a number of rows up to {n_samples}, not {n_train}.")
+    return n_train
 
 
 def _one(arrays: dict[str, np.ndarray], key: str, kinds: str) -> Any:

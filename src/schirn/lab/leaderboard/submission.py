@@ -94,11 +94,6 @@ class Check(NamedTuple):
     rerun: int
 
     @property
-    def is_valid(self) -> bool:
-        """Whether there is no reason to refuse the files."""
-        return not self.problems
-
-    @property
     def verdict(self) -> str:
         """The word for it: "refused", "not verified" or "verified"."""
         if self.problems:
@@ -137,15 +132,11 @@ def check_results(
     >>> check.verdict, check.verified, check.rerun
     ('verified', 2, 1)
     """
-    entries, problems = read_entries([path])
-    if not entries and not problems:
-        problems.append(f"{path}: the file holds no result")
-    problems += [*implausible(entries), *_incomplete(entries)]
+    entries, problems = _plausible_entries(path)
     latest = newest(sorted((e.result for e in entries), key=lambda result: result["finished"]))
     newest_ids = {id(result) for result in latest}
     entries = [entry for entry in entries if id(entry.result) in newest_ids]
-    notes: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    notes, counts = Counter[str](), Counter[str]()
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         notes.update(_marks(entry.result))
@@ -192,6 +183,14 @@ def check_results(
         len(verified),
         len(sample) - len(failures),
     )
+
+
+def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
+    """Read results, and the reasons to refuse them that show without the data."""
+    entries, problems = read_entries([path])
+    if not entries and not problems:
+        problems.append(f"{path}: the file holds no result")
+    return entries, [*problems, *implausible(entries), *_incomplete(entries)]
 
 
 def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
