@@ -346,11 +346,17 @@ class ChangeList:
         forward: bool,
     ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
-        after = self._after(TagCells.of(cells, self.separator, **how))
+        places = list(self._places(len(cells), keys))
+        # The cells before the changes show how the column holds tags.
+        before = list(cells)
+        for row, place in places:
+            if not forward and not isinstance(place, InputError):
+                before[place] = self.cells[row]
+        after = self._after(TagCells.of(before, self.separator, **how))
         old, new = (self.cells, after) if forward else (after, self.cells)
         reasons: list[str] = []
         done = []
-        for row, place in self._places(len(cells), keys):
+        for row, place in places:
             if isinstance(place, InputError):
                 reasons.append(str(place))
             elif not _is_cell(cells[place], old[row]):
