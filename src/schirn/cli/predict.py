@@ -45,13 +45,12 @@ from schirn.tables.files import (
     TABLES,
     TEXT_TABLES,
     Table,
-    json_line,
     open_table,
     write_copy,
     write_verdicts,
 )
-from schirn.tables.stream import CsvBlock, RowStream, format_of, unpacked
-from schirn.tables.text import base_name, format_suffix, is_packed, pack
+from schirn.tables.stream import RowStream, format_of, unpacked
+from schirn.tables.text import base_name, format_suffix, is_packed
 
 _EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv
@@ -204,44 +203,28 @@ def _predict_blocks(
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Predict block after block; write the copy, or print the predictions."""
     _check_choice(args, model.features_)
+
+    def predict(block: Table) -> dict[str, Any]:
+        if not block.n_rows:
+            return _no_arrays(args, model)
+        return _arrays(args, model.method_, _of_table(args, model.features_.transform, block))
+
+    def columns(block: Table) -> dict[str, list[Any]]:
+        stage(f"predicting row {rows.n_rows:,}")
+        return _copy_columns(args, model, notes, block, predict(block))
+
     if args.output is None:
         first = 0
         for block in rows.blocks():
-            if block.n_rows:
-                arrays = _arrays(
-                    args, model.method_, _of_table(args, model.features_.transform, block)
-                )
-                lines = list(csv_lines(_prediction_records(args, arrays, first)))
-                write_lines(lines[first > 0 :], None)
+            lines = list(csv_lines(_prediction_records(args, predict(block), first)))
+            write_lines(lines[first > 0 :], None)
             first += block.n_rows
         return rows.n_rows, (), Counter()
     if not pipe:
         _check_arguments(args)
-    target, out = (
-        Path(args.output),
-        nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output),
-    )
-    with out as file, pack(file, target) as packed:
-        packed.write(rows.mark)
-        for block in rows.blocks():
-            stage(f"predicting row {rows.n_rows:,}")
-            columns = _block_columns(args, model, notes, block)
-            if isinstance(block, CsvBlock) and format_suffix(target) == ".jsonl":
-                text = "".join(json_line(row) + "\n" for row in block.rows(columns))
-            else:
-                text = block.copy(columns)
-            packed.write(text.encode(rows.codec))
+    with nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output) as file:
+        rows.copy(file, Path(args.output), columns)
     return rows.n_rows, (), Counter()
-
-
-def _block_columns(
-    args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], block: Table
-) -> dict[str, list[Any]]:
-    """The new columns of a block of rows."""
-    if not block.n_rows:
-        return _copy_columns(args, model, notes, block, _no_arrays(args, model))
-    X = _of_table(args, model.features_.transform, block)
-    return _copy_columns(args, model, notes, block, _arrays(args, model.method_, X))
 
 
 def _predict(

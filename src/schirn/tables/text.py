@@ -170,14 +170,17 @@ def text_writer(stream: BinaryIO, source: Path, encoding: str) -> Iterator[Calla
             try:
                 out.write(encoder.encode("".join(texts), final))
             except UnicodeEncodeError as error:
-                raise DataError(
-                    f"{source}: the encoding {encoding} of the table lacks the character "
-                    f"{error.object[error.start]!r}"
-                ) from None
+                raise lacking(source, encoding, error) from None
             texts.clear()
 
         yield write
         flush(final=True)
+
+
+def lacking(path: Path, encoding: str, error: UnicodeEncodeError) -> DataError:
+    """Return the error about a new cell with a character that the encoding of a table lacks."""
+    sign = error.object[error.start]
+    return DataError(f"{path}: the encoding {encoding} of the table lacks the character {sign!r}")
 
 
 def pack(stream: BinaryIO, path: Path) -> Any:
