@@ -36,7 +36,13 @@ from schirn.tables.arrow import (
     write_arrow,
 )
 from schirn.tables.csv_table import CsvTable
-from schirn.tables.json_table import JsonlFolder, JsonlTable, JsonTable, jsonl_files
+from schirn.tables.json_table import (
+    JsonlFolder,
+    JsonlTable,
+    JsonTable,
+    json_documents,
+    jsonl_files,
+)
 from schirn.tables.table import LABEL_COLUMNS as LABEL_COLUMNS
 from schirn.tables.table import Columns, Table, inexact, is_same
 from schirn.tables.text import check_lines, check_size, format_suffix, is_packed, pack
@@ -243,22 +249,30 @@ def write_verdicts(
         Who judges, the model_version of the predictions.
     """
     new = [{name: cells[i] for name, cells in added.items()} for i in range(table.n_rows)]
+    table.check_unchanged()
     with atomic_write(path) as stream:
         if isinstance(table, JsonTable) and isinstance(table.form, LabelStudioTasks):
             form = table.form
-            documents = [
+            tasks = [
                 form.judged(form.changed(document, {}, extra), column, verdict, by)
                 for document, extra, verdict in zip(table.documents, new, verdicts, strict=True)
             ]
-            table.write_documents(stream, documents)
-            return
-        columns = {name: table.column(name) for name in table.columns}
-        tasks = []
-        for i, verdict in enumerate(verdicts):
-            cells = {name: None if is_missing(c[i]) else c[i] for name, c in columns.items()}
-            tasks.append(make_task({**cells, **new[i]}, column, shown, verdict, by))
-        with pack(stream, Path(path)) as out:
-            out.write(json_list(tasks).encode())
+            table.write_documents(stream, tasks)
+        else:
+            columns = {name: table.column(name) for name in table.columns}
+            tasks = []
+            for i, verdict in enumerate(verdicts):
+                cells = {name: None if is_missing(c[i]) else c[i] for name, c in columns.items()}
+                tasks.append(make_task({**cells, **new[i]}, column, shown, verdict, by))
+            with pack(stream, Path(path)) as packed:
+                packed.write(json_list(tasks).encode())
+        stream.flush()
+        table.check_unchanged()
+        encoding = table.encoding if isinstance(table, JsonTable) else "utf-8"
+        copies = json_documents(Path(stream.name), encoding)
+        for i, (copy, task) in enumerate(zip(copies, tasks, strict=True), start=1):
+            if not is_same(copy, json.loads(json_line(task))):
+                raise DataError(f"{path}: task {i} would not be read back, so nothing was written")
 
 
 def json_list(documents: Iterable[dict[str, Any]]) -> str:

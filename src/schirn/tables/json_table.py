@@ -153,7 +153,7 @@ class JsonTable(JsonlTable):
 
     def __init__(self, path: Path, encoding: str, empty: bool) -> None:
         self.path, self.encoding = path, encoding
-        self.documents = _json_list(path, encoding)
+        self.documents = json_documents(path, encoding)
         self.form = recognise(path, self.documents)
         rows = [self.form.row(document) for document in self.documents]
         broken = next((k + 1 for k, row in enumerate(rows) if _whole(row) != row), None)
@@ -178,7 +178,7 @@ class JsonTable(JsonlTable):
             write(text[place:])
 
     def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
-        rows = [self.form.row(document) for document in _json_list(copy, self.encoding)]
+        rows = [self.form.row(document) for document in json_documents(copy, self.encoding)]
         if isinstance(self.form, LabelStudioTasks):
             # New cells are where the tool puts them.
             added = {}
@@ -217,7 +217,7 @@ def parse_lines(path: Path, lines: Iterable[str], first: int = 1) -> tuple[list[
     return rows, broken
 
 
-def _json_list(path: Path, encoding: str) -> list[Row]:
+def json_documents(path: Path, encoding: str) -> list[Row]:
     """Return the objects of a JSON list."""
     with open_text(path, encoding) as stream:
         text = stream.read()
