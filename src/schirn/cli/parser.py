@@ -30,8 +30,6 @@ _COMMON = """
 --quiet  print errors only, besides JSON and data
 --log-json  write notes, stages and errors to stderr as lines of JSON
 --config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
-"""
-_COLOR = """
 --color auto|always|never = auto  when to use colours (default: auto, on a terminal; also:
     NO_COLOR=1, FORCE_COLOR=1)
 """
@@ -179,16 +177,7 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
 def _add_common(parser: Parser, default: bool) -> None:
     """Options before or after the command; SUPPRESS keeps the command from resetting them."""
     unset = {} if default else {"default": argparse.SUPPRESS}
-    group = add_options(parser, _COMMON, **unset).add_mutually_exclusive_group()
-    add_options(group, _COLOR, **unset)
-    group.add_argument(
-        "--no-color",
-        dest="color",
-        action="store_const",
-        const="never",
-        default=argparse.SUPPRESS,
-        help="the same as --color never",
-    )
+    add_options(parser, _COMMON, **unset)
 
 
 def is_whole(text: str) -> bool:

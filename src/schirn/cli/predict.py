@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,8 @@ def run(args: argparse.Namespace) -> None:
                     args.data = str(Path(folder, f"stdin{kind}"))
                     with open(args.data, "wb") as file:
                         shutil.copyfileobj(stream, file)
-                result = _predict(args, model, notes, _check_arguments(args))
+                _check_arguments(args)
+                result = _predict(args, model, notes)
             else:
                 result = _predict_blocks(args, model, notes, rows, is_copy_to_stdout)
             if is_copy_to_stdout and rows is None:
@@ -228,7 +230,7 @@ def _predict_blocks(
 
 
 def _predict(
-    args: argparse.Namespace, model: Any, notes: dict[str, Any], kind: str
+    args: argparse.Namespace, model: Any, notes: dict[str, Any]
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
@@ -236,7 +238,10 @@ def _predict(
     if args.to is not None and table is None:
         raise InputError(f"{args.data}: --to needs a table, and a model that was trained on one")
     if table is not None and not table.n_rows and not args.disambiguate:
-        return _predict_nothing(args, whole, notes, table)
+        if args.output is not None and args.to is None and not _is_copy(args):
+            raise InputError(f"{args.data}: the table has no rows; write the output as a table")
+        _write(args, whole, notes, table, _no_arrays(args, model), ())
+        return 0, (), Counter()
     if table is not None:
         data = _table_rows(args, model, notes, table)
         model = getattr(model, "method_", model)
@@ -254,21 +259,36 @@ def _predict(
     else:
         arrays = _arrays(args, model, data.X)
         records = _prediction_records(args, arrays)
-    if args.output is not None:
-        stage("writing the results")
-        if args.to is not None and table is not None:
-            _write_verdicts(args, whole, notes, table, arrays)
-        elif table is not None and not args.disambiguate and _is_copy(args):
-            _write_copy(args, whole, notes, table, arrays)
-        elif kind == ".npz":
-            write_lines(arrays, args.output)
-        else:
-            write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
+    _write(args, whole, notes, table, arrays, records)
     return data.n_samples, records, unseen
 
 
-def _check_arguments(args: argparse.Namespace) -> str:
-    """Check the arguments before anything is read, and return the output format."""
+def _write(
+    args: argparse.Namespace,
+    model: Any,
+    notes: dict[str, Any],
+    table: Table | None,
+    arrays: dict[str, Any],
+    records: Iterable[Record],
+) -> None:
+    """Write the output: tasks, a copy of the table, arrays or records."""
+    if args.output is None:
+        return
+    stage("writing the results")
+    if args.to is not None and table is not None:
+        _write_verdicts(args, model, notes, table, arrays)
+    elif table is not None and not args.disambiguate and _is_copy(args):
+        new = _copy_columns(args, model, notes, table, arrays)
+        write_copy(args.output, table, {}, new, separator=_separator(args, model))
+    elif args.output.lower().endswith(".npz"):
+        write_lines(arrays, args.output)
+    else:
+        lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
+        write_lines(lines(records), args.output)
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Check the arguments before anything is read."""
     if args.disambiguate and (args.threshold or args.proba or args.scores):
         raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
     if args.to is not None and (args.disambiguate or not (args.output or "").endswith(".json")):
@@ -288,7 +308,6 @@ def _check_arguments(args: argparse.Namespace) -> str:
             check_copy(args.data, args.output)
         else:
             check_writable(args.output)
-    return kind
 
 
 def _is_copy(args: argparse.Namespace) -> bool:
@@ -425,32 +444,6 @@ def _copy_columns(
 
 def _separator(args: argparse.Namespace, model: Any) -> str:
     return str(args.separator or getattr(model, "separator", ";"))
-
-
-def _write_copy(
-    args: argparse.Namespace,
-    model: Any,
-    notes: dict[str, Any],
-    table: Table,
-    arrays: dict[str, Any],
-) -> None:
-    """Write a copy of the table with the predicted tags and their probabilities."""
-    new = _copy_columns(args, model, notes, table, arrays)
-    write_copy(args.output, table, {}, new, separator=_separator(args, model))
-
-
-def _predict_nothing(
-    args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
-) -> tuple[int, Iterable[Record], Counter[str]]:
-    """Write the copy of a table without rows."""
-    arrays = _no_arrays(args, model)
-    if args.output is not None and args.to is not None:
-        _write_verdicts(args, model, notes, table, arrays)
-    elif args.output is not None and _is_copy(args):
-        _write_copy(args, model, notes, table, arrays)
-    elif args.output is not None:
-        raise InputError(f"{args.data}: the table has no rows; write the output as a table")
-    return 0, (), Counter()
 
 
 def _no_arrays(args: argparse.Namespace, model: Any) -> dict[str, Any]:
@@ -596,21 +589,18 @@ def _verdicts(
     confidence = to_numpy(model.disambiguate(data.X, candidates))
     wrong = (candidates == 1) & (confidence < 0.5)
 
-    def records() -> Iterator[Record]:
-        for row, column in np.argwhere(candidates).tolist():
-            verdict = "wrong" if wrong[row, column] else "true"
-            confidence_of = float(confidence[row, column])
-            yield _verdict_record(row, names[column], confidence_of, verdict)
-        yield from (_verdict_record(row, tag, None, "unseen") for row, tag in unseen)
-
     arrays = {"candidates": candidates == 1, "confidence": confidence, "wrong": wrong}
     arrays["label_names"] = np.array(names, dtype=str)
-    in_order = sorted(records(), key=lambda record: record["row"])
-    return arrays, in_order, Counter(tag for _, tag in unseen)
-
-
-def _verdict_record(row: int, label: str, confidence: float | None, verdict: str) -> Record:
-    return {"row": row, "label": label, "confidence": confidence, "verdict": verdict}
+    verdicts: list[tuple[Any, ...]] = [
+        (i, names[j], float(confidence[i, j]), "wrong" if wrong[i, j] else "true")
+        for i, j in np.argwhere(candidates).tolist()
+    ]
+    verdicts += [(i, tag, None, "unseen") for i, tag in unseen]
+    fields = ("row", "label", "confidence", "verdict")
+    records = [
+        dict(zip(fields, verdict, strict=True)) for verdict in sorted(verdicts, key=itemgetter(0))
+    ]
+    return arrays, records, Counter(tag for _, tag in unseen)
 
 
 def _threshold(text: str | None) -> Any:

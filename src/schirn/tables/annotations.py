@@ -241,10 +241,6 @@ def _tags(result: Document) -> list[str]:
     return [str(tag) for tag in result["value"]["choices"]]
 
 
-def _are_tags(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(tag, str) for tag in value)
-
-
 def _quoted(text: str) -> str:
     """Return an attribute of XML."""
     held = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

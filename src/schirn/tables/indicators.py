@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -129,14 +129,6 @@ class IndicatorTable(Table):
             forms[True] = ones.get(zero, "1") if isinstance(zero, str) else type(zero or 1)(1)
         rows = zip(cells, before, now, strict=True)
         return [cell if old == new else forms[bool(new)] for cell, old, new in rows]
-
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        raise NotImplementedError("written by its source")
-
-    def write(self, path: str, changed: Columns, added: Columns) -> None:
-        """Write a copy in the format of the table."""
-        table, columns = self.source(changed)
-        table.write(path, columns, added)
 
 
 def _is_indicator(cell: Any) -> bool:

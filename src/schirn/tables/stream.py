@@ -264,9 +264,6 @@ class CsvBlock(Table):
             return '"' + cell.replace('"', '""') + '"'
         return cell
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        stream.write(self.copy(added).encode())
-
 
 class JsonlBlock(JsonlTable):
     """Rows of a stream of JSON lines, with their text."""
