@@ -70,12 +70,11 @@ def brief(value: object, most: int = 60) -> str:
 
 def brief_list(names: Iterable[object], most: int = 12) -> str:
     """Return the first names, and the number of further ones."""
-    listed = [str(name) for name in names]
-    shown = ", ".join(
-        name if name.isprintable() and len(name) <= 40 else brief(name, 40)
-        for name in listed[:most]
+    texts = [str(name) for name in names]
+    head = ", ".join(
+        name if name.isprintable() and len(name) <= 40 else brief(name, 40) for name in texts[:most]
     )
-    return f"{shown} and {len(listed) - most:,} more" if len(listed) > most else shown
+    return f"{head} and {len(texts) - most:,} more" if len(texts) > most else head
 
 
 def reason_of(error: BaseException, most: int = 200) -> str:
@@ -101,10 +100,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             # Built in a file, since a device is not seekable and must not get half a file.
             suffix = "".join(Path(path).suffixes)
-            with target.open("wb") as device, tempfile.NamedTemporaryFile(suffix=suffix) as whole:
-                yield whole  # type: ignore[misc]
-                whole.seek(0)
-                shutil.copyfileobj(whole, device)
+            with target.open("wb") as device, tempfile.NamedTemporaryFile(suffix=suffix) as content:
+                yield content  # type: ignore[misc]
+                content.seek(0)
+                shutil.copyfileobj(content, device)
             return
         with disk_errors_named(path), _replacing(target) as stream:
             yield stream
@@ -444,7 +443,7 @@ def _parse(line: bytes) -> Record | None:
 
 def append_lines(path: Path, records: Iterable[Record]) -> None:
     """Append records to a file, all or none; other programs may append at the same time."""
-    content = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records)
+    content = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if not content:
         return
     with _locked(path) as file:
@@ -500,9 +499,9 @@ def put(
     try:
         with disk_errors_named(path):
             os.lseek(file, size, os.SEEK_SET)
-            done = 0
-            while done < len(content):
-                done += os.write(file, content[done:])
+            n_written = 0
+            while n_written < len(content):
+                n_written += os.write(file, content[n_written:])
             os.fsync(file)
         if check is not None:
             check(size + len(content))

@@ -29,10 +29,10 @@ data TABLE  table; it is never changed
 """
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     parser = add_command(
-        found,
+        commands,
         "apply",
         run,
         description="Make the changes that schirn clean --changes has listed, in a copy of the "
@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
         except InputError as error:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
         same_table = changes.fits(cells if args.forward else new[name])
-    for each in conflicts:
-        note(f"{args.data}: {each}", error=True)
+    for conflict in conflicts:
+        note(f"{args.data}: {conflict}", error=True)
     if args.output:
         write_copy(args.output, table, new, {}, separator=changes.separator)
     _print(args, changes, same_table, len(conflicts))
@@ -89,12 +89,12 @@ def _print(
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return
     kinds = [f"{n:,} {kind}{'' if n == 1 else 's'}" for kind, n in counts.items() if n]
-    done = "applied" if args.forward else "undone"
-    done = "listed" if n_conflicts else done
+    verb = "applied" if args.forward else "undone"
+    verb = "listed" if n_conflicts else verb
     facts(
         [
             ("table", args.data),
-            (done if args.output else "checked", ", ".join(kinds) or "no changes"),
+            (verb if args.output else "checked", ", ".join(kinds) or "no changes"),
             ("rows changed", f"{n_rows:,}"),
             *[("not changed", f"{n_conflicts:,}")] * bool(n_conflicts),
         ]

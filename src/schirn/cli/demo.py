@@ -30,10 +30,10 @@ _MAX_SUSPECTS = 8
 _MEASURES = ("average_precision", "hamming_loss")
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     add_command(
-        found,
+        commands,
         "demo",
         run,
         description="Add wrong tags to images of handwritten digits, rank the tags, let the truth "

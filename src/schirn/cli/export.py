@@ -23,10 +23,10 @@ model MODEL  a file written by schirn fit
 """
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     add_command(
-        found,
+        commands,
         "export",
         run,
         description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "

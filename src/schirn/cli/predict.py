@@ -86,10 +86,10 @@ _STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 Record = dict[str, Any]
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     add_command(
-        found,
+        commands,
         "predict",
         run,
         description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
@@ -186,8 +186,8 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
 def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
     """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
     chosen = (args.features, args.columns, args.image, args.device, args.to, args.truth)
-    whole = args.disambiguate or args.option or args.tf32 or args.part != "all"
-    if stream is None or kind not in _STREAMED or whole or any(chosen) or args.json:
+    needs_all = args.disambiguate or args.option or args.tf32 or args.part != "all"
+    if stream is None or kind not in _STREAMED or needs_all or any(chosen) or args.json:
         return None
     if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
         return None
@@ -234,13 +234,13 @@ def _predict(
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
-    table, whole = _new_table(args, model), model
+    table, pipeline = _new_table(args, model), model
     if args.to is not None and table is None:
         raise InputError(f"{args.data}: --to needs a table, and a model that was trained on one")
     if table is not None and not table.n_rows and not args.disambiguate:
         if args.output is not None and args.to is None and not _is_copy(args):
             raise InputError(f"{args.data}: the table has no rows; write the output as a table")
-        _write(args, whole, notes, table, _no_arrays(args, model), ())
+        _write(args, pipeline, notes, table, _no_arrays(args, model), ())
         return 0, (), Counter()
     if table is not None:
         data = _table_rows(args, model, notes, table)
@@ -259,7 +259,7 @@ def _predict(
     else:
         arrays = _arrays(args, model, data.X)
         records = _prediction_records(args, arrays)
-    _write(args, whole, notes, table, arrays, records)
+    _write(args, pipeline, notes, table, arrays, records)
     return data.n_samples, records, unseen
 
 
@@ -324,12 +324,12 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     """Open DATA if its columns, or an .npy file beside it, become features of a model."""
     path = Path(args.data)
     is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
-    whole = isinstance(model, TagPipeline) and args.features is None and args.columns is None
-    whole |= _learned_from_several_kinds(model)
-    if not is_table or args.option or not (whole or args.features is not None):
+    is_complete = isinstance(model, TagPipeline) and args.features is None and args.columns is None
+    is_complete |= _learned_from_several_kinds(model)
+    if not is_table or args.option or not (is_complete or args.features is not None):
         return None
     table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
-    if whole or args.features.endswith(".npy"):
+    if is_complete or args.features.endswith(".npy"):
         return table
     # Numeric columns with other names than in training are read like any data set.
     is_list = args.features in table.columns and table.holds(args.features, "list")
@@ -379,12 +379,12 @@ def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: A
 
 def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
     """Use an encoder that has moved; raise InputError for other columns than those of training."""
-    given = {name: getattr(args, name) for name in ("text", "columns", "categories")}
-    given["image"] = None if args.image is None else [args.image]
+    choices = {name: getattr(args, name) for name in ("text", "columns", "categories")}
+    choices["image"] = None if args.image is None else [args.image]
     if args.features is not None:
         numbers = [name.strip() for name in args.features.split(",")]
-        given["vectors" if features.columns is None else "columns"] = numbers
-    for name, columns in given.items():
+        choices["vectors" if features.columns is None else "columns"] = numbers
+    for name, columns in choices.items():
         if columns is not None and columns != features.names_of(name):
             raise InputError(
                 f"--{name}: {args.model} learned from {features.source()}; name the columns of "
@@ -433,11 +433,11 @@ def _copy_columns(
         return [safe(separator.join(cells[i:k])) for i, k in pairwise(ends)]
 
     new = {f"{prefix}_predicted": column(predicted)}
-    every = np.ones_like(predicted)
+    full = np.ones_like(predicted)
     if "proba" in arrays:
-        new[f"{prefix}_probability"] = column(every if args.proba else predicted, arrays["proba"])
+        new[f"{prefix}_probability"] = column(full if args.proba else predicted, arrays["proba"])
     if "score" in arrays:
-        new[f"{prefix}_score"] = column(every, arrays["score"])
+        new[f"{prefix}_score"] = column(full, arrays["score"])
     check_new_columns(args.data, table, new)
     return new
 
@@ -467,10 +467,10 @@ def _write_verdicts(
         right = np.where(predicted == 1, proba, 1 - proba).min()
         verdicts.append(Verdict([names[j] for j in np.flatnonzero(predicted)], float(right)))
     text = getattr(getattr(model, "features_", None), "text", None) or table.columns
-    shown = text if isinstance(text, str) else text[0]
+    column_shown = text if isinstance(text, str) else text[0]
     by = f"schirn {type(getattr(model, 'method_', model)).__name__}"
     column = str(notes.get("labels", "labels"))
-    write_verdicts(args.output, table, verdicts, {}, column=column, shown=shown, by=by)
+    write_verdicts(args.output, table, verdicts, {}, column=column, shown=column_shown, by=by)
 
 
 def _defaults(
@@ -500,24 +500,24 @@ def _trained_on(notes: dict[str, Any]) -> list[str]:
 
 def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
     """Put the features in the order of training, if both have names."""
-    wanted, found = _trained_on(notes), data.feature_names
+    target, source = _trained_on(notes), data.feature_names
     # Columns chosen with --features may have other names.
-    if not wanted or found is None or found == wanted or args.features is not None:
+    if not target or source is None or source == target or args.features is not None:
         return data
-    for names, where in ((wanted, args.model), (found, args.data)):
+    for names, where in ((target, args.model), (source, args.data)):
         if len(set(names)) < len(names):
             raise InputError(
                 f"{where}: two features have the same name, so the features of {args.data} cannot "
                 f"be matched by name; give the same columns in the same order as in training"
             )
-    column = {name: j for j, name in enumerate(found)}
-    missing = next((name for name in wanted if name not in column), None)
+    column = {name: j for j, name in enumerate(source)}
+    missing = next((name for name in target if name not in column), None)
     if missing is not None:
         raise InputError(
             f"{args.data}: there is no feature {missing!r}, which {args.model} was trained on; "
             f"name the columns as in training"
         )
-    return replace(data, X=data.X[:, [column[name] for name in wanted]], feature_names=wanted)
+    return replace(data, X=data.X[:, [column[name] for name in target]], feature_names=target)
 
 
 def _note_index_base(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> None:
@@ -566,11 +566,11 @@ def _prediction_records(
 ) -> Iterator[Record]:
     """Yield the predictions of rows that are numbered from `first`."""
     names = arrays["label_names"].tolist()
-    shown = {"proba": args.proba, "score": args.scores}
+    options = {"proba": args.proba, "score": args.scores}
     for row, labels in enumerate(label_lists(arrays["predicted"], names)):
         extra = {
             key: dict(zip(names, arrays[key][row].tolist(), strict=True))
-            for key, is_shown in shown.items()
+            for key, is_shown in options.items()
             if is_shown
         }
         yield {"row": first + row, "labels": labels, **extra}
@@ -581,10 +581,10 @@ def _verdicts(
 ) -> tuple[dict[str, Any], Iterable[Record], Counter[str]]:
     """Confidence and verdict for every candidate; also the tags that training did not have."""
     names = model.label_names_
-    listed: Any = data.candidates if data.candidates is not None else data.y_true
-    if listed is None or not data.n_labels:
+    labels: Any = data.candidates if data.candidates is not None else data.y_true
+    if labels is None or not data.n_labels:
         raise InputError(f"{args.data}: --disambiguate needs rows with labels")
-    tags = read_tags(listed, data.label_names or names)
+    tags = read_tags(labels, data.label_names or names)
     candidates, unseen = tags.matched(names)
     confidence = to_numpy(model.disambiguate(data.X, candidates))
     wrong = (candidates == 1) & (confidence < 0.5)

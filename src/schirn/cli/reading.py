@@ -170,8 +170,8 @@ def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
 def check_not_input(output: str, *inputs: str) -> None:
     """Raise if an output is one of the inputs, also through a link."""
     for used in inputs:
-        same = os.path.realpath(output) == os.path.realpath(used)
-        if same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
+        is_same = os.path.realpath(output) == os.path.realpath(used)
+        if is_same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
             raise InputError(f"{output}: is the input, which is never changed; choose another name")
 
 

@@ -56,10 +56,10 @@ data TABLE  a table, or a project folder
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     add_command(
-        found,
+        commands,
         "review",
         run,
         description="Rank the tags of TABLE and ask about them on a page that only this machine "

@@ -25,10 +25,10 @@ model MODEL  a file written by schirn fit on a table
 """
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     add_command(
-        found,
+        commands,
         "serve",
         run,
         description="Answer requests for tags over HTTP: POST /predict tags rows, POST /judge "

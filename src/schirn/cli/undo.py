@@ -10,10 +10,10 @@ schirn undo changes.csv cleaned.csv -o restored.csv
 """
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     parser = add_command(
-        found,
+        commands,
         "undo",
         run,
         description="Put back the tags as they were before schirn apply, in a copy of the table. "

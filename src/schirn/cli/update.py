@@ -68,10 +68,10 @@ data TABLE  the table of tonight
 _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     add_command(
-        found,
+        commands,
         "update",
         run,
         description="Judge the rows of a table that are new or have changed since the last "
@@ -194,8 +194,8 @@ def _write_questions(
     args: argparse.Namespace, update: Update, rows: RowContent, texts: list[str]
 ) -> None:
     """Write questions: about changed rows first, then along the ranks of all tags."""
-    drawn = update.ranking.questions(args.number, random_state=args.seed)
-    questions = ask_again(update.ranking, update.carried, drawn, args.number)
+    fresh = update.ranking.questions(args.number, random_state=args.seed)
+    questions = ask_again(update.ranking, update.carried, fresh, args.number)
     earlier: Mapping[Any, Any] = update.carried.changed
     write_questions_by_id(args.questions, questions, rows, texts=texts, earlier=earlier)
 
@@ -229,7 +229,7 @@ def _report(
                 **_document(update, ids),
                 "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
                 "decisions": None if store is None else len(store),
-                "violations": [each._asdict() for each in violations],
+                "violations": [violation._asdict() for violation in violations],
                 "seconds": round(seconds, 2),
                 **written,
             }
@@ -242,8 +242,8 @@ def _report(
     if suspects:
         texts = _texts(source, model)
         say("\nMost suspicious in new and changed rows")
-        shown = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
-        table(("id", "text", "tag", "right"), shown, right="lllr")
+        lines_shown = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
+        table(("id", "text", "tag", "right"), lines_shown, right="lllr")
     if last is None:
         note(
             "note: all rows are new; rows that the model was trained on look better than they are, "
@@ -251,8 +251,8 @@ def _report(
         )
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
-    for each in violations:
-        note(str(each), error=True)
+    for violation in violations:
+        note(str(violation), error=True)
     for name, path in written.items():
         if path:
             note(f"wrote the {name} to {path}")

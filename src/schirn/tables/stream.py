@@ -131,8 +131,10 @@ class RowStream:
             packed.write(mark)
             for block in self.blocks():
                 added = columns(block)
-                is_new_format = is_json and isinstance(block, CsvBlock)
-                text = block.as_json(added) if is_new_format else block.copy(added)
+                if is_json and isinstance(block, CsvBlock):
+                    text = block.as_json(added)
+                else:
+                    text = block.copy(added)
                 try:
                     packed.write(text.encode(codec))
                 except UnicodeEncodeError as error:
@@ -177,11 +179,11 @@ class RowStream:
         """Yield lines with their ends."""
         self._stream.read(len(self.mark))
         decode = codecs.getincrementaldecoder(self.codec)().decode
-        rest, number = "", 1
+        open_line, number = "", 1
         while True:
             block = self._stream.read(CHUNK)
             try:
-                text = rest + decode(block, not block)
+                text = open_line + decode(block, not block)
             except UnicodeError as error:
                 raise DataError(
                     f"{self.path}: not {self.codec} text after line {number} ({error}); give its "
@@ -195,8 +197,8 @@ class RowStream:
                 yield from lines
                 return
             # An open line, or one whose \r may be followed by \n.
-            rest = lines.pop() if lines else ""
-            if len(rest) > LONGEST_LINE:
+            open_line = lines.pop() if lines else ""
+            if len(open_line) > LONGEST_LINE:
                 raise DataError(
                     f"{self.path}: line {number + len(lines):,} is longer than {LONGEST_LINE:,} "
                     f"characters; is this a table with one row per line?"
@@ -244,13 +246,13 @@ class CsvBlock(Table):
         ]
         text = "".join(rows)
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
-        again = [row for row in lines if row]
-        wanted = [[*row, *cells] for (row, _), cells in zip(self._records, new, strict=True)]
-        if again != wanted:
-            pairs = zip(again, wanted, strict=False)
-            i = next((k for k, (row, want) in enumerate(pairs) if row != want), len(again) - 1)
-            each = zip([*self.columns, *added], again[i], wanted[i], strict=False)
-            name, cell, want = next(cells for cells in each if cells[1] != cells[2])
+        copies = [row for row in lines if row]
+        intended = [[*row, *cells] for (row, _), cells in zip(self._records, new, strict=True)]
+        if copies != intended:
+            pairs = zip(copies, intended, strict=False)
+            i = next((k for k, (row, want) in enumerate(pairs) if row != want), len(copies) - 1)
+            triples = zip([*self.columns, *added], copies[i], intended[i], strict=False)
+            name, cell, want = next(cells for cells in triples if cells[1] != cells[2])
             raise inexact(str(self.path), self._first + i + 1, name, cell, want)
         head = self._head
         return (self._extended(head, [*added]) if head.strip() else head) + text

@@ -59,8 +59,8 @@ class Table(ABC):
 
     def holds(self, name: str, kind: str) -> bool:
         """Whether a column may hold cells of a kind: "text" or "list"."""
-        wanted = str if kind == "text" else list
-        return any(isinstance(cell, wanted) for cell in self.column(name))
+        type_of = str if kind == "text" else list
+        return any(isinstance(cell, type_of) for cell in self.column(name))
 
     def cell_options(self, name: str) -> dict[str, Any]:
         """Return what `TagCells.of` needs to know of a column beside its cells."""
@@ -111,18 +111,18 @@ class Table(ABC):
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         """Compare a column of the copy with new cells, or with those of this table if None."""
-        wanted = self.column(name) if cells is None else cells
-        for i, (cell, want) in enumerate(zip(copy.column(name), wanted, strict=True)):
+        intended = self.column(name) if cells is None else cells
+        for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True)):
             if cell != want and not is_same(cell, want):
                 raise inexact(path, i + 1, name, cell, want)
 
     def check_unchanged(self) -> None:
         """Raise DataError if a file of the table has changed since it was read."""
         for file, stamp in self.stamps.items():
-            now = None
+            stamp_now = None
             with suppress(OSError):
-                now = Stamp.of(file, is_whole=stamp.is_whole)
-            if now != stamp:
+                stamp_now = Stamp.of(file, is_whole=stamp.is_whole)
+            if stamp_now != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 
 
