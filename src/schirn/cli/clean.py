@@ -1,7 +1,6 @@
 """`schirn clean`: rank the tags of a table, ask about some, remove what answers or orders allow."""
 
 import argparse
-import os
 import shlex
 import time
 from dataclasses import replace
@@ -46,7 +45,7 @@ from schirn.cli.reading import (
     METHOD,
     check_copy,
     check_new_columns,
-    check_not_input,
+    check_outputs,
     describe_decisions,
     open_decisions,
     tag_roles,
@@ -60,7 +59,6 @@ from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import LABEL_STUDIO
-from schirn.tables.changes import SUFFIXES
 from schirn.tables.checks import KINDS
 from schirn.tables.files import folder_format, open_table, write_copy
 
@@ -755,32 +753,19 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.add is not None and not (args.output or args.changes):
         raise InputError("--add changes the copy; give its path with --output, or list the changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
-    outputs |= {"changes": args.changes, "questions": args.questions}
+    outputs |= {"list of changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges}
-    outputs = {name: path for name, path in outputs.items() if path}
-    taken: dict[str, str] = {}
-    for name, path in outputs.items():
-        read = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
-        check_not_input(path, *filter(None, read))
+    for path in filter(None, outputs.values()):
         if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")
-        first = taken.setdefault(os.path.realpath(path), name)
-        if first != name:
-            raise InputError(f"{path}: is given for both the {first} and the {name}")
+    inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
+    check_outputs(outputs, inputs)
     if args.to is not None:
         if not args.output or not args.output.endswith(".json"):
             raise InputError("--to writes the output as JSON; give a name in .json with --output")
         check_writable(args.output)
     elif args.output:
         check_copy(args.data, args.output)
-    names = {"list of changes": (args.changes, SUFFIXES), "questions": (args.questions, (".csv",))}
-    names["report"] = (args.report, (".html", ".htm"))
-    for name, (path, suffixes) in names.items():
-        if path and not path.lower().endswith(suffixes):
-            raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
-    files = (args.changes, args.questions, args.report, args.propose_merges)
-    for path in filter(None, files):
-        check_writable(path)
     if args.report:
         optional("jinja2", "cli", "Writing the report")
     if args.project:

@@ -8,20 +8,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from schirn._files import check_new_folder, check_writable
+from schirn._files import check_new_folder
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
 from schirn.cli.parser import Command, add_command, build_parser
-from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy
+from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy, check_outputs
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.review.project import was_made_by
 from schirn.review.session import Session
 from schirn.scale.memory import memory_limit
-from schirn.tables.changes import SUFFIXES
 
 _EXAMPLES = """
 schirn review items.csv --labels tags --text description
@@ -172,14 +171,10 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
-    for path, kinds in ((args.verdicts, _FORMATS), (args.changes, SUFFIXES)):
-        if path and Path(path).suffix.lower() not in kinds:
-            raise InputError(f"{path}: the file name must end in {' or '.join(kinds)}")
-    outputs = [path for path in (args.export, args.verdicts, args.changes) if path]
-    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
-        raise InputError(f"{outputs[-1]}: is given twice")
-    for path in outputs:
-        check_writable(path)
+    named = {"table": args.export, "list of verdicts": args.verdicts}
+    named |= {"list of changes": args.changes}
+    check_outputs(named, ())
+    outputs = [path for path in named.values() if path]
     session = open_session(folder, write=False)
     table, verdicts = session.table, args.verdicts
     if args.export and table is None:

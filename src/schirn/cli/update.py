@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief, brief_list, check_writable, file_hash
+from schirn._files import brief, brief_list, file_hash
 from schirn._progress import stage
 from schirn.cleaning import Decisions, Expectations, TagState, Update, Violation, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
@@ -23,13 +23,12 @@ from schirn.cli.reading import (
     TEXT_FORMAT,
     check_copy,
     check_new_columns,
-    check_not_input,
+    check_outputs,
     describe_decisions,
 )
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, read_notes
-from schirn.tables.changes import SUFFIXES
 from schirn.tables.files import open_table
 from schirn.tables.merges import read_merges
 
@@ -137,19 +136,12 @@ def _update(args: argparse.Namespace) -> int:
 
 
 def _check_paths(args: argparse.Namespace) -> None:
-    outputs = [args.output, args.changes, args.questions, args.state]
+    outputs = {"copy": args.output, "list of changes": args.changes}
+    outputs |= {"questions": args.questions, "state": args.state}
     inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *args.answers]
-    for path in filter(None, outputs):
-        check_not_input(path, *filter(None, inputs))
-        check_writable(path)
-    if len({*filter(None, outputs)}) < len([*filter(None, outputs)]):
-        raise InputError("two outputs have the same name")
+    check_outputs(outputs, inputs)
     if args.output:
         check_copy(args.data, args.output)
-    if args.changes and not args.changes.lower().endswith(SUFFIXES):
-        raise InputError(f"{args.changes}: the name must end in {' or '.join(SUFFIXES)}")
-    if args.questions and not args.questions.lower().endswith(".csv"):
-        raise InputError(f"{args.questions}: the name of the questions must end in .csv")
     if args.answers and not args.decisions:
         raise InputError("--answers are kept in the decisions; give their file with --decisions")
 
