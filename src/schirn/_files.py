@@ -62,26 +62,27 @@ def too_large(what: str, limit: int) -> str:
     )
 
 
-def brief(value: object, most: int = 60) -> str:
+def brief(value: object, limit: int = 60) -> str:
     """Return a value in quotes, shortened; a damaged file can hold anything."""
     text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def brief_list(names: Iterable[object], most: int = 12) -> str:
+def brief_list(names: Iterable[object], limit: int = 12) -> str:
     """Return the first names, and the number of further ones."""
     texts = [str(name) for name in names]
     head = ", ".join(
-        name if name.isprintable() and len(name) <= 40 else brief(name, 40) for name in texts[:most]
+        text if text.isprintable() and len(text) <= 40 else brief(text, 40)
+        for text in texts[:limit]
     )
-    return f"{head} and {len(texts) - most:,} more" if len(texts) > most else head
+    return f"{head} and {len(texts) - limit:,} more" if len(texts) > limit else head
 
 
-def reason_of(error: BaseException, most: int = 200) -> str:
+def reason_of(error: BaseException, limit: int = 200) -> str:
     """Return the first line of an error message, shortened, to quote in parentheses."""
     text = str(error).strip() or type(error).__name__
     line = "".join(c if c.isprintable() else "?" for c in text.splitlines()[0])
-    return line if len(line) <= most else f"{line[:most]}…"
+    return line if len(line) <= limit else f"{line[:limit]}…"
 
 
 # A full disk or quota, a limit on file sizes, a failing or read-only disk.

@@ -261,13 +261,13 @@ def duration(seconds: float) -> str:
     """
     if seconds < 0.95:
         return f"{seconds:.1f} s"
-    minutes, seconds_left = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
     if minutes > 9:
         return f"{minutes} min"
-    return f"{minutes} min {seconds_left} s" if minutes else f"{seconds_left} s"
+    return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
 
 
 def _place(level: Level) -> str:

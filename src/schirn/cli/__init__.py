@@ -111,8 +111,8 @@ def _parse(words: list[str]) -> argparse.Namespace:
     """
     path, options = configuration(words)
     names = {command.name for command in commands()}
-    wanted = None if options else next((word for word in words if word in names), "")
-    parser = build_parser(commands(), wanted)
+    command_name = None if options else next((word for word in words if word in names), "")
+    parser = build_parser(commands(), command_name)
     try:
         return parser.parse_args(with_configuration(parser, words, path, options))
     except UsageError as error:

@@ -512,7 +512,7 @@ class _Run(NamedTuple):
             if labels:
                 say(f"\nTags removed most often{self._unchecked}")
                 columns = ((item.name[:40], item.candidates, item.removed) for item in labels)
-                lines = [(name, f"{listed:,}", f"{gone:,}") for name, listed, gone in columns]
+                lines = [(name, f"{n_listed:,}", f"{gone:,}") for name, n_listed, gone in columns]
                 table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
         for item in self.violations:
@@ -724,9 +724,9 @@ def same_command(args: argparse.Namespace) -> list[str]:
     return words + ["--suggest"] * args.suggest + ["--allow-empty"] * args.allow_empty
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, limit: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _number(n: int, noun: str) -> str:

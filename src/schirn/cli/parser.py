@@ -79,13 +79,13 @@ class Command(NamedTuple):
     """The module with `add`, a function that adds the command to the parser."""
 
 
-def build_parser(commands: Iterable[Command], wanted: str | None = None) -> Parser:
+def build_parser(commands: Iterable[Command], command_name: str | None = None) -> Parser:
     """Return the parser of the program.
 
     Parameters
     ----------
     commands : iterable of Command
-    wanted : str, optional
+    command_name : str, optional
         The command whose options are needed; of the others, the parser knows only the names. By
         default it knows the options of all commands.
     """
@@ -99,7 +99,7 @@ def build_parser(commands: Iterable[Command], wanted: str | None = None) -> Pars
     subparsers.summaries = {}
     for command in commands:
         subparsers.summaries[command.name] = command.summary
-        if wanted in (None, command.name):
+        if command_name in (None, command.name):
             import_module(command.module).add(subparsers)
         else:
             subparsers.add_parser(command.name, help=command.summary)

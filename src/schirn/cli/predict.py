@@ -467,10 +467,10 @@ def _write_verdicts(
         right = np.where(predicted == 1, proba, 1 - proba).min()
         verdicts.append(Verdict([names[j] for j in np.flatnonzero(predicted)], float(right)))
     text = getattr(getattr(model, "features_", None), "text", None) or table.columns
-    column_shown = text if isinstance(text, str) else text[0]
+    target = text if isinstance(text, str) else text[0]
     by = f"schirn {type(getattr(model, 'method_', model)).__name__}"
     column = str(notes.get("labels", "labels"))
-    write_verdicts(args.output, table, verdicts, {}, column=column, shown=column_shown, by=by)
+    write_verdicts(args.output, table, verdicts, {}, column=column, shown=target, by=by)
 
 
 def _defaults(

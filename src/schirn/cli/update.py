@@ -234,8 +234,8 @@ def _report(
     if suspects:
         texts = _texts(source, model)
         say("\nMost suspicious in new and changed rows")
-        lines_shown = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
-        table(("id", "text", "tag", "right"), lines_shown, right="lllr")
+        rows = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
+        table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
             "note: all rows are new; rows that the model was trained on look better than they are, "

@@ -182,14 +182,14 @@ def _chosen(
     return [tag for tag in tags if tag in answer or (is_first and tag not in old_tags)]
 
 
-def label_studio_config(shown: str, column: str, tags: Iterable[str], is_image: bool) -> str:
+def label_studio_config(target: str, column: str, tags: Iterable[str], is_image: bool) -> str:
     """Return the labelling interface of a project for `make_task`."""
     kind = "Image" if is_image else "Text"
     choices = [f"    <Choice value={_quoted(tag)}/>" for tag in tags]
     lines = [
         "<View>",
-        f"  <{kind} name={_quoted(shown)} value={_quoted('$' + shown)}/>",
-        f'  <Choices name={_quoted(column)} toName={_quoted(shown)} choice="multiple">',
+        f"  <{kind} name={_quoted(target)} value={_quoted('$' + target)}/>",
+        f'  <Choices name={_quoted(column)} toName={_quoted(target)} choice="multiple">',
         *choices,
         "  </Choices>",
         "</View>",

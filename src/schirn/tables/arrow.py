@@ -148,8 +148,8 @@ class ArrowTable(Table):
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         if cells is None:
-            column, copied = self.table.column(name), copy.table.column(name)
-            if column.type == copied.type and column.equals(copied):
+            column, twin = self.table.column(name), copy.table.column(name)
+            if column.type == twin.type and column.equals(twin):
                 return
         super()._compare_column(path, copy, name, cells)
 
@@ -187,21 +187,21 @@ class ArrowTable(Table):
             table = table.append_column(name, new_column(cells))
         return table
 
-    def _classes(self, column: str, cells: list[Any], names: list[str], before: Any) -> list[Any]:
+    def _classes(self, column: str, cells: list[Any], names: list[str], numbers: Any) -> list[Any]:
         """Return the numbers of class labels; a missing label stays as it was."""
         number: dict[Any, Any] = {name: k for k, name in enumerate(names)} | {None: None}
 
-        def back(cell: Any, before: Any) -> Any:
+        def number_of(cell: Any, old: Any) -> Any:
             if isinstance(cell, list):
-                return [back(element, None) for element in cell]
+                return [number_of(element, None) for element in cell]
             if cell not in number:
                 raise DataError(
                     f"{self.path}: {brief(cell)} is not among the {len(names)} classes of the "
                     f"column {brief(column)}; there are {brief_list(names, 6)}"
                 )
-            return before if cell is None and before == -1 else number[cell]
+            return old if cell is None and old == -1 else number[cell]
 
-        return list(map(back, cells, before.to_pylist()))
+        return list(map(number_of, cells, numbers.to_pylist()))
 
     def _categories(self, column: Any, base: Any) -> Any:
         """Return a column as categories: those of the old column in their order, then new ones."""
@@ -401,9 +401,9 @@ class ParquetNumbers(NamedTuple):
         parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
         files, types = parquet_files(path) if path.is_dir() else [path], arrow.types
         n_rows, n_values, single = 0, 0, True
-        for path_of_file in files:
+        for source in files:
             try:
-                with parquet.ParquetFile(path_of_file) as file:
+                with parquet.ParquetFile(source) as file:
                     schema, about = file.schema_arrow, file.metadata
             except (OSError, arrow.ArrowException):
                 return None
@@ -420,10 +420,7 @@ class ParquetNumbers(NamedTuple):
                 single &= is_list and types.is_float32(inner)
             n_rows += about.num_rows
             for k in range(about.num_row_groups):
-                group = about.row_group(k)
-                columns = (group.column(j) for j in range(group.num_columns))
-                numbers = [c for c in columns if c.path_in_schema.split(".")[0] in names]
-                n_values += sum(column.num_values for column in numbers)
+                n_values += sum(chunk.num_values for chunk in _chunks(about.row_group(k), names))
         dtype = np.dtype(np.float32 if single else np.float64)
         return cls(files, list(names), dtype, n_rows, n_values * dtype.itemsize)
 
@@ -436,6 +433,12 @@ class ParquetNumbers(NamedTuple):
                     numbers = _numbers_of(table, self.names, str(path), first)
                     yield numbers.astype(self.dtype, copy=False)
                     first += table.num_rows
+
+
+def _chunks(group: Any, names: Sequence[str]) -> list[Any]:
+    """Return what a row group of a Parquet file says about these columns."""
+    chunks = [group.column(j) for j in range(group.num_columns)]
+    return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in names]
 
 
 def _streamed(path: Path, names: Sequence[str]) -> Iterator[Any]:
@@ -522,10 +525,8 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
         size = n = 0
         for k in range(about.num_row_groups):
             group = about.row_group(k)
-            columns = [group.column(j) for j in range(group.num_columns)]
-            numbers = [c for c in columns if c.path_in_schema.split(".")[0] in names]
             groups.append(k)
-            size += sum(column.total_uncompressed_size for column in numbers)
+            size += sum(chunk.total_uncompressed_size for chunk in _chunks(group, names))
             n += group.num_rows
             if size >= _BLOCK_BYTES or k == about.num_row_groups - 1:
                 if n:

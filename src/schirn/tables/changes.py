@@ -462,9 +462,9 @@ def apply_changes(cells: Any, changes: ChangeList) -> Any:
     if isinstance(cells, np.ndarray):
         if cells.dtype != object:
             return np.array(new)
-        array_out = np.empty(len(new), dtype=object)
-        array_out[:] = new
-        return array_out
+        objects = np.empty(len(new), dtype=object)
+        objects[:] = new
+        return objects
     return type(cells)(new) if isinstance(cells, list | tuple) else new
 
 

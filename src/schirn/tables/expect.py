@@ -237,8 +237,8 @@ class Expectations:
         for name, words in about.items():
             value, limit = getattr(run, name), getattr(self, name)
             if limit is not None and (value is None or value > limit):
-                words_about = "unknown without answers" if value is None else f"{value:.2%} {words}"
-                sentence = f"{name}: {words_about}, limit {limit:.2%}"
+                fact = "unknown without answers" if value is None else f"{value:.2%} {words}"
+                sentence = f"{name}: {fact}, limit {limit:.2%}"
                 violations.append(Violation(name, value, limit, sentence))
         if self.allowed_tags is not None:
             forbidden = [tag for tag in run.tag_counts if tag not in self.allowed_tags]
@@ -286,13 +286,13 @@ class Expectations:
 
 
 def frequency_drift(
-    before: Mapping[str, int], now: Mapping[str, int]
+    old: Mapping[str, int], new: Mapping[str, int]
 ) -> tuple[float, str, tuple[float, float]]:
     """Total variation distance, and the tag whose share of all tags changed most."""
-    sums = max(1, sum(before.values())), max(1, sum(now.values()))
+    sums = max(1, sum(old.values())), max(1, sum(new.values()))
     shares = {
-        tag: (before.get(tag, 0) / sums[0], now.get(tag, 0) / sums[1])
-        for tag in dict.fromkeys((*before, *now))
+        tag: (old.get(tag, 0) / sums[0], new.get(tag, 0) / sums[1])
+        for tag in dict.fromkeys((*old, *new))
     }
     changes = {tag: abs(a - b) for tag, (a, b) in shares.items()}
     name = max(changes, key=lambda tag: changes[tag], default="")

@@ -110,7 +110,7 @@ class IndicatorTable(Table):
                     columns[name] = self._changed(name, self._is_set[:, j], is_set)
         return self._table, columns
 
-    def _changed(self, name: str, was_set: Array, values_now: Array) -> list[Any]:
+    def _changed(self, name: str, was_set: Array, target: Array) -> list[Any]:
         """Return the cells of a 0/1 column, new ones written as most others are."""
         cells = self._table.column(name)
         forms: dict[bool, Any] = {}
@@ -127,7 +127,7 @@ class IndicatorTable(Table):
         if one is None:
             ones = {zero_word: on for on, zero_word in _WORDS.items()}
             forms[True] = ones.get(zero, "1") if isinstance(zero, str) else type(zero or 1)(1)
-        rows = zip(cells, was_set, values_now, strict=True)
+        rows = zip(cells, was_set, target, strict=True)
         return [cell if old == new else forms[bool(new)] for cell, old, new in rows]
 
 

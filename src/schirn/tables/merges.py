@@ -369,7 +369,7 @@ def check_merges(merges: Mapping[str, str], known: Collection[str] | None = None
     for tag, target in merges.items():
         for name, what in ((tag, ""), (target, " to merge into")):
             if known is not None and name not in known:
-                hint = suggest(name, known, listed="") or "delete the line"
+                hint = suggest(name, known, hint="") or "delete the line"
                 raise InputError(f"no row has the tag {brief(name)}{what}; {hint}")
 
 

@@ -59,8 +59,8 @@ class Table(ABC):
 
     def holds(self, name: str, kind: str) -> bool:
         """Whether a column may hold cells of a kind: "text" or "list"."""
-        type_of = str if kind == "text" else list
-        return any(isinstance(cell, type_of) for cell in self.column(name))
+        cell_type = str if kind == "text" else list
+        return any(isinstance(cell, cell_type) for cell in self.column(name))
 
     def cell_options(self, name: str) -> dict[str, Any]:
         """Return what `TagCells.of` needs to know of a column beside its cells."""
@@ -119,18 +119,18 @@ class Table(ABC):
     def check_unchanged(self) -> None:
         """Raise DataError if a file of the table has changed since it was read."""
         for file, stamp in self.stamps.items():
-            stamp_now = None
+            current = None
             with suppress(OSError):
-                stamp_now = Stamp.of(file, is_whole=stamp.is_whole)
-            if stamp_now != stamp:
+                current = Stamp.of(file, is_whole=stamp.is_whole)
+            if current != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 
 
-def inexact(path: str, row: int, name: str, cell: Any, wanted: Any) -> DataError:
+def inexact(path: str, row: int, name: str, cell: Any, intended: Any) -> DataError:
     """Return the error about a cell of a copy that would not be read back."""
     where = f"row {row}, column {brief(name)}" if row else f"the name of column {brief(name)}"
     return DataError(
-        f"{path}: {where}: {brief(wanted)} would be read back as {brief(cell)}, so nothing was "
+        f"{path}: {where}: {brief(intended)} would be read back as {brief(cell)}, so nothing was "
         f"written"
     )
 
