@@ -37,7 +37,7 @@ from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, print_json, say, table, working
-from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.parser import CHECKPOINT
 from schirn.cli.reading import (
     COLUMNS,
     DECISIONS,
@@ -62,7 +62,14 @@ from schirn.tables.annotations import LABEL_STUDIO
 from schirn.tables.checks import KINDS
 from schirn.tables.files import folder_format, open_table, write_copy
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Rank every tag of a table by comparing its row with similar rows. Nothing is "
+    "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
+    ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
+    "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
+    "columns: the removed tags, and the probability that each tag is correct."
+)
+EXAMPLES = """
 schirn clean items.csv --labels tags --text description
 schirn clean items.csv --text description --questions q1.csv
 schirn clean items.csv --text description --answers q1.csv --questions q2.csv
@@ -79,7 +86,7 @@ schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
 schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 data TABLE  table to clean
 -o, --output FILE  write the cleaned copy, in the format of its name
 --to {LABEL_STUDIO}  write the output for Label Studio, as .json: the annotations stay, and the
@@ -135,22 +142,6 @@ _MANY = "each is ranked by the mean of the rows that list it, since Sieve is for
 _MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
 _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
 _FIFTY = "fifty answers take about five minutes"
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "clean",
-        run,
-        description="Rank every tag of a table by comparing its row with similar rows. Nothing is "
-        "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
-        ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
-        "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
-        "columns: the removed tags, and the probability that each tag is correct.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,30 +18,22 @@ from threadpoolctl import threadpool_info
 
 import schirn
 from schirn.cli.output import facts, print_json, say, table
-from schirn.cli.parser import add_command
 from schirn.datasets import available
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Check the installation and print what is broken, what is missing, and how to "
+    "fix it. The exit code is 1 if something is broken, else 0."
+)
+EXAMPLES = """
 schirn doctor
 schirn doctor --json
 """
+OPTIONS = ""
 _CORE = ("numpy", "scipy", "scikit-learn")
 # Extras for work on the library itself.
 _DEVELOPMENT = ("all", "test", "docs", "dev")
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "doctor",
-        run,
-        description="Check the installation and print what is broken, what is missing, and how to "
-        "fix it. The exit code is 1 if something is broken, else 0.",
-        examples=_EXAMPLES,
-    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.nightly import state_after_training, state_path
 from schirn.cli.device import DEVICE, to_device, to_memory
 from schirn.cli.output import facts, note, print_json, working
-from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.parser import CHECKPOINT
 from schirn.cli.provenance import provenance
 from schirn.cli.reading import (
     DECISIONS,
@@ -47,7 +47,13 @@ from schirn.metrics import noise_report
 from schirn.persist import save
 from schirn.tables.text import base_name
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Train a method on rows with candidate labels and write the model to a file. "
+    "The model of a table with a column of tags includes how its columns become features, so "
+    "that schirn predict tags the rows of another table. If a data set has only true labels, "
+    "the method is trained on those."
+)
+EXAMPLES = """
 schirn fit items.csv --labels tags --text description -o tagger.schirn
 schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
 schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
@@ -58,7 +64,7 @@ schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
 schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
 schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 {READING}
 {ENCODING}
 {GROUP}
@@ -75,21 +81,6 @@ _OPTIONS = f"""
 {CHECKPOINT}
 -o, --output FILE!  model file to write
 """
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "fit",
-        run,
-        description="Train a method on rows with candidate labels and write the model to a file. "
-        "The model of a table with a column of tags includes how its columns become features, so "
-        "that schirn predict tags the rows of another table. If a data set has only true labels, "
-        "the method is trained on those.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:

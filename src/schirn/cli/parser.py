@@ -76,7 +76,8 @@ class Command(NamedTuple):
     summary: str
     """Its line in the help of the program."""
     module: str
-    """The module with `add`, a function that adds the command to the parser."""
+    """The module with `run`, DESCRIPTION, EXAMPLES and OPTIONS; one with commands below it has
+    `add`, a function that adds them to the parser."""
 
 
 def build_parser(commands: Iterable[Command], command_name: str | None = None) -> Parser:
@@ -100,7 +101,19 @@ def build_parser(commands: Iterable[Command], command_name: str | None = None) -
     for command in commands:
         subparsers.summaries[command.name] = command.summary
         if command_name in (None, command.name):
-            import_module(command.module).add(subparsers)
+            module = import_module(command.module)
+            if hasattr(module, "add"):
+                module.add(subparsers)
+                continue
+            add_command(
+                subparsers,
+                command.name,
+                module.run,
+                description=module.DESCRIPTION,
+                examples=module.EXAMPLES,
+                options=module.OPTIONS,
+                json=getattr(module, "HAS_JSON", True),
+            )
         else:
             subparsers.add_parser(command.name, help=command.summary)
     return parser

@@ -20,7 +20,7 @@ from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.output import note, print_json, working
-from schirn.cli.parser import add_command, json_value
+from schirn.cli.parser import json_value
 from schirn.cli.reading import (
     ENCODING,
     READING,
@@ -53,7 +53,17 @@ from schirn.tables.files import (
 from schirn.tables.stream import RowStream, format_of, unpacked
 from schirn.tables.text import base_name, format_suffix, is_packed
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Predict labels for the rows of DATA, or judge the candidates of these rows. "
+    "A model that was trained on a table tags the rows of another table with the same columns; "
+    "the output is a copy of the table, in the format of its name, with the predicted tags and "
+    "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
+    "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
+    "and written in blocks, so that tables of any length need little memory. In CSV files, "
+    "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
+    "@) have an apostrophe in front, which is removed when they are read."
+)
+EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv
 zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
 schirn predict tagger.schirn new.csv --threshold top-3 --proba
@@ -62,7 +72,7 @@ schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
 schirn predict tagger.schirn new.json --to label-studio -o tasks.json
 schirn predict digits.schirn digits_attributes --scores -o scores.npz
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 model MODEL  a file written by schirn fit
 {READING}
 {ENCODING}
@@ -84,25 +94,6 @@ _FORMATS = (".csv", ".jsonl", ".npz")
 _STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 Record = dict[str, Any]
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "predict",
-        run,
-        description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
-        "A model that was trained on a table tags the rows of another table with the same columns; "
-        "the output is a copy of the table, in the format of its name, with the predicted tags and "
-        "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
-        "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
-        "and written in blocks, so that tables of any length need little memory. In CSV files, "
-        "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
-        "@) have an apostrophe in front, which is removed when they are read.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -6,14 +6,13 @@ import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from schirn._files import check_new_folder
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
-from schirn.cli.parser import Command, add_command, build_parser
+from schirn.cli.parser import Command, build_parser
 from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy, check_outputs
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
@@ -22,7 +21,15 @@ from schirn.review.project import was_made_by
 from schirn.review.session import Session
 from schirn.scale.memory import memory_limit
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Rank the tags of TABLE and ask about them on a page that only this machine "
+    "can open: fifty questions first, then in the order that you choose. Every answer ranks "
+    "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
+    "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
+    "Ctrl-C and continue whenever you like."
+)
+HAS_JSON = False
+EXAMPLES = """
 schirn review items.csv --labels tags --text description
 schirn review items.csv --terminal
 schirn review items.csv --export cleaned.csv
@@ -30,7 +37,7 @@ schirn review photos-review --port 8000 --no-browser
 schirn review photos-review --changes changes.csv --verdicts verdicts.csv
 schirn review items.csv --id sku --decisions decisions.jsonl
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
 --order first|suspicious|close|tag|suggested|swaps|certify = first  what the terminal asks: first
@@ -53,23 +60,6 @@ data TABLE  a table, or a project folder
 --changes FILE  a .csv or .jsonl list of changes for schirn apply
 """
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "review",
-        run,
-        description="Rank the tags of TABLE and ask about them on a page that only this machine "
-        "can open: fifty questions first, then in the order that you choose. Every answer ranks "
-        "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
-        "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
-        "Ctrl-C and continue whenever you like.",
-        examples=_EXAMPLES,
-        json=False,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:

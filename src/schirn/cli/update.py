@@ -16,7 +16,6 @@ from schirn.cleaning.nightly import state_path
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
-from schirn.cli.parser import add_command
 from schirn.cli.reading import (
     DECISIONS,
     MERGE,
@@ -32,13 +31,20 @@ from schirn.persist import load, read_notes
 from schirn.tables.files import open_table
 from schirn.tables.merges import read_merges
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Judge the rows of a table that are new or have changed since the last "
+    "update, with a stored model, and tell what has changed. Answers of people stay, verdicts "
+    "on other rows stay unless the answers clearly ask for a change, and tags that the model "
+    "does not know are kept and listed. The model is not trained; the report says when it "
+    "should be."
+)
+EXAMPLES = """
 schirn update items.csv --model tagger.schirn --id sku --decisions decisions.jsonl -o cleaned.csv
 schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --questions ask.csv
 schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
 schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 data TABLE  the table of tonight
 --model FILE!  a model that schirn fit trained on such a table
 --id COLUMN!  column of row ids
@@ -65,22 +71,6 @@ data TABLE  the table of tonight
     not met
 """
 _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "update",
-        run,
-        description="Judge the rows of a table that are new or have changed since the last "
-        "update, with a stored model, and tell what has changed. Answers of people stay, verdicts "
-        "on other rows stay unless the answers clearly ask for a change, and tags that the model "
-        "does not know are kept and listed. The model is not trained; the report says when it "
-        "should be.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> int:
