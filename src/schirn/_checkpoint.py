@@ -130,23 +130,23 @@ class Rounds:
         """The rounds to do, counted from 1."""
         return range(self.done + 1, self._max_iter + 1)
 
-    def due(self, done: int) -> bool:
+    def due(self, n_rounds: int) -> bool:
         """Whether to save the state: it is long ago, and not the last round."""
-        if self._section is None or done == self._max_iter:
+        if self._section is None or n_rounds == self._max_iter:
             return False
         self._start = time.monotonic()
         return self._start - self._saved >= max(_EVERY, _PAUSE * self._took)
 
-    def blocks(self, done: int) -> str:
+    def blocks(self, n_rounds: int) -> str:
         """How the names of the states of blocks start; they are saved before `save`."""
-        return f"{self._name}-{done}-"
+        return f"{self._name}-{n_rounds}-"
 
-    def save(self, done: int, state: Any) -> None:
+    def save(self, n_rounds: int, state: Any) -> None:
         """Save the state after some rounds; until then, that of an earlier round is valid."""
         assert self._section is not None
-        save(self._name, {"done": done, "state": state})
+        save(self._name, {"done": n_rounds, "state": state})
         for path in self._section.glob(f"{self._name}-*.npz"):
-            if not path.name.startswith(self.blocks(done)):
+            if not path.name.startswith(self.blocks(n_rounds)):
                 path.unlink()
         self._saved = time.monotonic()
         self._took = self._saved - self._start
@@ -243,14 +243,14 @@ class _Folder:
             with atomic_write(head) as stream:
                 stream.write(json.dumps(stamp).encode())
         try:
-            before = dict(json.loads(head.read_text("utf-8")))
+            owner = dict(json.loads(head.read_text("utf-8")))
         except (ValueError, TypeError):
-            before = {}
-        differences = [name for name, value in stamp.items() if before.get(name) != value]
+            owner = {}
+        differences = [name for name, value in stamp.items() if owner.get(name) != value]
         if differences:
             words = {
-                "method": f"of {before.get('method')}, not of {what}",
-                "version": f"of version {before.get('version')} of schirn, and this is {version}",
+                "method": f"of {owner.get('method')}, not of {what}",
+                "version": f"of version {owner.get('version')} of schirn, and this is {version}",
                 "parameters": "of a fit with other parameters",
                 "data": "of a fit on other data",
             }

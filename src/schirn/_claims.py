@@ -186,7 +186,7 @@ def _is_alive(owner: dict[str, Any]) -> bool | None:
 def _read(path: Path) -> dict[str, Any]:
     """Content of a claim; empty if it is gone or not yet written."""
     try:
-        found = json.loads(path.read_text())
+        identity = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return identity if isinstance(identity, dict) else {}

@@ -62,27 +62,27 @@ def too_large(what: str, limit: int) -> str:
     )
 
 
-def brief(value: object, most: int = 60) -> str:
+def brief(value: object, limit: int = 60) -> str:
     """Return a value in quotes, shortened; a damaged file can hold anything."""
     text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def brief_list(names: Iterable[object], most: int = 12) -> str:
+def brief_list(names: Iterable[object], limit: int = 12) -> str:
     """Return the first names, and the number of further ones."""
-    listed = [str(name) for name in names]
-    shown = ", ".join(
-        name if name.isprintable() and len(name) <= 40 else brief(name, 40)
-        for name in listed[:most]
+    texts = [str(name) for name in names]
+    head = ", ".join(
+        text if text.isprintable() and len(text) <= 40 else brief(text, 40)
+        for text in texts[:limit]
     )
-    return f"{shown} and {len(listed) - most:,} more" if len(listed) > most else shown
+    return f"{head} and {len(texts) - limit:,} more" if len(texts) > limit else head
 
 
-def reason_of(error: BaseException, most: int = 200) -> str:
+def reason_of(error: BaseException, limit: int = 200) -> str:
     """Return the first line of an error message, shortened, to quote in parentheses."""
     text = str(error).strip() or type(error).__name__
     line = "".join(c if c.isprintable() else "?" for c in text.splitlines()[0])
-    return line if len(line) <= most else f"{line[:most]}…"
+    return line if len(line) <= limit else f"{line[:limit]}…"
 
 
 # A full disk or quota, a limit on file sizes, a failing or read-only disk.
@@ -101,10 +101,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             # Built in a file, since a device is not seekable and must not get half a file.
             suffix = "".join(Path(path).suffixes)
-            with target.open("wb") as device, tempfile.NamedTemporaryFile(suffix=suffix) as whole:
-                yield whole  # type: ignore[misc]
-                whole.seek(0)
-                shutil.copyfileobj(whole, device)
+            with target.open("wb") as device, tempfile.NamedTemporaryFile(suffix=suffix) as content:
+                yield content  # type: ignore[misc]
+                content.seek(0)
+                shutil.copyfileobj(content, device)
             return
         with disk_errors_named(path), _replacing(target) as stream:
             yield stream
@@ -444,7 +444,7 @@ def _parse(line: bytes) -> Record | None:
 
 def append_lines(path: Path, records: Iterable[Record]) -> None:
     """Append records to a file, all or none; other programs may append at the same time."""
-    content = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records)
+    content = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if not content:
         return
     with _locked(path) as file:
@@ -500,9 +500,9 @@ def put(
     try:
         with disk_errors_named(path):
             os.lseek(file, size, os.SEEK_SET)
-            done = 0
-            while done < len(content):
-                done += os.write(file, content[done:])
+            n_written = 0
+            while n_written < len(content):
+                n_written += os.write(file, content[n_written:])
             os.fsync(file)
         if check is not None:
             check(size + len(content))

@@ -88,8 +88,8 @@ class Jobs:
 
     def check(self, name: str, value: Any) -> None:
         """Raise InputError if the value is not allowed."""
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if value is not None and not (whole and value != 0):
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if value is not None and not (is_whole and value != 0):
             raise InputError(
                 f"{name} must be at least 1, or -1 for all processors, or None, got {value!r}",
                 parameter=name,
@@ -126,8 +126,8 @@ def declare_parameters(cls: type[Estimator]) -> type[Estimator]:
     >>> Ridge(verbose=True).lam, list(Ridge._constraints)
     (1.0, ['lam'])
     """
-    made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    made._constraints = {f.name: f.metadata["constraint"] for f in fields(made) if f.metadata}
+    model: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    model._constraints = {f.name: f.metadata["constraint"] for f in fields(model) if f.metadata}
     return cls
 
 

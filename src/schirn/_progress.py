@@ -209,20 +209,20 @@ class Display:
 
     def text(self) -> str:
         """One line: the time so far, the loops, the share, the time left and the stage."""
-        levels, doing, now = self.levels, self.doing, time.monotonic()
+        levels, doing, time_now = self.levels, self.doing, time.monotonic()
         parts = [_place(level) for level in levels] or [doing]
-        share, left = self.share(), _left(levels, now)
+        share, seconds = self.share(), _left(levels, time_now)
         if share is not None:
             parts.append(f"{int(100 * share)}%")
-        if left is not None:
+        if seconds is not None:
             about = "at most" if levels[0].may_stop else "about"
-            parts.append(f"{about} {duration(max(left, 1.0))} left")
+            parts.append(f"{about} {duration(max(seconds, 1.0))} left")
         elif levels or doing:
             parts.append("time left unknown")
         if levels and doing:
             parts.append(doing)
         ending = f": {', '.join(parts)}" if any(parts) else ""
-        return printable(f"[{duration(now - self.start)}] {self.title}{ending}")
+        return printable(f"[{duration(time_now - self.start)}] {self.title}{ending}")
 
     def _print_lines(self) -> None:
         pause = _FIRST_LINE
@@ -261,21 +261,21 @@ def duration(seconds: float) -> str:
     """
     if seconds < 0.95:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
     if minutes > 9:
         return f"{minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
 
 
 def _place(level: Level) -> str:
     place = level.before + level.done + 1
     if level.total is None:
         return f"{level.what} {place:,}"
-    whole = level.before + level.total
-    return f"{level.what} {min(place, whole):,} of {whole:,}"
+    n_passes = level.before + level.total
+    return f"{level.what} {min(place, n_passes):,} of {n_passes:,}"
 
 
 def _share(levels: tuple[Level, ...]) -> float:
@@ -285,18 +285,18 @@ def _share(levels: tuple[Level, ...]) -> float:
     return min((levels[0].done + _share(levels[1:])) / levels[0].total, 1.0)
 
 
-def _left(levels: tuple[Level, ...], now: float) -> float | None:
+def _left(levels: tuple[Level, ...], time_now: float) -> float | None:
     """Seconds left of the outermost loop, if known."""
     share = _share(levels)
     if not levels or (levels[0].left is None and not share):
         return None
     first = levels[0]
     if first.left is not None:
-        return max(first.left - (now - first.seen), 0.0)
+        return max(first.left - (time_now - first.seen), 0.0)
     expected = (max(level.seen for level in levels if level.done) - first.start) / share
     # A pass may take longer than those before it; the ones that are not begun are still to come.
     to_come = expected * max((first.total or 0) - first.done - 1, 0) / (first.total or 1)
-    return max(first.start + expected - now, to_come)
+    return max(first.start + expected - time_now, to_come)
 
 
 def _rich_bar(display: Display) -> Any:

@@ -105,7 +105,7 @@ class Demo:
         """Describe what the answers remove, and what that does to a classifier."""
         removed = self.answered.removed
         n_right = int(self.wrong[removed].sum())
-        before, after, sieve = (
+        raw, clean, sieve = (
             f"{measures['average_precision']:.3f} ({measures['hamming_loss']:.3f})"
             for measures in (
                 self.result(name).measures
@@ -118,7 +118,7 @@ class Demo:
             f"({n_right / max(1, removed.sum()):.0%}) are wrong, out of {self.wrong.sum():,} wrong "
             f"tags in all.",
             f"Average precision (Hamming loss) on unseen images of a classifier that trusts every "
-            f"tag: {before} before cleaning, {after} after; of Sieve, which expects wrong tags: "
+            f"tag: {raw} before cleaning, {clean} after; of Sieve, which expects wrong tags: "
             f"{sieve} without cleaning.",
         ]
 
@@ -209,8 +209,8 @@ def run_demo(noise: int = 2, seed: int = 0) -> Demo:
 def _answer(ranking: NoisyLabels, data: Dataset, seed: int) -> NoisyLabels:
     """Answer two steps of questions by the truth."""
     for _ in range(2):
-        asked = ranking.questions(N_ANSWERS // 2, random_state=seed)
-        ranking = ranking.answered(asked, data.y_true[asked.row, asked.column] == 1)
+        questions = ranking.questions(N_ANSWERS // 2, random_state=seed)
+        ranking = ranking.answered(questions, data.y_true[questions.row, questions.column] == 1)
     return ranking
 
 

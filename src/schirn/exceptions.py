@@ -45,10 +45,10 @@ class ApproximationWarning(UserWarning):
     """The data are too large for the exact method; an approximation is used."""
 
 
-def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
+def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
     """Return a hint for an unknown name: the closest known one, and else the known names.
 
-    `listed` replaces "there are ..." and also follows the closest name.
+    `hint` replaces "there are ..." and also follows the closest name.
 
     >>> suggest("Shirn", ["Schirn", "Sieve"]), suggest("x", ["a", "b"])
     ("did you mean 'Schirn'?", 'there are a, b')
@@ -56,5 +56,5 @@ def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if not close:
-        return f"there are {', '.join(known)}" if listed is None else listed
-    return " ".join(filter(None, (f"did you mean {close[0]!r}?", listed)))
+        return f"there are {', '.join(known)}" if hint is None else hint
+    return " ".join(filter(None, (f"did you mean {close[0]!r}?", hint)))

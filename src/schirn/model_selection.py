@@ -151,8 +151,8 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
             shown(type(self).__name__, self.verbose),
             section(type(self).__name__, params, X, labels.matrix, truth, groups, *splits),
         ):
-            found = load("folds")
-            results = [] if found is None else [[_Result(*e) for e in f] for f in found["results"]]
+            state = load("folds")
+            results = [] if state is None else [[_Result(*e) for e in f] for f in state["results"]]
             folds = Parallel(n_jobs=self.n_jobs, return_as="generator")(
                 delayed(self._run_fold)(settings, X, labels.matrix, truth, split)
                 for split in splits[len(results) :]

@@ -276,7 +276,7 @@ def test_paths_are_checked_before_the_work(items, tmp_path, capsys):
         (["undo", changes, str(tmp_path / "no.csv")], "there is no such file"),
         (["clean", source, "--changes", "c.txt"], "must end in .csv or .jsonl"),
         (["clean", source, "--changes", source], "is the input"),
-        (["clean", source, "-o", "a.csv", "--changes", "a.csv"], "both the copy and the changes"),
+        (["clean", source, "-o", "a.csv", "--changes", "a.csv"], "both the copy and the list"),
         (["clean", source, "--add", "2"], "must be a number from 0 to 1"),
     ):
         assert words in refused(capsys, *argv)

@@ -94,9 +94,9 @@ def test_every_command_is_tried(calls):
 SLOW = ("demo", "clean", "bench", "doctor")
 WAYS = [
     (name, how)
-    for how in ("--no-color", "NO_COLOR", "--color=never", "dumb")
+    for how in ("NO_COLOR", "--color=never", "dumb")
     for name in command_names()
-    if name not in SLOW or how == "--no-color"
+    if name not in SLOW or how == "--color=never"
 ]
 
 
@@ -166,18 +166,13 @@ def test_a_traceback_keeps_to_the_option(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr("schirn.lab.cli.methods.run", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
-        main(["methods", "--no-color", "--debug"])
+        main(["methods", "--color=never", "--debug"])
     assert os.environ.get("NO_COLOR") == "1"
     assert not STYLE.search("".join(traceback.format_exception(caught.value)))
 
 
-def test_two_options_about_colour_are_refused(capsys):
-    assert main(["methods", "--no-color", "--color", "always"]) == 2
-    assert "not allowed with" in capsys.readouterr().err
-
-
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-@pytest.mark.parametrize(("options", "styled"), [([], True), (["--no-color"], False)])
+@pytest.mark.parametrize(("options", "styled"), [([], True), (["--color=never"], False)])
 def test_on_a_real_terminal(options, styled):
     ours, theirs = os.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in COLOUR_VARIABLES}

@@ -105,6 +105,18 @@ def test_a_suspicious_split_is_a_question(cells, words):
         TagCells.of(cells, " " if "' '" in cells[0] else ",")
 
 
+@pytest.mark.parametrize(
+    ("cells", "tags"),
+    [
+        (["[+שלום]]"], ["[+שלום]]"]),
+        (["[a, b]", "c", "d, e", "[f]"], ["[a", "b]"]),
+        (["[a]], b]", "[c]"], ["[a]]", "b]"]),
+    ],
+)
+def test_an_odd_cell_is_plain_text(cells, tags):
+    assert TagCells.of(cells, ",").split(cells[0]) == tags
+
+
 def test_apostrophes_of_csv_are_no_part_of_a_tag():
     tags = TagCells.of(["@dog;cat", "'@dog"], spreadsheet=True)
     assert tags.split("'@dog") == tags.split("@dog") == ["@dog"]

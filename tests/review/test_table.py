@@ -273,7 +273,7 @@ def test_program(tmp_path, capsys):
     code, err = run("--verdicts", tmp_path / "a.txt")
     assert (code, "must end in .csv or .jsonl" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "a.csv")
-    assert (code, "given twice" in err) == (2, True)
+    assert (code, "is given for both" in err) == (2, True)
 
 
 def test_projects_of_version_1_open_and_export_as_before(tmp_path, capsys):

@@ -154,8 +154,7 @@ def check_csv(folder: Path, chance: random.Random) -> None:
     for i, (old, now) in enumerate(zip(before[1:], after[1:], strict=True)):
         assert i in changed or old == now
     opened = open_table(copy, **reading)
-    split = TagCells(separator, spreadsheet=True).split
-    found = [sorted(set(split(cell))) for cell in opened.column("tags")]
+    found = [sorted(set(tag_cells.split(cell))) for cell in opened.column("tags")]
     assert found == intended_tags(cells, changes, tag_cells)
     assert not [c for c, old in zip(new, cells, strict=True) if c != old and c[:1] in set("=+-@")]
     undone = listed.undo(opened.column("tags"), spreadsheet=True, keys=row_keys(opened, "tags"))

@@ -40,6 +40,14 @@ def test_changes_are_applied_and_undone(listed):
     assert not listed.fits(AFTER)
 
 
+def test_undo_knows_how_the_column_held_tags_before():
+    # Once the text is gone, all that is left looks like a list of JSON.
+    cells = ["dog", "[]"]
+    listed = ChangeList.from_cells(cells, [Change(0, "removal", "dog", "")])
+    assert listed.apply(cells) == ["", "[]"]
+    assert listed.undo(["", "[]"]) == cells
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_the_file_says_the_same(listed, tmp_path, suffix):
     path = tmp_path / f"changes{suffix}"

@@ -422,3 +422,10 @@ def test_with_checkpoints_every_byte_of_the_table_counts(tmp_path):
         with pytest.raises(DataError, match="has changed since it was read"):
             write_copy(copy, table, {}, {})
     assert not Path(copy).exists()
+
+
+def test_a_table_without_rows_in_another_format(tmp_path):
+    source, copy = tmp_path / "in.csv", tmp_path / "out.jsonl"
+    source.write_text("id,tags\n")
+    write_copy(str(copy.with_suffix(".tsv")), open_table(source, empty=True), {}, {"more": []})
+    assert copy.with_suffix(".tsv").read_text() == "id\ttags\tmore\n"

@@ -111,8 +111,8 @@ def _parse(words: list[str]) -> argparse.Namespace:
     """
     path, options = configuration(words)
     names = {command.name for command in commands()}
-    wanted = None if options else next((word for word in words if word in names), "")
-    parser = build_parser(commands(), wanted)
+    command_name = None if options else next((word for word in words if word in names), "")
+    parser = build_parser(commands(), command_name)
     try:
         return parser.parse_args(with_configuration(parser, words, path, options))
     except UsageError as error:
@@ -132,11 +132,11 @@ def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
 
 def commands() -> list[Command]:
     """Return all commands, in the order of the help."""
-    own = [Command(name, help, f"schirn.cli.{name}") for name, help in _COMMANDS.items()]
+    core = [Command(name, help, f"schirn.cli.{name}") for name, help in _COMMANDS.items()]
     plugins = from_plugins("cli", "COMMANDS").values()
     return [
-        *own,
-        *(Command(*each) for each in plugins),
+        *core,
+        *(Command(*command) for command in plugins),
         Command("doctor", _DOCTOR, "schirn.cli.doctor"),
     ]
 
@@ -162,8 +162,8 @@ def _sentence(error: Exception, args: argparse.Namespace) -> str:
     options = [
         _option(name, args) for name in ((names,) if isinstance(names, str) else names or ())
     ]
-    shown = " and ".join(filter(None, options))
-    return f"{sentence.rstrip('.')} (see {shown})" if shown else sentence
+    named = " and ".join(filter(None, options))
+    return f"{sentence.rstrip('.')} (see {named})" if named else sentence
 
 
 def _option(parameter: str, args: argparse.Namespace) -> str | None:

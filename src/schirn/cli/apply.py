@@ -5,14 +5,20 @@ from typing import Any
 
 from schirn.cleaning import ChangeList
 from schirn.cli.output import facts, note, print_json
-from schirn.cli.parser import add_command
 from schirn.cli.reading import TEXT_FORMAT, check_copy, check_not_input
 from schirn.exceptions import InputError
 from schirn.tables.changes import row_keys
 from schirn.tables.files import open_table, write_copy
 from schirn.tables.indicators import with_tag_column
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Make the changes that schirn clean --changes has listed, in a copy of the "
+    "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
+    "by their id, or else by their other cells, so rows may have been added, deleted or moved. "
+    "If the tags of a row are not what the list says, it is named and nothing is written. All "
+    "other cells stay as they are. Without --output, the changes are only checked."
+)
+EXAMPLES = """
 schirn apply changes.csv items.csv
 schirn apply changes.csv items.csv -o cleaned.csv
 """
@@ -29,25 +35,13 @@ data TABLE  table; it is never changed
 """
 
 
-def add(found: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        found,
-        "apply",
-        run,
-        description="Make the changes that schirn clean --changes has listed, in a copy of the "
-        "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
-        "by their id, or else by their other cells, so rows may have been added, deleted or moved. "
-        "If the tags of a row are not what the list says, it is named and nothing is written. All "
-        "other cells stay as they are. Without --output, the changes are only checked.",
-        examples=_EXAMPLES,
-        options=OPTIONS,
-    )
-    parser.set_defaults(forward=True)
-
-
 def run(args: argparse.Namespace) -> int:
-    """Check the list against the table, and write the copy; `schirn undo` does too."""
+    """Make the changes."""
+    return change_table(args, forward=True)
+
+
+def change_table(args: argparse.Namespace, forward: bool) -> int:
+    """Check the list against the table, and write the copy; False takes the changes back."""
     if args.output:
         check_copy(args.data, args.output)
         check_not_input(args.output, args.changes)
@@ -63,24 +57,25 @@ def run(args: argparse.Namespace) -> int:
                     f"{args.data}: there is no column {needed!r}, which {args.changes} is about"
                 )
         cells = table.column(name)
-        exchange = changes.apply if args.forward else changes.undo
+        exchange = changes.apply if forward else changes.undo
         keys = row_keys(table, name, changes.id_column) if changes.keys else None
         about: dict[str, Any] = {"keys": keys, **table.cell_options(name)}
         try:
             new[name] = exchange(cells, conflicts=conflicts if args.partial else None, **about)
         except InputError as error:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
-        same_table = changes.fits(cells if args.forward else new[name])
-    for each in conflicts:
-        note(f"{args.data}: {each}", error=True)
+        same_table = changes.fits(cells if forward else new[name])
+    for conflict in conflicts:
+        note(f"{args.data}: {conflict}", error=True)
     if args.output:
         write_copy(args.output, table, new, {}, separator=changes.separator)
-    _print(args, changes, same_table, len(conflicts))
+    verb = "listed" if conflicts else "applied" if forward else "undone"
+    _print(args, changes, same_table, len(conflicts), verb)
     return CONFLICTS if conflicts else 0
 
 
 def _print(
-    args: argparse.Namespace, changes: ChangeList, same_table: bool, n_conflicts: int
+    args: argparse.Namespace, changes: ChangeList, same_table: bool, n_conflicts: int, verb: str
 ) -> None:
     counts, n_rows = changes.counts(), len(changes.cells) - n_conflicts
     if args.json:
@@ -89,12 +84,10 @@ def _print(
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return
     kinds = [f"{n:,} {kind}{'' if n == 1 else 's'}" for kind, n in counts.items() if n]
-    done = "applied" if args.forward else "undone"
-    done = "listed" if n_conflicts else done
     facts(
         [
             ("table", args.data),
-            (done if args.output else "checked", ", ".join(kinds) or "no changes"),
+            (verb if args.output else "checked", ", ".join(kinds) or "no changes"),
             ("rows changed", f"{n_rows:,}"),
             *[("not changed", f"{n_conflicts:,}")] * bool(n_conflicts),
         ]

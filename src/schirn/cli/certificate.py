@@ -32,10 +32,10 @@ _MAX_BYTES = 50_000_000
 NOT_VERIFIED = 3
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command and the one below it."""
     parser = add_command(
-        found,
+        commands,
         "certificate",
         None,
         examples=_EXAMPLES,
@@ -68,10 +68,10 @@ def run(args: argparse.Namespace) -> int:
     certificate, problem = None, None
     try:
         certificate = Certificate.from_json(content.decode())
-        before, removed, added = _changes(args)
-        table = read_tags(before, None)
+        original, removed, added = _changes(args)
+        table = read_tags(original, None)
         digest = tags_digest(table.n_rows, table.names, table.row, table.column)
-        certificate.verify(digest, _tags(before), _tags(removed), _tags(added))
+        certificate.verify(digest, _tags(original), _tags(removed), _tags(added))
     except UnicodeDecodeError:
         raise InputError(f"{path}: not a certificate") from None
     except InputError as error:
@@ -97,27 +97,27 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
         values = table.column(column) if column in table.columns else [None] * table.n_rows
         return [list(dict.fromkeys(source.tag_cells.split(value))) for value in values]
 
-    after = cells(source.labels)
+    copy = cells(source.labels)
     if args.original:
         merge = read_merges(args.merge) if args.merge else None
         original = open_table(args.original, **reading)
-        before = TagTable(original, args.original, **roles, merge=merge).tags()
-        if len(before) != len(after):
-            raise InputError(f"{args.original} has {len(before):,} rows, not {len(after):,}")
-        both = list(zip(before, after, strict=True))
-        removed = [[tag for tag in old if tag not in new] for old, new in both]
-        return before, removed, [[tag for tag in new if tag not in old] for old, new in both]
+        old_tags = TagTable(original, args.original, **roles, merge=merge).tags()
+        if len(old_tags) != len(copy):
+            raise InputError(f"{args.original} has {len(old_tags):,} rows, not {len(copy):,}")
+        pairs = list(zip(old_tags, copy, strict=True))
+        removed = [[tag for tag in old if tag not in new] for old, new in pairs]
+        return old_tags, removed, [[tag for tag in new if tag not in old] for old, new in pairs]
     if f"{prefix}_removed" not in table.columns:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
             f"the table before cleaning with --original"
         )
     removed, added = cells(f"{prefix}_removed"), cells(f"{prefix}_added")
-    before = [
+    old_tags = [
         [*(tag for tag in tags if tag not in new), *old]
-        for tags, old, new in zip(after, removed, added, strict=True)
+        for tags, old, new in zip(copy, removed, added, strict=True)
     ]
-    return before, removed, added
+    return old_tags, removed, added
 
 
 def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:

@@ -1,7 +1,6 @@
 """`schirn clean`: rank the tags of a table, ask about some, remove what answers or orders allow."""
 
 import argparse
-import os
 import shlex
 import time
 from dataclasses import replace
@@ -38,7 +37,7 @@ from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, print_json, say, table, working
-from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.parser import CHECKPOINT
 from schirn.cli.reading import (
     COLUMNS,
     DECISIONS,
@@ -46,7 +45,7 @@ from schirn.cli.reading import (
     METHOD,
     check_copy,
     check_new_columns,
-    check_not_input,
+    check_outputs,
     describe_decisions,
     open_decisions,
     tag_roles,
@@ -60,11 +59,17 @@ from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import LABEL_STUDIO
-from schirn.tables.changes import SUFFIXES
 from schirn.tables.checks import KINDS
 from schirn.tables.files import folder_format, open_table, write_copy
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Rank every tag of a table by comparing its row with similar rows. Nothing is "
+    "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
+    ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
+    "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
+    "columns: the removed tags, and the probability that each tag is correct."
+)
+EXAMPLES = """
 schirn clean items.csv --labels tags --text description
 schirn clean items.csv --text description --questions q1.csv
 schirn clean items.csv --text description --answers q1.csv --questions q2.csv
@@ -81,7 +86,7 @@ schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
 schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 data TABLE  table to clean
 -o, --output FILE  write the cleaned copy, in the format of its name
 --to {LABEL_STUDIO}  write the output for Label Studio, as .json: the annotations stay, and the
@@ -139,22 +144,6 @@ _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
 _FIFTY = "fifty answers take about five minutes"
 
 
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "clean",
-        run,
-        description="Rank every tag of a table by comparing its row with similar rows. Nothing is "
-        "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
-        ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
-        "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
-        "columns: the removed tags, and the probability that each tag is correct.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Show the progress of the work."""
     with (
@@ -184,7 +173,7 @@ def _clean(args: argparse.Namespace) -> int:
     tags, features, model = read_source(args, source)
     findings = _look(args, source, features, tags)
     if args.propose_merges:
-        write_merges([m for each in findings for m in each.merges], args.propose_merges)
+        write_merges([m for finding in findings for m in finding.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(findings)):
         return _refuse(args, findings, violations)
     ranking = rank(args, source, features, tags, model)
@@ -246,9 +235,9 @@ def _clean_nothing(args: argparse.Namespace, source: TagTable) -> int:
 
 def _id_column(args: argparse.Namespace, source: TagTable) -> str | None:
     """The column of ids, unless an id occurs more than once."""
-    if args.id is None or (twice := repeated(source.ids())) is None:
+    if args.id is None or (name := repeated(source.ids())) is None:
         return args.id
-    note(f"note: the id {twice!r} occurs more than once, so --changes tells rows by their cells")
+    note(f"note: the id {name!r} occurs more than once, so --changes tells rows by their cells")
     return None
 
 
@@ -342,8 +331,8 @@ def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[
     """Print why the table is not ranked."""
     if args.json:
         print_json({"data": args.data, **_checks(findings, violations)})
-    for each in violations:
-        note(str(each), error=True)
+    for violation in violations:
+        note(str(violation), error=True)
     note("no tag was ranked, because of --strict", error=True)
     if args.propose_merges:
         note(f"wrote the proposed merges to {args.propose_merges}")
@@ -352,8 +341,8 @@ def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[
 
 def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, Any]:
     return {
-        "findings": [each.to_dict() for each in findings],
-        "violations": [each._asdict() for each in violations],
+        "findings": [item.to_dict() for item in findings],
+        "violations": [item._asdict() for item in violations],
     }
 
 
@@ -392,8 +381,8 @@ def _write_pages(
     if args.project:
         make_project(args, args.project, source, ranking, features, rows)
     if args.questions:
-        shown = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
-        _write_questions(args, ranking, certificate, shown, carried)
+        names = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
+        _write_questions(args, ranking, certificate, names, carried)
     if args.report:
         page = CleanReport(
             ranking,
@@ -413,9 +402,9 @@ def shown_rows(source: TagTable) -> tuple[list[str], list[str]]:
     """Return the text and the name of each row; rows are numbered if a name occurs twice."""
     texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in source.texts()]
     ids = source.ids()
-    twice = repeated(ids)
-    if twice is not None:
-        note(f"note: the id {twice!r} occurs more than once; rows are numbered from 1 instead")
+    name = repeated(ids)
+    if name is not None:
+        note(f"note: the id {name!r} occurs more than once; rows are numbered from 1 instead")
         ids = [str(i + 1) for i in range(len(ids))]
     return texts, ids
 
@@ -509,16 +498,16 @@ class _Run(NamedTuple):
                 self._print_swaps()
             if self.findings:
                 say("\nLook at the table")
-                facts([(each.title, each.sentence) for each in self.findings])
-            shown = [label for label in ranking.labels() if label.removed][:_MAX_LABELS]
-            if shown:
+                facts([(item.title, item.sentence) for item in self.findings])
+            labels = [label for label in ranking.labels() if label.removed][:_MAX_LABELS]
+            if labels:
                 say(f"\nTags removed most often{self._unchecked}")
-                columns = ((each.name[:40], each.candidates, each.removed) for each in shown)
-                lines = [(name, f"{listed:,}", f"{gone:,}") for name, listed, gone in columns]
+                columns = ((item.name[:40], item.candidates, item.removed) for item in labels)
+                lines = [(name, f"{n_listed:,}", f"{gone:,}") for name, n_listed, gone in columns]
                 table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
-        for each in self.violations:
-            note(str(each), error=True)
+        for item in self.violations:
+            note(str(item), error=True)
         if self.violations:
             count = len(self.violations)
             met = "1 expectation is" if count == 1 else f"{count} expectations are"
@@ -566,7 +555,7 @@ class _Run(NamedTuple):
     def _facts(self) -> list[tuple[str, str]]:
         args, ranking, features = self.args, self.ranking, self.features
         storage: Any = ranking.storage
-        whole, names = ranking.summary(), ranking.label_names
+        summary, names = ranking.summary(), ranking.label_names
         examples = ", ".join(brief(name, 30) for name in names[:_MAX_EXAMPLES])
         lines = [
             ("table", f"{args.data}, {_number(ranking.n_rows, 'row')}"),
@@ -576,10 +565,10 @@ class _Run(NamedTuple):
             ("tags", f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})"),
             *[("many tags", _MANY)] * (ranking.method == CENTROIDS),
         ]
-        if whole["unjudged"]:
-            rare = f"{_number(whole['unjudged'], 'tag')}, too rare or present in every row"
+        if summary["unjudged"]:
+            rare = f"{_number(summary['unjudged'], 'tag')}, too rare or present in every row"
             lines.append(("not ranked", rare))
-        caught = whole["planted_among_suspects"]
+        caught = summary["planted_among_suspects"]
         if caught is not None and not ranking.n_answers:
             lines.append(
                 (
@@ -591,16 +580,16 @@ class _Run(NamedTuple):
         if self.decisions:
             lines.append(("decisions", self.decisions))
         lines.append(("wrong tags", ranking.sentence))
-        share = f"{whole['removed_share']:.1%} of the tags"
-        lines.append(("removed", f"{whole['removed']:,} ({share}){self._unchecked}"))
+        share = f"{summary['removed_share']:.1%} of the tags"
+        lines.append(("removed", f"{summary['removed']:,} ({share}){self._unchecked}"))
         by_limit = ranking.removed & (ranking.confidence > 0)
         if ranking.n_answers and ranking.is_checked and not by_limit.any():
             why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
             lines.append(("no others", f"{why}; answer more, or lower --precision"))
-        if whole["added"]:
-            lines.append(("added", f"{_number(whole['added'], 'tag')}{self._unchecked}"))
-        if whole["rows_left_without_tags"]:
-            lines.append(("left without tags", _number(whole["rows_left_without_tags"], "row")))
+        if summary["added"]:
+            lines.append(("added", f"{_number(summary['added'], 'tag')}{self._unchecked}"))
+        if summary["rows_left_without_tags"]:
+            lines.append(("left without tags", _number(summary["rows_left_without_tags"], "row")))
         if self.certificate is not None:
             lines.append(("certificate", f"{self.certificate}{self._more_answers}"))
         return lines
@@ -610,11 +599,11 @@ class _Run(NamedTuple):
         certificate: Any = self.certificate
         if certificate.certified:
             return ""
-        more, least = certificate.more_answers, f"{certificate.precision_at_least:.0%}"
-        far = "is probably out of reach"
-        if more is not None:
-            far = f"will probably take {_number(more, 'more answer')}"
-        return f"; at least {least} so far, and {certificate.target:.0%} {far}"
+        n_answers, least = certificate.more_answers, f"{certificate.precision_at_least:.0%}"
+        distance = "is probably out of reach"
+        if n_answers is not None:
+            distance = f"will probably take {_number(n_answers, 'more answer')}"
+        return f"; at least {least} so far, and {certificate.target:.0%} {distance}"
 
     def _print_suspects(self) -> None:
         """Print the most suspicious tags, if nothing was decided yet."""
@@ -624,8 +613,8 @@ class _Run(NamedTuple):
         cells = list(zip(suspects.row.tolist(), suspects.label.tolist(), strict=True))
         lines = []
         for (row, label), why in zip(cells, self.reasons.explain_all(cells), strict=True):
-            near = f"{why.near} of {why.n_near} similar rows have it, {why.usual:.0%} of all"
-            lines.append((row + 1, _short(texts[row], _MAX_CELL), _short(label, _MAX_TAG), near))
+            reason = f"{why.near} of {why.n_near} similar rows have it, {why.usual:.0%} of all"
+            lines.append((row + 1, _short(texts[row], _MAX_CELL), _short(label, _MAX_TAG), reason))
         if lines:
             say("\nMost suspicious")
             table(("row", "text", "tag", "why"), lines, right="r")
@@ -635,11 +624,11 @@ class _Run(NamedTuple):
         swaps, texts = self.ranking.swaps(), self.source.texts()
         lines = [
             (
-                each["row"] + 1,
-                _short(texts[each["row"]], _MAX_CELL),
-                f"{_short(each['wrong'], _MAX_TAG)} → {_short(each['right'], _MAX_TAG)}",
+                swap["row"] + 1,
+                _short(texts[swap["row"]], _MAX_CELL),
+                f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}",
             )
-            for each in list(swaps.records())[:_MAX_SUSPECTS]
+            for swap in list(swaps.records())[:_MAX_SUSPECTS]
         ]
         if lines:
             say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
@@ -666,14 +655,14 @@ class _Run(NamedTuple):
         elif args.project:
             note(f"to answer questions on a page: schirn review {shlex.quote(args.project)}")
         elif ranking.judged.any() and not ranking.n_answers:
-            commands = "".join(f"\n  {each}" for each in _next_commands(args))
+            commands = "".join(f"\n  {step}" for step in _next_commands(args))
             say(f"\nNext, ask, on a page or in a file: {_FIFTY}.{commands}")
         elif ranking.n_answers and not args.output:
-            more = [f"{command} --questions q{len(args.answers) + 1}.csv"]
+            steps = [f"{command} --questions q{len(args.answers) + 1}.csv"]
             if ranking.removed.any():
-                more = [f"{command} -o cleaned.csv", *more]
-            say("\nNext, write the copy, or ask more:" + "".join(f"\n  {each}" for each in more))
-        spelled = any(each.kind == "spelling" for each in self.findings)
+                steps = [f"{command} -o cleaned.csv", *steps]
+            say("\nNext, write the copy, or ask more:" + "".join(f"\n  {step}" for step in steps))
+        spelled = any(step.kind == "spelling" for step in self.findings)
         if spelled and not args.propose_merges:
             note(
                 "to merge spellings, write them to a list with --propose-merges FILE, delete the "
@@ -685,9 +674,9 @@ def _next_commands(args: argparse.Namespace) -> list[str]:
     """Commands that ask about the tags, on the page and in a file."""
     words = same_command(args)
     questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
-    others = (args.folds, args.remove, args.remove_below, args.add, args.max_remove_per_row)
+    orders = (args.folds, args.remove, args.remove_below, args.add, args.max_remove_per_row)
     only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
-    if only_clean or args.answers or args.allow_empty or any(each is not None for each in others):
+    if only_clean or args.answers or args.allow_empty or any(value is not None for value in orders):
         project = f"{shlex.join(['schirn', *words])} --project to-review"
         return [f"{project} && schirn review to-review", questions]
     return [shlex.join(["schirn", "review", *words[1:]]).removesuffix(" --suggest"), questions]
@@ -726,9 +715,9 @@ def same_command(args: argparse.Namespace) -> list[str]:
     return words + ["--suggest"] * args.suggest + ["--allow-empty"] * args.allow_empty
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, limit: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _number(n: int, noun: str) -> str:
@@ -737,8 +726,8 @@ def _number(n: int, noun: str) -> str:
 
 def _certificate_path(args: argparse.Namespace) -> str | None:
     """File of the certificate: beside the copy, or else beside the report."""
-    beside = args.output or args.report
-    return f"{beside.rstrip('/')}.certificate.json" if beside else None
+    output = args.output or args.report
+    return f"{output.rstrip('/')}.certificate.json" if output else None
 
 
 def _check_paths(args: argparse.Namespace) -> None:
@@ -755,32 +744,19 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.add is not None and not (args.output or args.changes):
         raise InputError("--add changes the copy; give its path with --output, or list the changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
-    outputs |= {"changes": args.changes, "questions": args.questions}
+    outputs |= {"list of changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges}
-    outputs = {name: path for name, path in outputs.items() if path}
-    taken: dict[str, str] = {}
-    for name, path in outputs.items():
-        read = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
-        check_not_input(path, *filter(None, read))
+    for path in filter(None, outputs.values()):
         if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")
-        other = taken.setdefault(os.path.realpath(path), name)
-        if other != name:
-            raise InputError(f"{path}: is given for both the {other} and the {name}")
+    inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
+    check_outputs(outputs, inputs)
     if args.to is not None:
         if not args.output or not args.output.endswith(".json"):
             raise InputError("--to writes the output as JSON; give a name in .json with --output")
         check_writable(args.output)
     elif args.output:
         check_copy(args.data, args.output)
-    names = {"list of changes": (args.changes, SUFFIXES), "questions": (args.questions, (".csv",))}
-    names["report"] = (args.report, (".html", ".htm"))
-    for name, (path, suffixes) in names.items():
-        if path and not path.lower().endswith(suffixes):
-            raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
-    files = (args.changes, args.questions, args.report, args.propose_merges)
-    for path in filter(None, files):
-        check_writable(path)
     if args.report:
         optional("jinja2", "cli", "Writing the report")
     if args.project:
@@ -803,9 +779,9 @@ def _check_scheduler(args: argparse.Namespace) -> None:
             f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
             f"program and all workers see under the same path"
         )
-    given = {"--text": args.text, "--categories": args.categories, "--encoder": args.encoder}
-    given["an .npy file"] = (args.features or "").endswith(".npy")
-    for name, value in given.items():
+    options = {"--text": args.text, "--categories": args.categories, "--encoder": args.encoder}
+    options["an .npy file"] = (args.features or "").endswith(".npy")
+    for name, value in options.items():
         if value:
             raise InputError(
                 f"{name} cannot be used with --scheduler: the workers read numbers from the "
@@ -821,9 +797,9 @@ def _check_scheduler(args: argparse.Namespace) -> None:
             f"{args.output}: with --scheduler, the copy is a folder, written file by file; "
             f"choose a name without .parquet"
         )
-    others = {"--project": args.project, "--device": args.device, "--checkpoint": args.checkpoint}
-    others |= {"--folds": args.folds, "--group": args.group, "--known-clean": args.known_clean}
-    for name, value in others.items():
+    needs = {"--project": args.project, "--device": args.device, "--checkpoint": args.checkpoint}
+    needs |= {"--folds": args.folds, "--group": args.group, "--known-clean": args.known_clean}
+    for name, value in needs.items():
         if value is not None:
             raise InputError(
                 f"{name} needs the features in this program, but with --scheduler they stay with "

@@ -93,11 +93,11 @@ def _check(parser: argparse.ArgumentParser, options: dict[str, Any], path: str, 
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    found: dict[str, argparse.ArgumentParser] = {}
+    commands: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found |= action.choices
-    return found
+            commands |= action.choices
+    return commands
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -123,11 +123,11 @@ def _words(action: argparse.Action, flag: str, value: Any, path: str) -> list[st
     several = isinstance(action, argparse._AppendAction)
     values = value if isinstance(value, list) and several else [value]
     if isinstance(value, dict) and several:
-        values = [f"{name}={json.dumps(each)}" for name, each in value.items()]
+        values = [f"{name}={json.dumps(item)}" for name, item in value.items()]
     words = []
-    for each in values:
-        text = ",".join(map(str, each)) if isinstance(each, list) else str(each)
-        if isinstance(each, dict | bool):
-            raise InputError(f"{path}: {_name(flag)} cannot be {brief(each)}")
+    for item in values:
+        text = ",".join(map(str, item)) if isinstance(item, list) else str(item)
+        if isinstance(item, dict | bool):
+            raise InputError(f"{path}: {_name(flag)} cannot be {brief(item)}")
         words.append(f"{flag}={text}")
     return words

@@ -4,21 +4,25 @@ import argparse
 import webbrowser
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from schirn._files import atomic_write, check_writable
 from schirn.cli.output import note, print_json, say, table, working
-from schirn.cli.parser import add_command
 from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
 from schirn.metrics import METRICS
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Add wrong tags to images of handwritten digits, rank the tags, let the truth "
+    "answer 50 questions, and show what the answers remove and how well Sieve, Schirn and two "
+    "ridges do: in the terminal, and on a page with the images. The demo needs no download and "
+    "takes a few seconds."
+)
+EXAMPLES = """
 schirn demo
 schirn demo --noise 3 --seed 1 --output three.html --open
 schirn demo --no-page --json
 """
-_OPTIONS = """
+OPTIONS = """
 -o, --output FILE = schirn-demo.html  file name of the page
 --noise R:positive = 2  wrong tags per image
 --seed S:natural = 0  random seed
@@ -28,21 +32,6 @@ _OPTIONS = """
 _MAX_SUSPECTS = 8
 # The page shows all measures; two fit a narrow terminal.
 _MEASURES = ("average_precision", "hamming_loss")
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "demo",
-        run,
-        description="Add wrong tags to images of handwritten digits, rank the tags, let the truth "
-        "answer 50 questions, and show what the answers remove and how well Sieve, Schirn and two "
-        "ridges do: in the terminal, and on a page with the images. The demo needs no download and "
-        "takes a few seconds.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -18,30 +18,22 @@ from threadpoolctl import threadpool_info
 
 import schirn
 from schirn.cli.output import facts, print_json, say, table
-from schirn.cli.parser import add_command
 from schirn.datasets import available
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Check the installation and print what is broken, what is missing, and how to "
+    "fix it. The exit code is 1 if something is broken, else 0."
+)
+EXAMPLES = """
 schirn doctor
 schirn doctor --json
 """
+OPTIONS = ""
 _CORE = ("numpy", "scipy", "scikit-learn")
 # Extras for work on the library itself.
 _DEVELOPMENT = ("all", "test", "docs", "dev")
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "doctor",
-        run,
-        description="Check the installation and print what is broken, what is missing, and how to "
-        "fix it. The exit code is 1 if something is broken, else 0.",
-        examples=_EXAMPLES,
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,12 +69,12 @@ def examine() -> dict[str, Any]:
 def packages() -> list[dict[str, Any]]:
     """Required and installed version of every package that schirn uses, and its extras."""
     try:
-        listed = metadata.requires("schirn") or []
+        lines = metadata.requires("schirn") or []
     except metadata.PackageNotFoundError:
         # Imported from its folder, without being installed.
-        listed = [f"{name}>=0" for name in _CORE]
-    found: dict[str, dict[str, Any]] = {}
-    for line in listed:
+        lines = [f"{name}>=0" for name in _CORE]
+    entries: dict[str, dict[str, Any]] = {}
+    for line in lines:
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         need = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?\s*>=\s*([\w.]+)", line)
         if need is None or (extra is not None and extra[1] in _DEVELOPMENT):
@@ -93,10 +85,10 @@ def packages() -> list[dict[str, Any]]:
             version = metadata.version(name)
         too_old = version is not None and _numbers(version) < _numbers(oldest)
         entry = {"name": name, "oldest": oldest, "version": version, "too_old": too_old}
-        found.setdefault(name, {**entry, "extras": []})
+        entries.setdefault(name, {**entry, "extras": []})
         if extra is not None:
-            found[name]["extras"].append(extra[1])
-    return list(found.values())
+            entries[name]["extras"].append(extra[1])
+    return list(entries.values())
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -117,16 +109,16 @@ def linear_algebra() -> list[dict[str, Any]]:
 
 def gpus() -> dict[str, Any]:
     """Names of the GPUs that PyTorch or CuPy can use, and the reasons for those that fail."""
-    found: dict[str, Any] = {"devices": [], "failed": {}}
+    state: dict[str, Any] = {"devices": [], "failed": {}}
     for name, devices in (("torch", _torch_devices), ("cupy", _cupy_devices)):
         if find_spec(name) is None:
             continue
         try:
-            found["devices"] += devices(import_module(name))
+            state["devices"] += devices(import_module(name))
         except Exception as error:
             # With a mismatched driver any exception is possible.
-            found["failed"][name] = _in_short(error)
-    return found
+            state["failed"][name] = _in_short(error)
+    return state
 
 
 def _torch_devices(torch: Any) -> list[str]:
@@ -144,8 +136,8 @@ def _in_short(error: Exception) -> str:
 
 def data_folders() -> dict[str, Any]:
     """The folders of SCHIRN_DATA, the download cache, and the names of the data sets there."""
-    listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
-    folders = [Path(os.path.expanduser(name)) for name in listed if name]
+    variable = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
+    folders = [Path(os.path.expanduser(name)) for name in variable if name]
     writable = False
     try:
         cache = str(cache_folder())
@@ -186,17 +178,17 @@ def self_test() -> dict[str, Any]:
 
 def broken(state: dict[str, Any]) -> list[str]:
     """One sentence, with the remedy, for each thing that does not work."""
-    found = [
+    sentences = [
         f"{entry['name']} {entry['version']} is too old, schirn needs {entry['oldest']} or newer: "
         f'pip install --upgrade "{entry["name"]}>={entry["oldest"]}"'
         for entry in state["packages"]
         if entry["too_old"]
     ]
-    found += [
+    sentences += [
         f"{name} is installed but fails ({failure}): reinstall or remove it"
         for name, failure in state["gpu"]["failed"].items()
     ]
-    found += [
+    sentences += [
         f"SCHIRN_DATA names the folder {folder['path']!r}, which cannot be read: correct the "
         f"variable or create the folder"
         for folder in state["data"]["SCHIRN_DATA"]
@@ -204,29 +196,29 @@ def broken(state: dict[str, Any]) -> list[str]:
     ]
     cache = state["data"]["cache"]
     if not cache["writable"]:
-        found.append(
+        sentences.append(
             f"downloads cannot be stored because {cache['path']!r} is not writable: set "
             f"SCHIRN_CACHE to a folder that is"
         )
     test = state["self_test"]
     if test["error"]:
-        found.append(f"training a small model failed ({test['error']}): reinstall schirn")
+        sentences.append(f"training a small model failed ({test['error']}): reinstall schirn")
     elif test["recall"] < 0.5:
-        found.append(
+        sentences.append(
             f"a small model found only {test['recall']:.0%} of the wrong labels: the linear "
             f"algebra library computes wrong results, reinstall NumPy and SciPy"
         )
-    return found
+    return sentences
 
 
 def advice(state: dict[str, Any]) -> list[str]:
     """One sentence for each thing that works but could be faster."""
-    most = max((library["num_threads"] for library in state["linear_algebra"]), default=1)
+    n_threads = max((library["num_threads"] for library in state["linear_algebra"]), default=1)
     processors = state["processors"]
-    if most <= processors:
+    if n_threads <= processors:
         return []
     return [
-        f"linear algebra starts {most} threads on {processors} processors: set "
+        f"linear algebra starts {n_threads} threads on {processors} processors: set "
         f"OMP_NUM_THREADS={processors}, or pass --threads {processors}"
     ]
 

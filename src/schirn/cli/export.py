@@ -5,37 +5,27 @@ from typing import Any
 
 from schirn._files import check_writable
 from schirn.cli.output import facts, print_json
-from schirn.cli.parser import add_command
 from schirn.cli.reading import check_not_input
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, to_onnx
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
+    "X holds rows of features; a model of texts has one input per column of text. The outputs "
+    "are scores, probabilities and labels (0/1). Sieve, linear methods, PMLMA, PMLPLR and PARD "
+    "can be exported."
+)
+EXAMPLES = """
 schirn export photos.schirn -o photos.onnx
 schirn export tagger.schirn -o tagger.onnx
 """
-_OPTIONS = """
+OPTIONS = """
 model MODEL  a file written by schirn fit
 -o, --output FILE!  file to write
 --double  use double instead of single precision
 --classifier  write the part of a model that takes features of texts, categories or pictures
 """
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "export",
-        run,
-        description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
-        "X holds rows of features; a model of texts has one input per column of text. The outputs "
-        "are scores, probabilities and labels (0/1). Sieve, linear methods, PMLMA, PMLPLR and PARD "
-        "can be exported.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.nightly import state_after_training, state_path
 from schirn.cli.device import DEVICE, to_device, to_memory
 from schirn.cli.output import facts, note, print_json, working
-from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.parser import CHECKPOINT
 from schirn.cli.provenance import provenance
 from schirn.cli.reading import (
     DECISIONS,
@@ -47,7 +47,13 @@ from schirn.metrics import noise_report
 from schirn.persist import save
 from schirn.tables.text import base_name
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Train a method on rows with candidate labels and write the model to a file. "
+    "The model of a table with a column of tags includes how its columns become features, so "
+    "that schirn predict tags the rows of another table. If a data set has only true labels, "
+    "the method is trained on those."
+)
+EXAMPLES = """
 schirn fit items.csv --labels tags --text description -o tagger.schirn
 schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
 schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
@@ -58,7 +64,7 @@ schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
 schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
 schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 {READING}
 {ENCODING}
 {GROUP}
@@ -75,21 +81,6 @@ _OPTIONS = f"""
 {CHECKPOINT}
 -o, --output FILE!  model file to write
 """
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "fit",
-        run,
-        description="Train a method on rows with candidate labels and write the model to a file. "
-        "The model of a table with a column of tags includes how its columns become features, so "
-        "that schirn predict tags the rows of another table. If a data set has only true labels, "
-        "the method is trained on those.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -149,13 +140,13 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     notes["provenance"] = provenance(args)
     if data.zero_based is not None:
         notes["zero_based"] = data.zero_based
-    whole = model
+    pipeline = model
     if source is not None and columns is not None:
         notes |= {"labels": source.labels, "learned_from": columns.source}
         if columns.transformer is not None:
-            whole = TagPipeline.from_fitted(columns.transformer, model, source.separator)
+            pipeline = TagPipeline.from_fitted(columns.transformer, model, source.separator)
     stage("writing the model")
-    save(whole, args.output, include_training=not args.drop_training, notes=notes)
+    save(pipeline, args.output, include_training=not args.drop_training, notes=notes)
     if args.id is not None and source is not None:
         _write_state(args.output, model, source, data)
     report = _report(model, data, seconds)
@@ -202,8 +193,8 @@ def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features
     texts = columns.texts(source.table)
     findings = look_at_table(source.tags(), texts=texts, X=columns.X, separator=source.separator)
     if findings:
-        found = ", ".join(f"{each.title} ({each.count:,})" for each in findings)
-        note(f"note: look at the table with schirn clean: {found}")
+        titles = ", ".join(f"{finding.title} ({finding.count:,})" for finding in findings)
+        note(f"note: look at the table with schirn clean: {titles}")
 
 
 def _with_decisions(
@@ -271,17 +262,17 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
         "seconds": round(seconds, 3),
     }
     if data.y_true is not None and (data.candidates != data.y_true).sum():
-        found = noise_report(data.y_true, data.candidates, model.noise_, model.label_confidence_)
-        report["noise_finding"] = found
+        noise = noise_report(data.y_true, data.candidates, model.noise_, model.label_confidence_)
+        report["noise_finding"] = noise
     return report
 
 
 def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     """The report as text."""
-    found = report.get("noise_finding")
+    noise = report.get("noise_finding")
     rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     share = report["judged_wrong"] / max(1, report["candidates"])
-    learned, listed = report.get("learned_from"), report["share_of_false_labels_listed"]
+    learned, share_listed = report.get("learned_from"), report["share_of_false_labels_listed"]
     lines = [
         ("data", report["data"]),
         *[("learned from", learned)] * bool(learned),
@@ -292,12 +283,12 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("labels", f"{report['labels']:,}"),
         ("candidates", f"{report['candidates']:,}"),
         ("judged wrong", f"{report['judged_wrong']:,} ({share:.1%} of the candidates)"),
-        ("noise rate", f"an estimated {listed:.1%} of the false labels are candidates"),
+        ("noise rate", f"an estimated {share_listed:.1%} of the false labels are candidates"),
     ]
-    if found:
+    if noise:
         text = (
-            f"{found['n_wrong']:,} candidates are wrong; precision {found['precision']:.3f}, "
-            f"recall {found['recall']:.3f}, AUC {found['auc']:.3f}"
+            f"{noise['n_wrong']:,} candidates are wrong; precision {noise['precision']:.3f}, "
+            f"recall {noise['recall']:.3f}, AUC {noise['auc']:.3f}"
         )
         lines.append(("against truth", text))
     return lines

@@ -87,14 +87,14 @@ def print_json(document: Any) -> None:
 @contextmanager
 def colours(when: str) -> Iterator[None]:
     """Pass --color on through environment variables, which child processes read as well."""
-    before = {name: os.environ.get(name) for name in _COLOUR_VARIABLES}
+    variables = {name: os.environ.get(name) for name in _COLOUR_VARIABLES}
     if when != "auto":
-        wanted = _COLOUR_VARIABLES[when == "always"]
+        variable = _COLOUR_VARIABLES[when == "always"]
         os.environ.pop(_COLOUR_VARIABLES[when != "always"], None)
-        os.environ[wanted] = "1"
+        os.environ[variable] = "1"
     # Not after an exception: Python reads the variables when it prints the traceback.
     yield
-    for name, value in before.items():
+    for name, value in variables.items():
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
@@ -122,12 +122,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str =
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for name, at_right in zip(columns, aligned, strict=True):
-        drawn.add_column(Text(name), justify="right" if at_right else "left")
+        grid.add_column(Text(name), justify="right" if at_right else "left")
     for row in cells:
-        drawn.add_row(*map(Text, row))
-    console.print(drawn)
+        grid.add_row(*map(Text, row))
+    console.print(grid)
 
 
 def _plain_table(

@@ -6,12 +6,14 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import schirn
 from schirn.exceptions import suggest
+
+T = TypeVar("T")
 
 _DESCRIPTION = "Learn from noisy label sets: find the wrong labels and predict the correct ones."
 _EXAMPLES = """\
@@ -30,8 +32,6 @@ _COMMON = """
 --quiet  print errors only, besides JSON and data
 --log-json  write notes, stages and errors to stderr as lines of JSON
 --config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
-"""
-_COLOR = """
 --color auto|always|never = auto  when to use colours (default: auto, on a terminal; also:
     NO_COLOR=1, FORCE_COLOR=1)
 """
@@ -76,16 +76,17 @@ class Command(NamedTuple):
     summary: str
     """Its line in the help of the program."""
     module: str
-    """The module with `add`, a function that adds the command to the parser."""
+    """The module with `run`, DESCRIPTION, EXAMPLES and OPTIONS; one with commands below it has
+    `add`, a function that adds them to the parser."""
 
 
-def build_parser(commands: Iterable[Command], wanted: str | None = None) -> Parser:
+def build_parser(commands: Iterable[Command], command_name: str | None = None) -> Parser:
     """Return the parser of the program.
 
     Parameters
     ----------
     commands : iterable of Command
-    wanted : str, optional
+    command_name : str, optional
         The command whose options are needed; of the others, the parser knows only the names. By
         default it knows the options of all commands.
     """
@@ -95,19 +96,31 @@ def build_parser(commands: Iterable[Command], wanted: str | None = None) -> Pars
         "--version", action="version", version=version, help="show the version and exit"
     )
     _add_common(parser, default=True)
-    found: Any = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    found.summaries = {}
+    subparsers: Any = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers.summaries = {}
     for command in commands:
-        found.summaries[command.name] = command.summary
-        if wanted in (None, command.name):
-            import_module(command.module).add(found)
+        subparsers.summaries[command.name] = command.summary
+        if command_name in (None, command.name):
+            module = import_module(command.module)
+            if hasattr(module, "add"):
+                module.add(subparsers)
+                continue
+            add_command(
+                subparsers,
+                command.name,
+                module.run,
+                description=module.DESCRIPTION,
+                examples=module.EXAMPLES,
+                options=module.OPTIONS,
+                json=getattr(module, "HAS_JSON", True),
+            )
         else:
-            found.add_parser(command.name, help=command.summary)
+            subparsers.add_parser(command.name, help=command.summary)
     return parser
 
 
 def add_command(
-    found: Any,
+    commands: Any,
     name: str,
     run: Any,
     *,
@@ -121,11 +134,11 @@ def add_command(
 
     The commands of the program have their `help` from `Command.summary`.
     """
-    help = found.summaries[name] if help is None else help
+    help = commands.summaries[name] if help is None else help
     epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
     # The formatter keeps the lines of the epilog, and therefore does not wrap the description.
     description = textwrap.fill(description or f"{help[0].upper()}{help[1:]}.", 80)
-    parser: Parser = found.add_parser(name, help=help, description=description, epilog=epilog)
+    parser: Parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
     _add_common(parser, default=False)
     if json:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -179,16 +192,7 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
 def _add_common(parser: Parser, default: bool) -> None:
     """Options before or after the command; SUPPRESS keeps the command from resetting them."""
     unset = {} if default else {"default": argparse.SUPPRESS}
-    group = add_options(parser, _COMMON, **unset).add_mutually_exclusive_group()
-    add_options(group, _COLOR, **unset)
-    group.add_argument(
-        "--no-color",
-        dest="color",
-        action="store_const",
-        const="never",
-        default=argparse.SUPPRESS,
-        help="the same as --color never",
-    )
+    add_options(parser, _COMMON, **unset)
 
 
 def is_whole(text: str) -> bool:
@@ -210,80 +214,45 @@ def json_value(text: str) -> Any:
         raise ValueError("too many brackets") from None
 
 
-def positive(text: str) -> int:
-    """Parse an integer of at least 1."""
-    if not is_whole(text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return int(text)
+def _parser(
+    what: str, parse: Callable[[str], T], is_valid: Callable[[T], bool]
+) -> Callable[[str], T]:
+    """Return a function that parses a value, and whose error says what it must be."""
+
+    def parsed(text: str) -> T:
+        try:
+            value = parse(text)
+            if is_valid(value):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"must be {what}, not {text!r}")
+
+    return parsed
 
 
-def natural(text: str) -> int:
-    """Parse an integer of at least 0."""
-    if not is_whole(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
-    return int(text)
+def _whole(text: str) -> int:
+    return int(text) if is_whole(text) else -1
 
 
-def separator(text: str) -> str:
-    """Parse the text that separates tags."""
-    if not text:
-        raise argparse.ArgumentTypeError("must be a text such as ; or |, and not empty")
-    return text
+natural = _parser("a whole number of at least 0", _whole, lambda value: value >= 0)
 
 
-def memory_size(text: str) -> int:
-    """Parse a number of bytes such as 500M or 8G."""
-    number, unit = text[:-1], text[-1:].upper()
+def _bytes(text: str) -> int:
+    """Parse a number of bytes such as 500M or 8G; anything else is negative."""
     powers = {"K": 10, "M": 20, "G": 30, "T": 40}
-    if is_whole(unit):
-        number, unit = text, ""
-    if not is_whole(number) or int(number) < 1 or (unit and unit not in powers):
-        raise argparse.ArgumentTypeError(f"must be a size such as 500M or 8G, not {text!r}")
-    return int(number) * 2 ** powers.get(unit, 0)
+    unit = text[-1:].upper()
+    return _whole(text[:-1]) * 2 ** powers[unit] if unit in powers else _whole(text)
 
 
-def share(text: str) -> float:
-    """Parse a number from 0 to 1."""
-    value = _float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
-    return value
-
-
-def duration(text: str) -> float:
-    """Parse a duration such as 90, 90s, 9m or 1.5h into seconds."""
+def _seconds(text: str) -> float:
+    """Parse a duration such as 90, 90s, 9m or 1.5h."""
     units = {"s": 1, "m": 60, "h": 3600}
     number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
-    value = _float(number) * units[unit]
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"must be a duration such as 90s, 9m or 1.5h, not {text!r}"
-        )
-    return value
+    return float(number) * units[unit]
 
 
-def gigabytes(text: str) -> float:
-    """Parse a number of gigabytes."""
-    value = _float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of gigabytes, not {text!r}")
-    return value
-
-
-def _float(text: str) -> float:
-    """Parse a number; other text is NaN."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def port(text: str) -> int:
-    """Parse the number of a port."""
-    value = natural(text)
-    if value > 65535:
-        raise argparse.ArgumentTypeError(f"must be a port from 0 to 65535, not {text!r}")
-    return value
+duration = _parser("a duration such as 90s, 9m or 1.5h", _seconds, lambda s: 0 < s < math.inf)
 
 
 def names(text: str) -> list[str]:
@@ -298,13 +267,6 @@ def encoder(text: str) -> str:
         return os.path.abspath(text)
     if colon and "\0" not in model and os.path.exists(model):
         return f"{kind}:{os.path.abspath(model)}"
-    return text
-
-
-def character(text: str) -> str:
-    """Parse one character."""
-    if len(text) != 1 or text in '\r\n"':
-        raise argparse.ArgumentTypeError(f"must be one character, not {text!r}")
     return text
 
 
@@ -324,9 +286,16 @@ def assignment(text: str) -> tuple[str, Any]:
 
 
 _TYPES: dict[str, Any] = {
-    function.__name__: function
-    for function in (
-        positive, natural, separator, memory_size, share, duration, gigabytes, port, names,
-        encoder, character, assignment,
-    )
-}  # fmt: skip
+    "positive": _parser("a whole number of at least 1", _whole, lambda value: value >= 1),
+    "natural": natural,
+    "port": _parser("a port from 0 to 65535", _whole, lambda value: 0 <= value <= 65535),
+    "memory_size": _parser("a size such as 500M or 8G", _bytes, lambda size: size > 0),
+    "share": _parser("a number from 0 to 1", float, lambda value: 0 <= value <= 1),
+    "gigabytes": _parser("a number of gigabytes", float, lambda value: 0 < value < math.inf),
+    "duration": duration,
+    "separator": _parser("a text such as ; or |", str, bool),
+    "character": _parser("one character", str, lambda sign: len(sign) == 1 and sign not in '\r\n"'),
+    "names": names,
+    "encoder": encoder,
+    "assignment": assignment,
+}

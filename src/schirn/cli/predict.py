@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.output import note, print_json, working
-from schirn.cli.parser import add_command, json_value
+from schirn.cli.parser import json_value
 from schirn.cli.reading import (
     ENCODING,
     READING,
@@ -45,15 +46,24 @@ from schirn.tables.files import (
     TABLES,
     TEXT_TABLES,
     Table,
-    json_line,
     open_table,
     write_copy,
     write_verdicts,
 )
-from schirn.tables.stream import CsvBlock, RowStream, format_of, unpacked
-from schirn.tables.text import base_name, format_suffix, is_packed, pack
+from schirn.tables.stream import RowStream, format_of, unpacked
+from schirn.tables.text import base_name, format_suffix, is_packed
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Predict labels for the rows of DATA, or judge the candidates of these rows. "
+    "A model that was trained on a table tags the rows of another table with the same columns; "
+    "the output is a copy of the table, in the format of its name, with the predicted tags and "
+    "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
+    "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
+    "and written in blocks, so that tables of any length need little memory. In CSV files, "
+    "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
+    "@) have an apostrophe in front, which is removed when they are read."
+)
+EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv
 zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
 schirn predict tagger.schirn new.csv --threshold top-3 --proba
@@ -62,7 +72,7 @@ schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
 schirn predict tagger.schirn new.json --to label-studio -o tasks.json
 schirn predict digits.schirn digits_attributes --scores -o scores.npz
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 model MODEL  a file written by schirn fit
 {READING}
 {ENCODING}
@@ -84,25 +94,6 @@ _FORMATS = (".csv", ".jsonl", ".npz")
 _STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 Record = dict[str, Any]
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "predict",
-        run,
-        description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
-        "A model that was trained on a table tags the rows of another table with the same columns; "
-        "the output is a copy of the table, in the format of its name, with the predicted tags and "
-        "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
-        "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
-        "and written in blocks, so that tables of any length need little memory. In CSV files, "
-        "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
-        "@) have an apostrophe in front, which is removed when they are read.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -130,7 +121,8 @@ def run(args: argparse.Namespace) -> None:
                     args.data = str(Path(folder, f"stdin{kind}"))
                     with open(args.data, "wb") as file:
                         shutil.copyfileobj(stream, file)
-                result = _predict(args, model, notes, _check_arguments(args))
+                _check_arguments(args)
+                result = _predict(args, model, notes)
             else:
                 result = _predict_blocks(args, model, notes, rows, is_copy_to_stdout)
             if is_copy_to_stdout and rows is None:
@@ -185,8 +177,8 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
 def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
     """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
     chosen = (args.features, args.columns, args.image, args.device, args.to, args.truth)
-    whole = args.disambiguate or args.option or args.tf32 or args.part != "all"
-    if stream is None or kind not in _STREAMED or whole or any(chosen) or args.json:
+    needs_all = args.disambiguate or args.option or args.tf32 or args.part != "all"
+    if stream is None or kind not in _STREAMED or needs_all or any(chosen) or args.json:
         return None
     if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
         return None
@@ -204,56 +196,43 @@ def _predict_blocks(
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Predict block after block; write the copy, or print the predictions."""
     _check_choice(args, model.features_)
+
+    def predict(block: Table) -> dict[str, Any]:
+        if not block.n_rows:
+            return _no_arrays(args, model)
+        return _arrays(args, model.method_, _of_table(args, model.features_.transform, block))
+
+    def columns(block: Table) -> dict[str, list[Any]]:
+        stage(f"predicting row {rows.n_rows:,}")
+        return _copy_columns(args, model, notes, block, predict(block))
+
     if args.output is None:
         first = 0
         for block in rows.blocks():
-            if block.n_rows:
-                arrays = _arrays(
-                    args, model.method_, _of_table(args, model.features_.transform, block)
-                )
-                lines = list(csv_lines(_prediction_records(args, arrays, first)))
-                write_lines(lines[first > 0 :], None)
+            lines = list(csv_lines(_prediction_records(args, predict(block), first)))
+            write_lines(lines[first > 0 :], None)
             first += block.n_rows
         return rows.n_rows, (), Counter()
     if not pipe:
         _check_arguments(args)
-    target, out = (
-        Path(args.output),
-        nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output),
-    )
-    with out as file, pack(file, target) as packed:
-        packed.write(rows.mark)
-        for block in rows.blocks():
-            stage(f"predicting row {rows.n_rows:,}")
-            columns = _block_columns(args, model, notes, block)
-            if isinstance(block, CsvBlock) and format_suffix(target) == ".jsonl":
-                text = "".join(json_line(row) + "\n" for row in block.rows(columns))
-            else:
-                text = block.copy(columns)
-            packed.write(text.encode(rows.codec))
+    with nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output) as file:
+        rows.copy(file, Path(args.output), columns)
     return rows.n_rows, (), Counter()
 
 
-def _block_columns(
-    args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], block: Table
-) -> dict[str, list[Any]]:
-    """The new columns of a block of rows."""
-    if not block.n_rows:
-        return _copy_columns(args, model, notes, block, _no_arrays(args, model))
-    X = _of_table(args, model.features_.transform, block)
-    return _copy_columns(args, model, notes, block, _arrays(args, model.method_, X))
-
-
 def _predict(
-    args: argparse.Namespace, model: Any, notes: dict[str, Any], kind: str
+    args: argparse.Namespace, model: Any, notes: dict[str, Any]
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
-    table, whole = _new_table(args, model), model
+    table, pipeline = _new_table(args, model), model
     if args.to is not None and table is None:
         raise InputError(f"{args.data}: --to needs a table, and a model that was trained on one")
     if table is not None and not table.n_rows and not args.disambiguate:
-        return _predict_nothing(args, whole, notes, table)
+        if args.output is not None and args.to is None and not _is_copy(args):
+            raise InputError(f"{args.data}: the table has no rows; write the output as a table")
+        _write(args, pipeline, notes, table, _no_arrays(args, model), ())
+        return 0, (), Counter()
     if table is not None:
         data = _table_rows(args, model, notes, table)
         model = getattr(model, "method_", model)
@@ -271,21 +250,36 @@ def _predict(
     else:
         arrays = _arrays(args, model, data.X)
         records = _prediction_records(args, arrays)
-    if args.output is not None:
-        stage("writing the results")
-        if args.to is not None and table is not None:
-            _write_verdicts(args, whole, notes, table, arrays)
-        elif table is not None and not args.disambiguate and _is_copy(args):
-            _write_copy(args, whole, notes, table, arrays)
-        elif kind == ".npz":
-            write_lines(arrays, args.output)
-        else:
-            write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
+    _write(args, pipeline, notes, table, arrays, records)
     return data.n_samples, records, unseen
 
 
-def _check_arguments(args: argparse.Namespace) -> str:
-    """Check the arguments before anything is read, and return the output format."""
+def _write(
+    args: argparse.Namespace,
+    model: Any,
+    notes: dict[str, Any],
+    table: Table | None,
+    arrays: dict[str, Any],
+    records: Iterable[Record],
+) -> None:
+    """Write the output: tasks, a copy of the table, arrays or records."""
+    if args.output is None:
+        return
+    stage("writing the results")
+    if args.to is not None and table is not None:
+        _write_verdicts(args, model, notes, table, arrays)
+    elif table is not None and not args.disambiguate and _is_copy(args):
+        new = _copy_columns(args, model, notes, table, arrays)
+        write_copy(args.output, table, {}, new, separator=_separator(args, model))
+    elif args.output.lower().endswith(".npz"):
+        write_lines(arrays, args.output)
+    else:
+        lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
+        write_lines(lines(records), args.output)
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Check the arguments before anything is read."""
     if args.disambiguate and (args.threshold or args.proba or args.scores):
         raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
     if args.to is not None and (args.disambiguate or not (args.output or "").endswith(".json")):
@@ -305,7 +299,6 @@ def _check_arguments(args: argparse.Namespace) -> str:
             check_copy(args.data, args.output)
         else:
             check_writable(args.output)
-    return kind
 
 
 def _is_copy(args: argparse.Namespace) -> bool:
@@ -322,12 +315,12 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     """Open DATA if its columns, or an .npy file beside it, become features of a model."""
     path = Path(args.data)
     is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
-    whole = isinstance(model, TagPipeline) and args.features is None and args.columns is None
-    whole |= _learned_from_several_kinds(model)
-    if not is_table or args.option or not (whole or args.features is not None):
+    is_complete = isinstance(model, TagPipeline) and args.features is None and args.columns is None
+    is_complete |= _learned_from_several_kinds(model)
+    if not is_table or args.option or not (is_complete or args.features is not None):
         return None
     table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
-    if whole or args.features.endswith(".npy"):
+    if is_complete or args.features.endswith(".npy"):
         return table
     # Numeric columns with other names than in training are read like any data set.
     is_list = args.features in table.columns and table.holds(args.features, "list")
@@ -377,12 +370,12 @@ def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: A
 
 def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
     """Use an encoder that has moved; raise InputError for other columns than those of training."""
-    given = {name: getattr(args, name) for name in ("text", "columns", "categories")}
-    given["image"] = None if args.image is None else [args.image]
+    choices = {name: getattr(args, name) for name in ("text", "columns", "categories")}
+    choices["image"] = None if args.image is None else [args.image]
     if args.features is not None:
         numbers = [name.strip() for name in args.features.split(",")]
-        given["vectors" if features.columns is None else "columns"] = numbers
-    for name, columns in given.items():
+        choices["vectors" if features.columns is None else "columns"] = numbers
+    for name, columns in choices.items():
         if columns is not None and columns != features.names_of(name):
             raise InputError(
                 f"--{name}: {args.model} learned from {features.source()}; name the columns of "
@@ -431,43 +424,17 @@ def _copy_columns(
         return [safe(separator.join(cells[i:k])) for i, k in pairwise(ends)]
 
     new = {f"{prefix}_predicted": column(predicted)}
-    every = np.ones_like(predicted)
+    full = np.ones_like(predicted)
     if "proba" in arrays:
-        new[f"{prefix}_probability"] = column(every if args.proba else predicted, arrays["proba"])
+        new[f"{prefix}_probability"] = column(full if args.proba else predicted, arrays["proba"])
     if "score" in arrays:
-        new[f"{prefix}_score"] = column(every, arrays["score"])
+        new[f"{prefix}_score"] = column(full, arrays["score"])
     check_new_columns(args.data, table, new)
     return new
 
 
 def _separator(args: argparse.Namespace, model: Any) -> str:
     return str(args.separator or getattr(model, "separator", ";"))
-
-
-def _write_copy(
-    args: argparse.Namespace,
-    model: Any,
-    notes: dict[str, Any],
-    table: Table,
-    arrays: dict[str, Any],
-) -> None:
-    """Write a copy of the table with the predicted tags and their probabilities."""
-    new = _copy_columns(args, model, notes, table, arrays)
-    write_copy(args.output, table, {}, new, separator=_separator(args, model))
-
-
-def _predict_nothing(
-    args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
-) -> tuple[int, Iterable[Record], Counter[str]]:
-    """Write the copy of a table without rows."""
-    arrays = _no_arrays(args, model)
-    if args.output is not None and args.to is not None:
-        _write_verdicts(args, model, notes, table, arrays)
-    elif args.output is not None and _is_copy(args):
-        _write_copy(args, model, notes, table, arrays)
-    elif args.output is not None:
-        raise InputError(f"{args.data}: the table has no rows; write the output as a table")
-    return 0, (), Counter()
 
 
 def _no_arrays(args: argparse.Namespace, model: Any) -> dict[str, Any]:
@@ -491,10 +458,10 @@ def _write_verdicts(
         right = np.where(predicted == 1, proba, 1 - proba).min()
         verdicts.append(Verdict([names[j] for j in np.flatnonzero(predicted)], float(right)))
     text = getattr(getattr(model, "features_", None), "text", None) or table.columns
-    shown = text if isinstance(text, str) else text[0]
+    target = text if isinstance(text, str) else text[0]
     by = f"schirn {type(getattr(model, 'method_', model)).__name__}"
     column = str(notes.get("labels", "labels"))
-    write_verdicts(args.output, table, verdicts, {}, column=column, shown=shown, by=by)
+    write_verdicts(args.output, table, verdicts, {}, column=column, shown=target, by=by)
 
 
 def _defaults(
@@ -524,24 +491,24 @@ def _trained_on(notes: dict[str, Any]) -> list[str]:
 
 def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
     """Put the features in the order of training, if both have names."""
-    wanted, found = _trained_on(notes), data.feature_names
+    target, source = _trained_on(notes), data.feature_names
     # Columns chosen with --features may have other names.
-    if not wanted or found is None or found == wanted or args.features is not None:
+    if not target or source is None or source == target or args.features is not None:
         return data
-    for names, where in ((wanted, args.model), (found, args.data)):
+    for names, where in ((target, args.model), (source, args.data)):
         if len(set(names)) < len(names):
             raise InputError(
                 f"{where}: two features have the same name, so the features of {args.data} cannot "
                 f"be matched by name; give the same columns in the same order as in training"
             )
-    column = {name: j for j, name in enumerate(found)}
-    missing = next((name for name in wanted if name not in column), None)
+    column = {name: j for j, name in enumerate(source)}
+    missing = next((name for name in target if name not in column), None)
     if missing is not None:
         raise InputError(
             f"{args.data}: there is no feature {missing!r}, which {args.model} was trained on; "
             f"name the columns as in training"
         )
-    return replace(data, X=data.X[:, [column[name] for name in wanted]], feature_names=wanted)
+    return replace(data, X=data.X[:, [column[name] for name in target]], feature_names=target)
 
 
 def _note_index_base(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> None:
@@ -590,11 +557,11 @@ def _prediction_records(
 ) -> Iterator[Record]:
     """Yield the predictions of rows that are numbered from `first`."""
     names = arrays["label_names"].tolist()
-    shown = {"proba": args.proba, "score": args.scores}
+    options = {"proba": args.proba, "score": args.scores}
     for row, labels in enumerate(label_lists(arrays["predicted"], names)):
         extra = {
             key: dict(zip(names, arrays[key][row].tolist(), strict=True))
-            for key, is_shown in shown.items()
+            for key, is_shown in options.items()
             if is_shown
         }
         yield {"row": first + row, "labels": labels, **extra}
@@ -605,29 +572,26 @@ def _verdicts(
 ) -> tuple[dict[str, Any], Iterable[Record], Counter[str]]:
     """Confidence and verdict for every candidate; also the tags that training did not have."""
     names = model.label_names_
-    listed: Any = data.candidates if data.candidates is not None else data.y_true
-    if listed is None or not data.n_labels:
+    labels: Any = data.candidates if data.candidates is not None else data.y_true
+    if labels is None or not data.n_labels:
         raise InputError(f"{args.data}: --disambiguate needs rows with labels")
-    tags = read_tags(listed, data.label_names or names)
+    tags = read_tags(labels, data.label_names or names)
     candidates, unseen = tags.matched(names)
     confidence = to_numpy(model.disambiguate(data.X, candidates))
     wrong = (candidates == 1) & (confidence < 0.5)
 
-    def records() -> Iterator[Record]:
-        for row, column in np.argwhere(candidates).tolist():
-            verdict = "wrong" if wrong[row, column] else "true"
-            confidence_of = float(confidence[row, column])
-            yield _verdict_record(row, names[column], confidence_of, verdict)
-        yield from (_verdict_record(row, tag, None, "unseen") for row, tag in unseen)
-
     arrays = {"candidates": candidates == 1, "confidence": confidence, "wrong": wrong}
     arrays["label_names"] = np.array(names, dtype=str)
-    in_order = sorted(records(), key=lambda record: record["row"])
-    return arrays, in_order, Counter(tag for _, tag in unseen)
-
-
-def _verdict_record(row: int, label: str, confidence: float | None, verdict: str) -> Record:
-    return {"row": row, "label": label, "confidence": confidence, "verdict": verdict}
+    verdicts: list[tuple[Any, ...]] = [
+        (i, names[j], float(confidence[i, j]), "wrong" if wrong[i, j] else "true")
+        for i, j in np.argwhere(candidates).tolist()
+    ]
+    verdicts += [(i, tag, None, "unseen") for i, tag in unseen]
+    fields = ("row", "label", "confidence", "verdict")
+    records = [
+        dict(zip(fields, verdict, strict=True)) for verdict in sorted(verdicts, key=itemgetter(0))
+    ]
+    return arrays, records, Counter(tag for _, tag in unseen)
 
 
 def _threshold(text: str | None) -> Any:

@@ -48,6 +48,6 @@ def _hash_data(data: Any) -> str | None:
     files = sorted(file for file in path.rglob("*") if file.is_file())
     if sum(file.stat().st_size for file in files) > _MAX_BYTES:
         return None
-    for each in files:
-        digest.update(f"{each.relative_to(path)}\n{file_hash(each)}\n".encode())
+    for item in files:
+        digest.update(f"{item.relative_to(path)}\n{file_hash(item)}\n".encode())
     return digest.hexdigest()

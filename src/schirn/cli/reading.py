@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,18 @@ from schirn.cli.parser import assignment as assignment
 from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
+from schirn.tables.changes import SUFFIXES
 from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
 from schirn.tables.merges import read_merges
 from schirn.tables.text import format_suffix, is_packed
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
+_SUFFIXES = {
+    "list of changes": SUFFIXES,
+    "list of verdicts": SUFFIXES,
+    "questions": (".csv",),
+    "report": (".html", ".htm"),
+}
 _COLUMN_ROLES = ("labels", "text", "columns", "categories", "features", "image", "group")
 _LEARNED = """
 --text COLUMNS:names  text columns to use as features
@@ -170,9 +177,34 @@ def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
 def check_not_input(output: str, *inputs: str) -> None:
     """Raise if an output is one of the inputs, also through a link."""
     for used in inputs:
-        same = os.path.realpath(output) == os.path.realpath(used)
-        if same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
+        is_same = os.path.realpath(output) == os.path.realpath(used)
+        if is_same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
             raise InputError(f"{output}: is the input, which is never changed; choose another name")
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
+    """Raise unless all outputs can be written; those of clean, update and review.
+
+    Parameters
+    ----------
+    outputs : dict from str to path or None
+        The files by what they are; `check_copy` and `check_new_folder` look at "copy" and "project"
+        more closely.
+    inputs : iterable of path or None
+    """
+    names: dict[str, str] = {}
+    for name, path in outputs.items():
+        if not path:
+            continue
+        check_not_input(path, *filter(None, inputs))
+        first = names.setdefault(os.path.realpath(path), name)
+        if first != name:
+            raise InputError(f"{path}: is given for both the {first} and the {name}")
+        suffixes = _SUFFIXES.get(name, ("",))
+        if not path.lower().endswith(suffixes):
+            raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
+        if name not in ("copy", "project"):
+            check_writable(path)
 
 
 def check_copy(source: str, output: str) -> None:

@@ -6,24 +6,30 @@ import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from schirn._files import check_new_folder, check_writable
+from schirn._files import check_new_folder
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
-from schirn.cli.parser import Command, add_command, build_parser
-from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy
+from schirn.cli.parser import Command, build_parser
+from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy, check_outputs
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.review.project import was_made_by
 from schirn.review.session import Session
 from schirn.scale.memory import memory_limit
-from schirn.tables.changes import SUFFIXES
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Rank the tags of TABLE and ask about them on a page that only this machine "
+    "can open: fifty questions first, then in the order that you choose. Every answer ranks "
+    "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
+    "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
+    "Ctrl-C and continue whenever you like."
+)
+HAS_JSON = False
+EXAMPLES = """
 schirn review items.csv --labels tags --text description
 schirn review items.csv --terminal
 schirn review items.csv --export cleaned.csv
@@ -31,7 +37,7 @@ schirn review photos-review --port 8000 --no-browser
 schirn review photos-review --changes changes.csv --verdicts verdicts.csv
 schirn review items.csv --id sku --decisions decisions.jsonl
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
 --order first|suspicious|close|tag|suggested|swaps|certify = first  what the terminal asks: first
@@ -54,23 +60,6 @@ data TABLE  a table, or a project folder
 --changes FILE  a .csv or .jsonl list of changes for schirn apply
 """
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "review",
-        run,
-        description="Rank the tags of TABLE and ask about them on a page that only this machine "
-        "can open: fifty questions first, then in the order that you choose. Every answer ranks "
-        "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
-        "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
-        "Ctrl-C and continue whenever you like.",
-        examples=_EXAMPLES,
-        json=False,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -172,14 +161,10 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
-    for path, kinds in ((args.verdicts, _FORMATS), (args.changes, SUFFIXES)):
-        if path and Path(path).suffix.lower() not in kinds:
-            raise InputError(f"{path}: the file name must end in {' or '.join(kinds)}")
-    outputs = [path for path in (args.export, args.verdicts, args.changes) if path]
-    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
-        raise InputError(f"{outputs[-1]}: is given twice")
-    for path in outputs:
-        check_writable(path)
+    named = {"table": args.export, "list of verdicts": args.verdicts}
+    named |= {"list of changes": args.changes}
+    check_outputs(named, ())
+    outputs = [path for path in named.values() if path]
     session = open_session(folder, write=False)
     table, verdicts = session.table, args.verdicts
     if args.export and table is None:

@@ -3,17 +3,22 @@
 import argparse
 import os
 import sys
-from typing import Any
 
 from schirn.cli.output import note, say
-from schirn.cli.parser import add_command
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Answer requests for tags over HTTP: POST /predict tags rows, POST /judge "
+    "judges their tags; /health, /metrics (for Prometheus) and /openapi.json describe the "
+    "server. SIGTERM and Ctrl-C stop it after the requests in flight; SIGHUP loads the model "
+    "file again, without losing a request."
+)
+HAS_JSON = False
+EXAMPLES = """
 schirn serve tagger.schirn
 schirn serve tagger.schirn --host 0.0.0.0 --port 8000 --workers 2
 SCHIRN_TOKEN=secret schirn serve tagger.schirn
 """
-_OPTIONS = """
+OPTIONS = """
 model MODEL  a file written by schirn fit on a table
 --host ADDRESS = 127.0.0.1  address to listen at; 0.0.0.0 for all of this machine
 --port N:port = 8000  port; 0 takes a free one
@@ -23,22 +28,6 @@ model MODEL  a file written by schirn fit on a table
 --max-bytes BYTES:memory_size = 16M  size of one request
 --timeout SECONDS:positive = 30  time for one request
 """
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "serve",
-        run,
-        description="Answer requests for tags over HTTP: POST /predict tags rows, POST /judge "
-        "judges their tags; /health, /metrics (for Prometheus) and /openapi.json describe the "
-        "server. SIGTERM and Ctrl-C stop it after the requests in flight; SIGHUP loads the model "
-        "file again, without losing a request.",
-        examples=_EXAMPLES,
-        json=False,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -100,8 +100,8 @@ def _offer_changes(session: Session, name: str) -> None:
     words = {"remove": ("Remove", "wrong"), "complete": ("Add", "missing")}
     for action, (verb, state) in words.items():
         new, count = known[action]["new"], known[action]["count"]
-        more = ", for a new certificate" if action == "remove" and known["certificate"] else ""
-        share = f"with {known['precision']:.0%} precision{more}"
+        condition = ", for a new certificate" if action == "remove" and known["certificate"] else ""
+        share = f"with {known['precision']:.0%} precision{condition}"
         question = f"{verb} {new:,} tags that are {state} {share}?"
         if new and _read(f"\n{question} [y/n] ", ("y", "n", "q")) == "y":
             session.apply_answers(action, count, session.sequence, name)

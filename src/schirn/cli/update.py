@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief, brief_list, check_writable, file_hash
+from schirn._files import brief, brief_list, file_hash
 from schirn._progress import stage
 from schirn.cleaning import Decisions, Expectations, TagState, Update, Violation, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
@@ -16,30 +16,35 @@ from schirn.cleaning.nightly import state_path
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
-from schirn.cli.parser import add_command
 from schirn.cli.reading import (
     DECISIONS,
     MERGE,
     TEXT_FORMAT,
     check_copy,
     check_new_columns,
-    check_not_input,
+    check_outputs,
     describe_decisions,
 )
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, read_notes
-from schirn.tables.changes import SUFFIXES
 from schirn.tables.files import open_table
 from schirn.tables.merges import read_merges
 
-_EXAMPLES = """
+DESCRIPTION = (
+    "Judge the rows of a table that are new or have changed since the last "
+    "update, with a stored model, and tell what has changed. Answers of people stay, verdicts "
+    "on other rows stay unless the answers clearly ask for a change, and tags that the model "
+    "does not know are kept and listed. The model is not trained; the report says when it "
+    "should be."
+)
+EXAMPLES = """
 schirn update items.csv --model tagger.schirn --id sku --decisions decisions.jsonl -o cleaned.csv
 schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --questions ask.csv
 schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
 schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
 """
-_OPTIONS = f"""
+OPTIONS = f"""
 data TABLE  the table of tonight
 --model FILE!  a model that schirn fit trained on such a table
 --id COLUMN!  column of row ids
@@ -66,22 +71,6 @@ data TABLE  the table of tonight
     not met
 """
 _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
-
-
-def add(found: Any) -> None:
-    """Add the command."""
-    add_command(
-        found,
-        "update",
-        run,
-        description="Judge the rows of a table that are new or have changed since the last "
-        "update, with a stored model, and tell what has changed. Answers of people stay, verdicts "
-        "on other rows stay unless the answers clearly ask for a change, and tags that the model "
-        "does not know are kept and listed. The model is not trained; the report says when it "
-        "should be.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -137,19 +126,12 @@ def _update(args: argparse.Namespace) -> int:
 
 
 def _check_paths(args: argparse.Namespace) -> None:
-    outputs = [args.output, args.changes, args.questions, args.state]
+    outputs = {"copy": args.output, "list of changes": args.changes}
+    outputs |= {"questions": args.questions, "state": args.state}
     inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *args.answers]
-    for path in filter(None, outputs):
-        check_not_input(path, *filter(None, inputs))
-        check_writable(path)
-    if len({*filter(None, outputs)}) < len([*filter(None, outputs)]):
-        raise InputError("two outputs have the same name")
+    check_outputs(outputs, inputs)
     if args.output:
         check_copy(args.data, args.output)
-    if args.changes and not args.changes.lower().endswith(SUFFIXES):
-        raise InputError(f"{args.changes}: the name must end in {' or '.join(SUFFIXES)}")
-    if args.questions and not args.questions.lower().endswith(".csv"):
-        raise InputError(f"{args.questions}: the name of the questions must end in .csv")
     if args.answers and not args.decisions:
         raise InputError("--answers are kept in the decisions; give their file with --decisions")
 
@@ -194,8 +176,8 @@ def _write_questions(
     args: argparse.Namespace, update: Update, rows: RowContent, texts: list[str]
 ) -> None:
     """Write questions: about changed rows first, then along the ranks of all tags."""
-    drawn = update.ranking.questions(args.number, random_state=args.seed)
-    questions = ask_again(update.ranking, update.carried, drawn, args.number)
+    fresh = update.ranking.questions(args.number, random_state=args.seed)
+    questions = ask_again(update.ranking, update.carried, fresh, args.number)
     earlier: Mapping[Any, Any] = update.carried.changed
     write_questions_by_id(args.questions, questions, rows, texts=texts, earlier=earlier)
 
@@ -229,7 +211,7 @@ def _report(
                 **_document(update, ids),
                 "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
                 "decisions": None if store is None else len(store),
-                "violations": [each._asdict() for each in violations],
+                "violations": [violation._asdict() for violation in violations],
                 "seconds": round(seconds, 2),
                 **written,
             }
@@ -242,8 +224,8 @@ def _report(
     if suspects:
         texts = _texts(source, model)
         say("\nMost suspicious in new and changed rows")
-        shown = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
-        table(("id", "text", "tag", "right"), shown, right="lllr")
+        rows = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
+        table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
             "note: all rows are new; rows that the model was trained on look better than they are, "
@@ -251,8 +233,8 @@ def _report(
         )
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
-    for each in violations:
-        note(str(each), error=True)
+    for violation in violations:
+        note(str(violation), error=True)
     for name, path in written.items():
         if path:
             note(f"wrote the {name} to {path}")

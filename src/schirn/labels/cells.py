@@ -250,7 +250,8 @@ class TagCells(NamedTuple):
         Raises
         ------
         InputError
-            If most texts, but not all, are lists in the notation of JSON or Python.
+            If most texts, but not all, are lists in the notation of JSON or Python, or if most are
+            lists in another notation.
         """
         check_separator(separator)
         filled = [cell for cell in cells if not is_missing(cell)]
@@ -277,13 +278,20 @@ class TagCells(NamedTuple):
                 f"{brief(wrong[1])}; write all cells as lists, or all as tags with {separator!r} "
                 f"between them"
             )
-        # Tags may be in brackets, but no tag opens one that it does not close.
-        for i, cell in bracketed:
-            if cell.strip()[-1] in "])}" and any(map(_is_torn, split_tags(cell, separator))):
-                raise InputError(
-                    f"row {i + 1} holds {brief(cell)}, which is a list in the notation of neither "
-                    f"JSON nor Python; write it as one, or as tags with {separator!r} between them"
-                )
+        # Tags may be in brackets, but a separator between brackets is a sign of a list.
+        lists_in_text = [
+            (i, cell)
+            for i, cell in bracketed
+            if cell.strip()[-1] in "])}"
+            and not _is_torn(cell)
+            and any(map(_is_torn, split_tags(cell, separator)))
+        ]
+        if 2 * len(lists_in_text) > len(texts):
+            i, cell = lists_in_text[0]
+            raise InputError(
+                f"row {i + 1} holds {brief(cell)}, which is a list in the notation of neither "
+                f"JSON nor Python; write it as one, or as tags with {separator!r} between them"
+            )
         return cls(separator, "", spreadsheet)
 
     def split(self, cell: Any) -> list[str]:

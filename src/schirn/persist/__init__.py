@@ -359,8 +359,8 @@ def _read_arrays(
     path: Path, archive: zipfile.ZipFile, members: list[dict[str, Any]], limit: int
 ) -> list[Array]:
     """Read the arrays after checking every declared size."""
-    listed = sorted([_HEADER, *(member["member"] for member in members)])
-    if listed != sorted(archive.namelist()):
+    names = sorted([_HEADER, *(member["member"] for member in members)])
+    if names != sorted(archive.namelist()):
         raise ModelFileError(f"{path}: members are missing or were added; the file was changed")
     total = sum(_n_bytes(member) for member in members)
     if total > limit:
@@ -418,12 +418,12 @@ class Encoder:
         params = model.get_params(deep=False)
         # A place on this machine, of a fit that is done.
         params |= {"checkpoint": None} if "checkpoint" in params else {}
-        kept = {k: v for k, v in vars(model).items() if k not in {*params, *_NOT_STATE}}
+        attributes = {k: v for k, v in vars(model).items() if k not in {*params, *_NOT_STATE}}
         name = type(model).__name__
         return {
             "class": name,
             "params": {k: self.value(v, f"{name}.{k}") for k, v in params.items()},
-            "attributes": {k: self.value(v, f"{name}.{k}") for k, v in kept.items()},
+            "attributes": {k: self.value(v, f"{name}.{k}") for k, v in attributes.items()},
         }
 
     def value(self, value: Any, where: str) -> Any:
@@ -485,6 +485,8 @@ class Decoder:
     def estimator(self, entry: dict[str, Any], find: Callable[[str], Any]) -> Any:
         """Return an estimator; `find` returns the class of a name."""
         cls = find(entry["class"])
+        if cls is None:
+            raise ValueError(f"{entry['class']!r} is not a class that a model file may hold")
         # Parameters that only earlier versions had do not change a fitted model.
         retired = getattr(cls, "_retired", ())
         params = {k: self.value(v) for k, v in entry["params"].items() if k not in retired}
@@ -524,7 +526,7 @@ class Decoder:
             case "record":
                 return self._record(body)
             case "estimator":
-                return self.estimator(body, _known_class)
+                return self.estimator(body, class_of)
         raise ValueError(f"{kind!r} is not a known kind of value")
 
     def _array(self, number: int) -> Array:
@@ -542,11 +544,3 @@ class Decoder:
         retired = RETIRED_FIELDS.get(name, ())
         fields = {k: self.value(v) for k, v in body["fields"].items() if k not in retired}
         return record.cls(**fields)
-
-
-def _known_class(name: str) -> Any:
-    """Return the method or transformer of this name."""
-    cls = class_of(name)
-    if cls is None:
-        raise ValueError(f"{name!r} is not a class that a model file may hold")
-    return cls

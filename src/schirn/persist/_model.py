@@ -188,11 +188,11 @@ def check_model(model: Any) -> None:
         X, Y = np.zeros((2, d)), np.ones((2, l), dtype=np.uint8)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = [model.decision_function(X), model.predict(X), model.predict_proba(X)]
-            found += [model.disambiguate(X, Y), model.predict(X, threshold="cardinality")]
+            outputs = [model.decision_function(X), model.predict(X), model.predict_proba(X)]
+            outputs += [model.disambiguate(X, Y), model.predict(X, threshold="cardinality")]
     except Exception as error:
         raise ValueError(f"{where} cannot score a row: {reason_of(error)}") from error
-    if any(scores.shape != (2, l) or not np.isfinite(scores).all() for scores in found):
+    if any(scores.shape != (2, l) or not np.isfinite(scores).all() for scores in outputs):
         raise ValueError(f"{where} gives no finite score for each of its {l} labels")
 
 
@@ -203,8 +203,8 @@ def check_pipeline(pipeline: TagPipeline) -> None:
     method, features = vars(pipeline).get("method_"), pipeline.features_
     if not isinstance(method, PartialMultiLabelClassifier):
         raise ValueError(f"TagPipeline.method_ should be a method, found {brief(method)}")
-    given = [getattr(features, kind) for kind in features.kinds]
-    lists = [[each] if isinstance(each, str) else each for each in given]
+    choices = [getattr(features, kind) for kind in features.kinds]
+    lists = [[columns] if isinstance(columns, str) else columns for columns in choices]
     parts = {name: vars(features).get(name) for name in ("numbers_", "categories_", "encoder_")}
     numbers, categories, encoder = parts.values()
     scales = vars(features).get("scales_")
@@ -212,8 +212,8 @@ def check_pipeline(pipeline: TagPipeline) -> None:
     table = {} if categories is None else categories.categories_
     rules = {
         "name columns": bool(lists)
-        and all(isinstance(each, list | tuple) and len(each) > 0 for each in lists)
-        and all(type(name) is str for each in lists for name in each),
+        and all(isinstance(columns, list | tuple) and len(columns) > 0 for columns in lists)
+        and all(type(name) is str for columns in lists for name in columns),
         "have words if it learns from text": (features.text is not None) == (text is not None),
         "have character sequences and their weights": text is None
         or hasattr(text, "characters_") == hasattr(text, "characters_idf_"),
@@ -251,7 +251,7 @@ def _schemas(method: type) -> dict[str, dict[type, Schema]]:
     """The classes that the name of a record may stand for in the schema of a method."""
     known = RECORDS if CORE_METHODS.get(method.__name__) is method else all_records()
     schemas = {
-        name: {each.cls: each.fields for each in known.values() if issubclass(each.cls, record.cls)}
+        name: {item.cls: item.fields for item in known.values() if issubclass(item.cls, record.cls)}
         for name, record in known.items()
     }
     schemas["transformer"] = {class_of(name): _TRANSFORMERS[name][1] for name in _TRANSFORMERS}
@@ -333,8 +333,8 @@ def _check(
     elif kind == "integer type":
         fits = is_text and re.fullmatch("[<>|=]?[iu][1248]", value) is not None
     elif kind == "names":
-        listed = type(value) is list or (isinstance(value, np.ndarray) and value.ndim == 1)
-        fits = listed and all(type(name) is str for name in value)
+        is_list = type(value) is list or (isinstance(value, np.ndarray) and value.ndim == 1)
+        fits = is_list and all(type(name) is str for name in value)
         fits = fits and _fit_shape((len(value),), field, sizes)
     else:
         fits = isinstance(value, bool | int | float | np.generic | np.ndarray) or (

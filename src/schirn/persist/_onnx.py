@@ -125,8 +125,8 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
     steps: list[Any] = []
     # A pipeline of scikit-learn, whose module takes long to load.
     if hasattr(model, "steps"):
-        *before, (_, model) = model.steps
-        steps = [step for _, step in before if step not in (None, "passthrough")]
+        *steps_before, (_, model) = model.steps
+        steps = [step for _, step in steps_before if step not in (None, "passthrough")]
     if not isinstance(model, Sieve | LinearMethod) and _plugin_scores(model) is None:
         raise InputError(
             f"to_onnx knows Sieve, linear methods, PMLMA, PMLPLR and PARD, but not "
@@ -182,8 +182,8 @@ class _Graph:
     def node(self, kind: str, *inputs: str, n_outputs: int = 1, **options: Any) -> Any:
         """Add an operator; several outputs are returned as a list."""
         names = [f"{kind}_{len(self._nodes)}_{k}" for k in range(n_outputs)]
-        made = self._onnx.helper.make_node(kind, list(inputs), names, **options)
-        self._nodes.append(made)
+        operator = self._onnx.helper.make_node(kind, list(inputs), names, **options)
+        self._nodes.append(operator)
         return names[0] if n_outputs == 1 else names
 
     def constant(self, value: Any, dtype: Any = None) -> str:
@@ -252,11 +252,11 @@ class _Graph:
         graph = helper.make_graph(
             self._nodes,
             "schirn",
-            [helper.make_tensor_value_info(*each) for each in self._inputs],
+            [helper.make_tensor_value_info(*entry) for entry in self._inputs],
             [described(name, dtype, l) for name, dtype in self._outputs],
             self._constants,
         )
-        made = helper.make_model(
+        model = helper.make_model(
             graph,
             opset_imports=[
                 helper.make_opsetid("", _TEXT_OPSET if self._has_texts else _OPSET),
@@ -266,10 +266,10 @@ class _Graph:
             producer_version=schirn.__version__,
             ir_version=_IR_VERSION,
         )
-        given = {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items() if v}
-        helper.set_model_props(made, given)
-        onnx.checker.check_model(made)
-        return bytes(made.SerializeToString())
+        props = {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items() if v}
+        helper.set_model_props(model, props)
+        onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())
 
 
 def _text_weights(graph: _Graph, columns: list[str], features: TextFeatures) -> str:
@@ -297,16 +297,16 @@ def _tf_idf(graph: _Graph, text: str, token: str, grams: list[tuple[str, ...]], 
     # The operator wants the terms by their length.
     order = sorted(range(len(grams)), key=lambda j: len(grams[j]))
     lengths = [len(grams[j]) for j in order]
-    most = max(lengths)
+    longest = max(lengths)
     sizes = [
-        sum(length * lengths.count(length) for length in range(1, n)) for n in range(1, most + 1)
+        sum(length * lengths.count(length) for length in range(1, n)) for n in range(1, longest + 1)
     ]
     counts = graph.node(
         "TfIdfVectorizer",
         tokens,
         mode="TF",
         min_gram_length=min(lengths),
-        max_gram_length=most,
+        max_gram_length=longest,
         max_skip_count=0,
         ngram_counts=sizes,
         ngram_indexes=order,
@@ -361,11 +361,11 @@ def _scores(graph: _Graph, method: Any, Z: str) -> str:
         return graph.affine(Z, method.coef_.T, method.intercept_)
     if not isinstance(method, Sieve):
         return str(_plugin_scores(method)(graph, method, Z))
-    found, pool = method.expansion_, method.pool_
+    pool, ridges = method.pool_, method.expansion_
     K = _scaled(graph, method.scale_, Z)
-    if found.support is not None:
-        K = graph.kernel(found.kernel, K, found.support)
-    experts = [graph.affine(K, W, b) for W, b in zip(found.weights, found.offsets, strict=True)]
+    if ridges.support is not None:
+        K = graph.kernel(ridges.kernel, K, ridges.support)
+    experts = [graph.affine(K, W, b) for W, b in zip(ridges.weights, ridges.offsets, strict=True)]
     if pool.stack is not None:
         experts.append(_stacked(graph, pool.stack, experts[pool.leader]))
     weights = pool.weights.tolist()
@@ -394,10 +394,10 @@ def _scaled(graph: _Graph, scale: FeatureScale, X: str) -> str:
 
 def _stacked(graph: _Graph, stack: LabelStack, S: str) -> str:
     """Add `LabelStack.scores`."""
-    found = graph.node("MatMul", graph.add(S, -stack.centre), graph.constant(stack.W))
+    scores = graph.node("MatMul", graph.add(S, -stack.centre), graph.constant(stack.W))
     if stack.right is not None:
-        found = graph.node("MatMul", found, graph.constant(stack.right))
-    return graph.add(found, stack.mean)
+        scores = graph.node("MatMul", scores, graph.constant(stack.right))
+    return graph.add(scores, stack.mean)
 
 
 def _soft_logit(graph: _Graph, s: str) -> str:
@@ -411,8 +411,8 @@ def _soft_logit(graph: _Graph, s: str) -> str:
         is_positive = graph.node("Greater", x, graph.constant(0.0))
         return str(graph.node("Where", is_positive, large, small))
 
-    rest = positive(graph.node("Sub", graph.constant(1.0), s))
-    return str(graph.node("Log", graph.node("Div", positive(s), rest)))
+    complement = positive(graph.node("Sub", graph.constant(1.0), s))
+    return str(graph.node("Log", graph.node("Div", positive(s), complement)))
 
 
 def _predicted(graph: _Graph, rule: LabelThreshold, scores: str, l: int) -> str:

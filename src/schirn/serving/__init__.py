@@ -108,7 +108,7 @@ class _Supervisor:
         numbers = {
             getattr(signal, name): handlers[name] for name in handlers if hasattr(signal, name)
         }
-        before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+        usual = {number: signal.signal(number, handler) for number, handler in numbers.items()}
         try:
             self._workers = [self._start(k) for k in range(self._settings.n_workers)]
             ready()
@@ -126,7 +126,7 @@ class _Supervisor:
                 worker.terminate()
             for worker in self._workers:
                 worker.join()
-            for number, handler in before.items():
+            for number, handler in usual.items():
                 signal.signal(number, handler)
 
     def _stop(self, *_: Any) -> None:

@@ -102,10 +102,10 @@ class _Api:
             if request.headers.get("content-type", "").partition(";")[0] != "application/json":
                 return _error(415, "the request must be JSON (Content-Type: application/json)")
             try:
-                wanted = self._wanted(await read_body(request, self.limits.bytes))
+                query = self._wanted(await read_body(request, self.limits.bytes))
                 if self._n_waiting >= self.limits.waiting:
                     return _busy("too many requests are waiting")
-                return JSONResponse(await self._in_time(make, wanted))
+                return JSONResponse(await self._in_time(make, query))
             except TooLarge:
                 return _error(413, f"the request has more than {self.limits.bytes:,} bytes")
             except TimeoutError:
@@ -115,39 +115,39 @@ class _Api:
 
         return handler
 
-    async def _in_time(self, make: Callable[[list[Any], Answer], Answer], wanted: Answer) -> Answer:
+    async def _in_time(self, make: Callable[[list[Any], Answer], Answer], query: Answer) -> Answer:
         self._n_waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            work = loop.run_in_executor(self._worker, make, wanted["rows"], wanted)
+            work = loop.run_in_executor(self._worker, make, query["rows"], query)
             answer = await asyncio.wait_for(work, self.limits.seconds)
         finally:
             self._n_waiting -= 1
-        self.counters.add_rows(len(wanted["rows"]))
+        self.counters.add_rows(len(query["rows"]))
         return answer
 
     def _wanted(self, body: bytes) -> Answer:
         """Return the request after checking its rows."""
         try:
-            wanted = json.loads(body)
+            query = json.loads(body)
         except (ValueError, RecursionError):
             raise InputError("the request is not valid JSON") from None
-        rows = wanted.get("rows") if isinstance(wanted, dict) else None
+        rows = query.get("rows") if isinstance(query, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise InputError('the request must be {"rows": [{"column": "cell", ...}, ...]}')
         if len(rows) > self.limits.rows:
             raise InputError(
                 f"the request has more than {self.limits.rows:,} rows", parameter="rows"
             )
-        return {**wanted}
+        return {**query}
 
-    def predict(self, rows: list[Any], wanted: Answer) -> Answer:
+    def predict(self, rows: list[Any], query: Answer) -> Answer:
         """Tag rows; the probability is that of the predicted tags."""
         if not rows:
             return {"rows": []}
         method, names = self.model.method_, self.model.label_names_
         scores = self.model.decision_function(rows)
-        predicted = method.apply_threshold(scores, threshold=wanted.get("threshold"))
+        predicted = method.apply_threshold(scores, threshold=query.get("threshold"))
         probability = method.calibration_.probability(scores)
         answers = []
         for chosen, values in zip(predicted, probability, strict=True):
@@ -155,9 +155,9 @@ class _Api:
             answers.append({"tags": list(pairs), "probability": pairs})
         return {"rows": answers}
 
-    def judge(self, rows: list[Any], wanted: Answer) -> Answer:
+    def judge(self, rows: list[Any], query: Answer) -> Answer:
         """Judge the tags of rows."""
-        column = wanted.get("column", "tags")
+        column = query.get("column", "tags")
         if not all(column in row for row in rows):
             raise InputError(f"each row must have its tags in {column!r}: a list or a text")
         if not rows:
@@ -228,7 +228,7 @@ def _busy(message: str) -> Response:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
+        return {key: _rounded(item) for key, item in value.items()}
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 
@@ -240,13 +240,13 @@ def _openapi(model: TagPipeline, limits: Limits) -> Answer:
     shares = {"type": "object", "additionalProperties": {"type": "number"}}
     names = {"type": "array", "items": {"type": "string"}}
 
-    def post(summary: str, row: Answer, answer: Answer, more: Answer) -> Answer:
+    def post(summary: str, row: Answer, answer: Answer, options: Answer) -> Answer:
         def rows(of: Answer, **limit: int) -> Answer:
             items = {"type": "array", "items": {"type": "object", "properties": of}, **limit}
             return {"type": "object", "required": ["rows"], "properties": {"rows": items}}
 
         request = rows(row, maxItems=limits.rows)
-        request["properties"] |= more
+        request["properties"] |= options
         content = {"application/json": {"schema": request}}
         answers = {"200": {"description": "in the order of the rows"}}
         answers["200"]["content"] = {"application/json": {"schema": rows(answer)}}  # type: ignore[assignment]
@@ -259,14 +259,14 @@ def _openapi(model: TagPipeline, limits: Limits) -> Answer:
         return {"get": {"summary": summary, "responses": {"200": {"description": "OK"}}}}
 
     predicted = {"tags": names, "probability": shares}
-    judged = {"confidence": shares, "unseen": names, "suggestions": shares}
+    judgement = {"confidence": shares, "unseen": names, "suggestions": shares}
     tags = {"tags": {**names, "description": "the tags to judge"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "schirn tagger", "version": schirn.__version__},
         "paths": {
             "/predict": post("Tag rows", columns, predicted, {"threshold": {}}),
-            "/judge": post("Judge the tags of rows", {**columns, **tags}, judged, {}),
+            "/judge": post("Judge the tags of rows", {**columns, **tags}, judgement, {}),
             "/health": get("Whether the model is loaded"),
             "/metrics": get("Counters for Prometheus"),
         },

@@ -42,12 +42,12 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Accept a connection if there is room."""
         if len(self.connections) >= MAX_CONNECTIONS:
-            others: Any = self.connections
-            waiting = [other for other in others if other._timer is not None]
+            connections: Any = self.connections
+            waiting = [connection for connection in connections if connection._timer is not None]
             if not waiting:
                 transport.abort()
                 return
-            min(waiting, key=lambda other: other._timer.when()).give_up()
+            min(waiting, key=lambda connection: connection._timer.when()).give_up()
         super().connection_made(transport)
         self._watch()
 
@@ -137,17 +137,17 @@ class TooLarge(Exception):
     """A request body over the limit."""
 
 
-async def read_body(request: Request, most: int) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
     """Return the body of a request; raise TooLarge if it has more bytes than allowed."""
     content = b""
     async for chunk in request.stream():
         content += chunk
-        if len(content) > most:
+        if len(content) > limit:
             raise TooLarge
     return content
 
 
-def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a socket that accepts connections.
 
     Parameters
@@ -156,17 +156,13 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         Address to listen at; 127.0.0.1 accepts connections from this machine only.
     port : int
         0 chooses a free one.
-    shared : bool
-        Whether several processes may listen at the port; the system divides the connections.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
-        listener.listen(128 if shared else 64)
+        listener.listen(64)
     except OSError as error:
         listener.close()
         if error.errno in (errno.EADDRINUSE, errno.EACCES):

@@ -33,7 +33,7 @@ def recognise(path: Path, documents: list[Document]) -> LabelStudioTasks | Plain
     """Return the form of the documents: tasks of Label Studio, or plain rows."""
     if not documents or not LabelStudioTasks.fits(documents[0]):
         return PlainRows(documents)
-    wrong = next((k for k, each in enumerate(documents) if not LabelStudioTasks.fits(each)), None)
+    wrong = next((k for k, task in enumerate(documents) if not LabelStudioTasks.fits(task)), None)
     if wrong is not None:
         raise DataError(
             f"{path}: entry {wrong + 1} is not a task of Label Studio as the entries before it: "
@@ -46,27 +46,27 @@ class PlainRows:
     """Flat objects. Label Studio writes several choices as {"choices": [...]}, one as a text."""
 
     def __init__(self, documents: list[Document]) -> None:
-        found = (key for each in documents for key, cell in each.items() if _has_choices(cell))
-        self.tag_columns = list(dict.fromkeys(found))
+        names = (key for task in documents for key, cell in task.items() if _has_choices(cell))
+        self.tag_columns = list(dict.fromkeys(names))
 
     def row(self, document: Document) -> Document:
         """Return the object, with choices as lists."""
         return {**document, **{name: _listed(document.get(name)) for name in self.tag_columns}}
 
-    def changed(self, document: Document, own: Document, new: Document) -> Document:
+    def changed(self, document: Document, cells: Document, new: Document) -> Document:
         """Return a copy; several choices stay a list, so that the column is known by it."""
-        whole = {**document, **new}
-        for name, cell in own.items():
+        copy = {**document, **new}
+        for name, cell in cells.items():
             if name not in self.tag_columns:
                 if name in document or cell is not None:
-                    whole[name] = cell
+                    copy[name] = cell
             elif cell != _listed(document.get(name)):
-                whole.pop(name, None)
+                copy.pop(name, None)
                 if len(cell) > 1 or _has_choices(document.get(name)):
-                    whole[name] = {"choices": cell}
+                    copy[name] = {"choices": cell}
                 elif cell:
-                    whole[name] = cell[0]
-        return whole
+                    copy[name] = cell[0]
+        return copy
 
 
 class LabelStudioTasks:
@@ -76,12 +76,12 @@ class LabelStudioTasks:
         self._target: dict[str, str] = {}
         for place in _PLACES:
             controls: dict[str, None] = {}
-            for k, each in enumerate(documents):
-                controls |= dict.fromkeys(self._choices(each, place, f"{path}: task {k + 1}"))
+            for k, task in enumerate(documents):
+                controls |= dict.fromkeys(self._choices(task, place, f"{path}: task {k + 1}"))
             self._place = place if controls else _PLACES[0]
             if controls:
                 break
-        taken = {key for each in documents for key in each["data"]}
+        taken = {key for task in documents for key in task["data"]}
         self._column = {
             name: f"{self._place}.{name}" if name in taken else name for name in controls
         }
@@ -95,7 +95,7 @@ class LabelStudioTasks:
         is_answered = any(place in document for place in _PLACES)
         return (
             isinstance(document.get("data"), dict)
-            and all(isinstance(each, list) for each in answers)
+            and all(isinstance(answer, list) for answer in answers)
             and (is_answered or not document.keys() & set(LABEL_COLUMNS))
         )
 
@@ -122,20 +122,20 @@ class LabelStudioTasks:
             cells[column] = list(dict.fromkeys(choices.get(name, [])))
         return cells
 
-    def changed(self, document: Document, own: Document, new: Document) -> Document:
+    def changed(self, document: Document, edits: Document, new: Document) -> Document:
         """Return a copy with other choices in its annotations, and new cells in its data."""
-        before = self.row(document)
-        cells = {key: cell for key, cell in own.items() if cell != before.get(key) and key != "id"}
+        row = self.row(document)
+        cells = {key: cell for key, cell in edits.items() if cell != row.get(key) and key != "id"}
         data = {key: cell for key, cell in cells.items() if key not in self._name}
-        whole = {**document, "data": {**document["data"], **data, **new}}
+        copy = {**document, "data": {**document["data"], **data, **new}}
         for column, tags in cells.items():
             if column in self._name:
                 name = self._name[column]
-                whole[self._place] = self._annotations(whole, name, before[column], tags)
-        return whole
+                copy[self._place] = self._annotations(copy, name, row[column], tags)
+        return copy
 
     def _annotations(
-        self, document: Document, name: str, before: list[str], tags: list[str]
+        self, document: Document, name: str, old_tags: list[str], tags: list[str]
     ) -> list[Document]:
         """Return the annotations with other choices; new ones go to the first annotation."""
         annotations, is_first = [], True
@@ -148,15 +148,15 @@ class LabelStudioTasks:
                 if not _is_choice(result) or result["from_name"] != name:
                     results.append(result)
                     continue
-                choices = _chosen(tags, before, _tags(result), is_first)
+                choices = _chosen(tags, old_tags, _tags(result), is_first)
                 is_first = False
                 if choices:
                     results.append({**result, "value": {**result["value"], "choices": choices}})
             annotations.append({**answer, "result": results})
-        missing = _chosen(tags, before, (), is_first)
+        missing = _chosen(tags, old_tags, (), is_first)
         if missing:
             new = _choice_result(name, self._target[name], missing)
-            live = [k for k, each in enumerate(annotations) if not each.get("was_cancelled")]
+            live = [k for k, entry in enumerate(annotations) if not entry.get("was_cancelled")]
             if not live:
                 return [*annotations, {"result": [new]}]
             first = annotations[live[0]]
@@ -166,30 +166,30 @@ class LabelStudioTasks:
     def judged(self, document: Document, column: str, verdict: Verdict, by: str) -> Document:
         """Return a copy with the verdict as a prediction, in the place of an earlier one."""
         name = self._name.get(column, column)
-        others = [
-            each
-            for each in document.get("predictions") or ()
-            if not (isinstance(each, dict) and each.get("model_version") == by)
+        predictions = [
+            prediction
+            for prediction in document.get("predictions") or ()
+            if not (isinstance(prediction, dict) and prediction.get("model_version") == by)
         ]
         target = self._target.get(name, next(iter(document["data"]), name))
-        return {**document, "predictions": [*others, _prediction(name, target, verdict, by)]}
+        return {**document, "predictions": [*predictions, _prediction(name, target, verdict, by)]}
 
 
 def _chosen(
-    tags: Iterable[str], before: Iterable[str], answer: Iterable[str], is_first: bool
+    tags: Iterable[str], old_tags: Iterable[str], answer: Iterable[str], is_first: bool
 ) -> list[str]:
     """Return the tags of one answer: those it had, and new ones in the first answer."""
-    return [tag for tag in tags if tag in answer or (is_first and tag not in before)]
+    return [tag for tag in tags if tag in answer or (is_first and tag not in old_tags)]
 
 
-def label_studio_config(shown: str, column: str, tags: Iterable[str], is_image: bool) -> str:
+def label_studio_config(target: str, column: str, tags: Iterable[str], is_image: bool) -> str:
     """Return the labelling interface of a project for `make_task`."""
     kind = "Image" if is_image else "Text"
     choices = [f"    <Choice value={_quoted(tag)}/>" for tag in tags]
     lines = [
         "<View>",
-        f"  <{kind} name={_quoted(shown)} value={_quoted('$' + shown)}/>",
-        f'  <Choices name={_quoted(column)} toName={_quoted(shown)} choice="multiple">',
+        f"  <{kind} name={_quoted(target)} value={_quoted('$' + target)}/>",
+        f'  <Choices name={_quoted(column)} toName={_quoted(target)} choice="multiple">',
         *choices,
         "  </Choices>",
         "</View>",
@@ -239,10 +239,6 @@ def _is_choice(result: Any) -> bool:
 
 def _tags(result: Document) -> list[str]:
     return [str(tag) for tag in result["value"]["choices"]]
-
-
-def _are_tags(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(tag, str) for tag in value)
 
 
 def _quoted(text: str) -> str:

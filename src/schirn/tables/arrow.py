@@ -78,7 +78,7 @@ class ArrowTable(Table):
     def _named(self, cell: Any, names: list[str], i: int, column: str) -> Any:
         """Return the names of class labels."""
         if isinstance(cell, list):
-            return [self._named(each, names, i, column) for each in cell]
+            return [self._named(element, names, i, column) for element in cell]
         # Data sets for competitions have -1 where the label is a secret.
         if cell is None or cell == -1:
             return None
@@ -148,8 +148,8 @@ class ArrowTable(Table):
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         if cells is None:
-            before, after = self.table.column(name), copy.table.column(name)
-            if before.type == after.type and before.equals(after):
+            column, twin = self.table.column(name), copy.table.column(name)
+            if column.type == twin.type and column.equals(twin):
                 return
         super()._compare_column(path, copy, name, cells)
 
@@ -187,25 +187,25 @@ class ArrowTable(Table):
             table = table.append_column(name, new_column(cells))
         return table
 
-    def _classes(self, column: str, cells: list[Any], names: list[str], before: Any) -> list[Any]:
+    def _classes(self, column: str, cells: list[Any], names: list[str], numbers: Any) -> list[Any]:
         """Return the numbers of class labels; a missing label stays as it was."""
         number: dict[Any, Any] = {name: k for k, name in enumerate(names)} | {None: None}
 
-        def back(cell: Any, before: Any) -> Any:
+        def number_of(cell: Any, old: Any) -> Any:
             if isinstance(cell, list):
-                return [back(each, None) for each in cell]
+                return [number_of(element, None) for element in cell]
             if cell not in number:
                 raise DataError(
                     f"{self.path}: {brief(cell)} is not among the {len(names)} classes of the "
                     f"column {brief(column)}; there are {brief_list(names, 6)}"
                 )
-            return before if cell is None and before == -1 else number[cell]
+            return old if cell is None and old == -1 else number[cell]
 
-        return list(map(back, cells, before.to_pylist()))
+        return list(map(number_of, cells, numbers.to_pylist()))
 
-    def _categories(self, column: Any, before: Any) -> Any:
+    def _categories(self, column: Any, base: Any) -> Any:
         """Return a column as categories: those of the old column in their order, then new ones."""
-        known = (value for chunk in before.chunks for value in chunk.dictionary.to_pylist())
+        known = (value for chunk in base.chunks for value in chunk.dictionary.to_pylist())
         old = [value for value in known if value is not None]
         cells = column.to_pylist()
         used = {cell for cell in cells if cell is not None}
@@ -213,13 +213,13 @@ class ArrowTable(Table):
         if old == sorted(old):
             values.sort()
         place = {value: i for i, value in enumerate(values)}
-        whole = self._arrow.array(values, type=column.type)
+        array = self._arrow.array(values, type=column.type)
         # The index may be too small for more categories.
-        for index in (before.type.index_type, self._arrow.int32()):
+        for index in (base.type.index_type, self._arrow.int32()):
             if len(values) < 2 ** (index.bit_width - 1):
                 break
         indices = self._arrow.array([place.get(cell) for cell in cells], type=index)
-        return self._arrow.DictionaryArray.from_arrays(indices, whole, ordered=before.type.ordered)
+        return self._arrow.DictionaryArray.from_arrays(indices, array, ordered=base.type.ordered)
 
 
 class ParquetFolder(ArrowTable):
@@ -257,13 +257,13 @@ class ParquetFolder(ArrowTable):
             tables.append(table)
         # Columns that only some files have are missing in the others.
         with unreadable_named(folder, "folder: its files do not make one table"):
-            whole = arrow.concat_tables(tables, promote_options="permissive")
+            joined = arrow.concat_tables(tables, promote_options="permissive")
         for key in self._in_path:
-            k, column = whole.column_names.index(key), whole.column(key)
+            k, column = joined.column_names.index(key), joined.column(key)
             texts = {text for text in column.to_pylist() if text is not None}
             if texts and all(text.isdecimal() and text.isascii() for text in texts):
-                whole = whole.set_column(k, key, column.cast(arrow.int64()))
-        super().__init__(folder, whole, unread)
+                joined = joined.set_column(k, key, column.cast(arrow.int64()))
+        super().__init__(folder, joined, unread)
 
     def write(self, path: str, changed: Columns, added: Columns) -> None:
         """Write a folder with files of the same names, or one file for a path in .parquet."""
@@ -279,24 +279,24 @@ class ParquetFolder(ArrowTable):
         self.check_unchanged()
         start = 0
         with whole_folder(path) as folder:
-            for source, own in self._files.items():
-                rows = slice(start, start + own.num_rows)
+            for source, table in self._files.items():
+                rows = slice(start, start + table.num_rows)
                 start = rows.stop
-                new, more = (
+                new, new_columns = (
                     {name: cells[rows] for name, cells in columns.items()}
                     for columns in (changed, added)
                 )
                 copy = folder / source.relative_to(self.path)
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                self._write_parquet([(source, self._with(own, new, more))], copy)
-                part = ArrowTable(source, own, self.unread, empty=True)
+                self._write_parquet([(source, self._with(table, new, new_columns))], copy)
+                part = ArrowTable(source, table, self.unread, empty=True)
                 new = {name: cells for name, cells in new.items() if name in part.columns}
-                part._compare(path, copy, new, more)
+                part._compare(path, copy, new, new_columns)
             self.check_unchanged()
 
     def _pieces(self, table: Any) -> list[tuple[Path, Any]]:
         """Return each file with its rows of a table."""
-        sizes = [own.num_rows for own in self._files.values()]
+        sizes = [file_table.num_rows for file_table in self._files.values()]
         starts = np.cumsum([0, *sizes]).tolist()
         files = zip(self._files, starts, sizes, strict=False)
         return [(path, table.slice(start, size)) for path, start, size in files]
@@ -401,9 +401,9 @@ class ParquetNumbers(NamedTuple):
         parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
         files, types = parquet_files(path) if path.is_dir() else [path], arrow.types
         n_rows, n_values, single = 0, 0, True
-        for each in files:
+        for source in files:
             try:
-                with parquet.ParquetFile(each) as file:
+                with parquet.ParquetFile(source) as file:
                     schema, about = file.schema_arrow, file.metadata
             except (OSError, arrow.ArrowException):
                 return None
@@ -420,10 +420,7 @@ class ParquetNumbers(NamedTuple):
                 single &= is_list and types.is_float32(inner)
             n_rows += about.num_rows
             for k in range(about.num_row_groups):
-                group = about.row_group(k)
-                columns = (group.column(j) for j in range(group.num_columns))
-                own = [c for c in columns if c.path_in_schema.split(".")[0] in names]
-                n_values += sum(column.num_values for column in own)
+                n_values += sum(chunk.num_values for chunk in _chunks(about.row_group(k), names))
         dtype = np.dtype(np.float32 if single else np.float64)
         return cls(files, list(names), dtype, n_rows, n_values * dtype.itemsize)
 
@@ -436,6 +433,12 @@ class ParquetNumbers(NamedTuple):
                     numbers = _numbers_of(table, self.names, str(path), first)
                     yield numbers.astype(self.dtype, copy=False)
                     first += table.num_rows
+
+
+def _chunks(group: Any, names: Sequence[str]) -> list[Any]:
+    """Return what a row group of a Parquet file says about these columns."""
+    chunks = [group.column(j) for j in range(group.num_columns)]
+    return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in names]
 
 
 def _streamed(path: Path, names: Sequence[str]) -> Iterator[Any]:
@@ -511,7 +514,7 @@ def _compare_unread(path: str, sources: list[Path], copy: Path, names: Sequence[
 def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
     """Return blocks of about 50 MB of these columns, in the order of the rows of the folder."""
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    found, first = [], 0
+    blocks, first = [], 0
     for path in parquet_files(folder):
         with parquet.ParquetFile(path) as file:
             missing = [name for name in names if name not in file.schema_arrow.names]
@@ -522,17 +525,15 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
         size = n = 0
         for k in range(about.num_row_groups):
             group = about.row_group(k)
-            columns = [group.column(j) for j in range(group.num_columns)]
-            own = [c for c in columns if c.path_in_schema.split(".")[0] in names]
             groups.append(k)
-            size += sum(column.total_uncompressed_size for column in own)
+            size += sum(chunk.total_uncompressed_size for chunk in _chunks(group, names))
             n += group.num_rows
             if size >= _BLOCK_BYTES or k == about.num_row_groups - 1:
                 if n:
-                    found.append(NumberBlock(os.path.abspath(path), groups, first, list(names)))
+                    blocks.append(NumberBlock(os.path.abspath(path), groups, first, list(names)))
                 first += n
                 groups, size, n = [], 0, 0
-    return found
+    return blocks
 
 
 def write_arrow(table: Any, stream: BinaryIO, path: Path) -> None:
@@ -620,12 +621,12 @@ def read_ipc(path: Path, limit: int) -> Any:
     with unreadable_named(path, "Arrow file"), arrow.memory_map(str(path)) as source:
         if source.read(len(_MAGIC)) == _MAGIC:
             reader = ipc.open_file(source)
-            found = (reader.get_batch(k) for k in range(reader.num_record_batches))
+            stored = (reader.get_batch(k) for k in range(reader.num_record_batches))
         else:
             source.seek(0)
             reader = ipc.open_stream(source)
-            found = iter(reader)
-        batches = list(_limited(path, map(_checked, found), limit))
+            stored = iter(reader)
+        batches = list(_limited(path, map(_checked, stored), limit))
         return arrow.Table.from_batches(batches, schema=reader.schema)
 
 
@@ -640,8 +641,8 @@ def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
     for batch in batches:
         size += batch.nbytes
         if size > limit:
-            over = too_large(f"unpacks to over {limit:,} bytes", limit)
-            raise DataError(f"{path}: {over}")
+            reason = too_large(f"unpacks to over {limit:,} bytes", limit)
+            raise DataError(f"{path}: {reason}")
         yield batch
 
 

@@ -143,12 +143,12 @@ class ChangeList:
         return iter(self.changes)
 
     def __repr__(self) -> str:
-        made = ", ".join(f"{n} {name}s" for name, n in self.counts().items() if n)
-        return f"ChangeList({made or 'no changes'}, {len(self.cells)} rows)"
+        words = ", ".join(f"{n} {name}s" for name, n in self.counts().items() if n)
+        return f"ChangeList({words or 'no changes'}, {len(self.cells)} rows)"
 
     def counts(self) -> dict[str, int]:
         """Return the number of removals, additions, merges and renames."""
-        counter = Counter(each.change for each in self.changes)
+        counter = Counter(change.change for change in self.changes)
         return {kind: counter[kind] for kind in KINDS}
 
     @classmethod
@@ -184,15 +184,15 @@ class ChangeList:
             If a change is about a row or a tag that is not in the column.
         """
         check_separator(separator)
-        cells, ordered = list(cells), sorted(changes, key=lambda each: each.row)
-        for each in ordered:
-            _check(each)
-            if not 0 <= each.row < len(cells):
-                raise _no_row(each.row, len(cells))
-        changed_cells = {each.row: _plain(cells[each.row]) for each in ordered}
-        made = cls(ordered, column, separator, changed_cells, column_hash(cells))
-        made.apply(cells, spreadsheet=spreadsheet, lists=lists)
-        return made
+        cells, ordered = list(cells), sorted(changes, key=lambda change: change.row)
+        for change in ordered:
+            _check(change)
+            if not 0 <= change.row < len(cells):
+                raise _no_row(change.row, len(cells))
+        changed_cells = {change.row: _plain(cells[change.row]) for change in ordered}
+        listing = cls(ordered, column, separator, changed_cells, column_hash(cells))
+        listing.apply(cells, spreadsheet=spreadsheet, lists=lists)
+        return listing
 
     def keyed(self, table: Table, id_column: str | None = None) -> "ChangeList":
         """Return the list with keys by which the rows of a table are found later."""
@@ -273,18 +273,18 @@ class ChangeList:
         is_csv = _suffix(path) == ".csv"
         lines = [*csv_rows([FIELDS])] if is_csv else []
         line: Any
-        for each in self.changes:
-            confidence = None if each.confidence is None else round(float(each.confidence), 6)
-            values = (*each[1:4], confidence, each.why)
-            key, cell = self.keys.get(each.row, ""), self.cells[each.row]
+        for edit in self.changes:
+            confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
+            values = (*edit[1:4], confidence, edit.why)
+            key, cell = self.keys.get(edit.row, ""), self.cells[edit.row]
             about = (self.column, self.separator, self.id_column, self.table_sha256)
             if is_csv:
                 text = json.dumps(cell, ensure_ascii=False)
                 line = (*values, key, text, *about)
-                safe = (spreadsheet_safe(each) if isinstance(each, str) else each for each in line)
-                lines += csv_rows([[each.row + 1, *safe]])
+                safe = (spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
+                lines += csv_rows([[edit.row + 1, *safe]])
             else:
-                line = dict(zip(FIELDS, (each.row + 1, *values, key, cell, *about), strict=True))
+                line = dict(zip(FIELDS, (edit.row + 1, *values, key, cell, *about), strict=True))
                 lines.append(json.dumps(line) + "\n")
         try:
             content = "".join(lines).encode()
@@ -318,22 +318,22 @@ class ChangeList:
         for k, line in enumerate(lines):
             where = f"{path}: change {k + 1}"
             try:
-                each, cell, key, of = _parsed(line, is_csv)
+                edit, cell, key, of = _parsed(line, is_csv)
             except InputError as error:
                 raise DataError(f"{where}: {error}") from None
-            if each.row in cells and _canonical(cells[each.row]) != _canonical(cell):
-                raise DataError(f"{where}: another line has a different cell of row {each.row + 1}")
-            changes.append(each)
-            cells[each.row] = cell
+            if edit.row in cells and _canonical(cells[edit.row]) != _canonical(cell):
+                raise DataError(f"{where}: another line has a different cell of row {edit.row + 1}")
+            changes.append(edit)
+            cells[edit.row] = cell
             if key:
-                keys[each.row] = key
+                keys[edit.row] = key
             about.add(of)
         if len(about) > 1:
             raise DataError(
                 f"{path}: the lines belong to different columns, separators or tables; apply one "
                 f"list after the other"
             )
-        changes.sort(key=lambda each: each.row)
+        changes.sort(key=lambda edit: edit.row)
         column, separator, id_column, sha256 = about.pop() if about else ("tags", ";", "", "")
         return cls(changes, column, separator, cells, sha256, keys, id_column)
 
@@ -346,15 +346,21 @@ class ChangeList:
         forward: bool,
     ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
-        after = self._after(TagCells.of(cells, self.separator, **how))
-        old, new = (self.cells, after) if forward else (after, self.cells)
+        places = list(self._places(len(cells), keys))
+        # The cells before the changes show how the column holds tags.
+        originals = list(cells)
+        for row, place in places:
+            if not forward and not isinstance(place, InputError):
+                originals[place] = self.cells[row]
+        changed = self._after(TagCells.of(originals, self.separator, **how))
+        old, new = (self.cells, changed) if forward else (changed, self.cells)
         reasons: list[str] = []
-        done = []
-        for row, place in self._places(len(cells), keys):
+        flags = []
+        for row, place in places:
             if isinstance(place, InputError):
                 reasons.append(str(place))
             elif not _is_cell(cells[place], old[row]):
-                done.append(_is_cell(cells[place], new[row]))
+                flags.append(_is_cell(cells[place], new[row]))
                 reasons.append(
                     f"row {place + 1} holds {brief(cells[place])}, but the list of changes expects "
                     f"{brief(old[row])}"
@@ -364,7 +370,7 @@ class ChangeList:
         if conflicts is not None:
             conflicts += reasons
         elif reasons:
-            raise InputError(_refusal(reasons, all(done) and len(done) == len(reasons), forward))
+            raise InputError(_refusal(reasons, all(flags) and len(flags) == len(reasons), forward))
         return cells
 
     def _places(
@@ -393,31 +399,31 @@ class ChangeList:
 
     def _after(self, tags: TagCells) -> dict[int, Any]:
         """The changed cells."""
-        after = {}
+        changed = {}
         for row, lines in groupby(self.changes, key=lambda each: each.row):
             try:
-                after[row] = self._changed(tags, self.cells[row], list(lines))
+                changed[row] = self._changed(tags, self.cells[row], list(lines))
             except InputError as error:
                 raise InputError(f"row {row + 1}: {error}") from None
-        return after
+        return changed
 
     def _changed(self, tags: TagCells, cell: Any, lines: list[Change]) -> Any:
         """One cell after its changes."""
-        listed = tags.split(cell)
+        present = tags.split(cell)
         replaced: dict[str, list[str]] = {}
         added: list[str] = []
-        for each in lines:
+        for change in lines:
             # A text may be edited to several tags; a tag of a list may hold the separator.
-            after = each.after if tags.holds == "text" and not tags.notation else [each.after]
-            names = split_tags(after, self.separator)
-            if not each.before:
+            text = change.after if tags.holds == "text" and not tags.notation else [change.after]
+            names = split_tags(text, self.separator)
+            if not change.before:
                 added += names
-            elif each.before in replaced:
-                raise InputError(f"{brief(each.before)} is changed twice")
-            elif each.before not in listed:
-                raise InputError(f"{brief(each.before)} is not among the tags of {brief(cell)}")
+            elif change.before in replaced:
+                raise InputError(f"{brief(change.before)} is changed twice")
+            elif change.before not in present:
+                raise InputError(f"{brief(change.before)} is not among the tags of {brief(cell)}")
             else:
-                replaced[each.before] = names
+                replaced[change.before] = names
         return tags.change(cell, replaced, added)
 
 
@@ -440,12 +446,12 @@ def apply_changes(cells: Any, changes: ChangeList) -> Any:
     """
     new = changes.apply(as_plain(cells))
     if hasattr(cells, "index") and hasattr(cells, "iloc"):
-        whole = cells.astype(object)
-        whole[:] = new
+        series = cells.astype(object)
+        series[:] = new
         if hasattr(cells.dtype, "categories"):
             # A changed cell may be a new category.
-            return whole.astype("category")
-        return whole.astype(cells.dtype)
+            return series.astype("category")
+        return series.astype(cells.dtype)
     if hasattr(cells, "to_arrow") and hasattr(cells, "to_list"):
         kind = {} if str(cells.dtype).startswith("Enum") else {"dtype": cells.dtype}
         return type(cells)(cells.name, new, **kind)
@@ -456,9 +462,9 @@ def apply_changes(cells: Any, changes: ChangeList) -> Any:
     if isinstance(cells, np.ndarray):
         if cells.dtype != object:
             return np.array(new)
-        out = np.empty(len(new), dtype=object)
-        out[:] = new
-        return out
+        objects = np.empty(len(new), dtype=object)
+        objects[:] = new
+        return objects
     return type(cells)(new) if isinstance(cells, list | tuple) else new
 
 
@@ -498,9 +504,9 @@ def _refusal(reasons: list[str], is_done: bool, forward: bool) -> str:
         return f"{reasons[0]}; it seems that the changes were {_DONE[forward]} already"
     if len(reasons) == 1:
         return reasons[0]
-    most = 20
-    more = f"; and {len(reasons) - most:,} more" if len(reasons) > most else ""
-    return f"{len(reasons):,} rows cannot be changed: {'; '.join(reasons[:most])}{more}"
+    limit = 20
+    ending = f"; and {len(reasons) - limit:,} more" if len(reasons) > limit else ""
+    return f"{len(reasons):,} rows cannot be changed: {'; '.join(reasons[:limit])}{ending}"
 
 
 def changes_of(
@@ -573,11 +579,11 @@ def _canonical(cell: Any) -> str:
         raise InputError(f"{brief(cell)} is neither a text of tags nor a list of them") from None
 
 
-def _check(each: Change) -> None:
+def _check(change: Change) -> None:
     """Raise InputError for a change that says nothing."""
-    if each.change not in KINDS:
-        raise InputError(f"change must be {', '.join(KINDS)}, not {brief(each.change)}")
-    if not each.before and not each.after:
+    if change.change not in KINDS:
+        raise InputError(f"change must be {', '.join(KINDS)}, not {brief(change.change)}")
+    if not change.before and not change.after:
         raise InputError("both before and after are empty; delete the line to skip it")
 
 
@@ -587,10 +593,10 @@ def _no_row(row: int, n_rows: int) -> InputError:
     )
 
 
-def _is_cell(cell: Any, other: Any) -> bool:
+def _is_cell(cell: Any, second: Any) -> bool:
     """Whether two cells are the same; an empty text is a missing value in some formats."""
-    cells = ("" if is_missing(each) else each for each in (cell, other))
-    return len({_canonical(each) for each in cells}) == 1
+    cells = ("" if is_missing(value) else value for value in (cell, second))
+    return len({_canonical(value) for value in cells}) == 1
 
 
 def _parsed(line: Sequence[Any], is_csv: bool) -> tuple[Change, Any, str, tuple[str, ...]]:
@@ -622,10 +628,10 @@ def _parsed(line: Sequence[Any], is_csv: bool) -> tuple[Change, Any, str, tuple[
     check_separator(about[1])
     # Raises if this is no cell of tags.
     split_tags(cell, about[1])
-    kind, before, after = (texts[name].strip() for name in names[:3])
-    each = Change(row - 1, kind, before, after, confidence, texts["why"])
-    _check(each)
-    return each, cell, texts["key"], about
+    kind, old, new = (texts[name].strip() for name in names[:3])
+    edit = Change(row - 1, kind, old, new, confidence, texts["why"])
+    _check(edit)
+    return edit, cell, texts["key"], about
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

@@ -135,30 +135,30 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
     """Tags that hold another separator, and whose parts are tags too."""
     names = [name for name, count in zip(tags.names, tags.counts, strict=True) if count]
     parts = {
-        (name, other): [part for each in name.split(other) if (part := each.strip())]
+        (name, mark): [part for piece in name.split(mark) if (part := piece.strip())]
         for name in names
-        for other in SEPARATORS
-        if other != separator and other in name
+        for mark in SEPARATORS
+        if mark != separator and mark in name
     }
     single = set(names) - {name for name, _ in parts}
-    for other in SEPARATORS:
-        split = {name: found for (name, by), found in parts.items() if by == other}
-        joined = [name for name, found in split.items() if len(found) > 1 and single >= set(found)]
+    for mark in SEPARATORS:
+        split = {name: words for (name, by), words in parts.items() if by == mark}
+        joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
         # Where almost no tag stands alone, tags are found in any place, unlike parts of "Doe, Jane"
         # or of a path.
-        first = Counter(found[0] for found in split.values() if found)
-        later = Counter(part for found in split.values() for part in found[1:])
+        first = Counter(words[0] for words in split.values() if words)
+        later = Counter(part for words in split.values() for part in words[1:])
         in_both = sum((first + later)[part] for part in first.keys() & later.keys())
         if 2 * len(split) > len(names) and 2 * in_both > first.total() + later.total():
-            joined = [name for name, found in split.items() if len(found) > 1]
+            joined = [name for name, words in split.items() if len(words) > 1]
         if joined:
             hold = "1 tag holds" if len(joined) == 1 else f"{len(joined):,} tags hold"
             return Finding(
                 "separator",
                 len(joined),
-                f"{hold} {other!r} between names that are tags too{_such_as(joined)}"
+                f"{hold} {mark!r} between names that are tags too{_such_as(joined)}"
                 f"{brief(joined[0])}",
-                f"Split these cells at {other!r}, or choose another separator.",
+                f"Split these cells at {mark!r}, or choose another separator.",
                 [brief(name) for name in joined[:_MAX_EXAMPLES]],
                 _rows_with(tags, joined),
                 joined,
@@ -170,12 +170,12 @@ def _spelling(tags: Tags, texts: Sequence[str] | None) -> Finding | None:
     merges = merges_of(tags, texts)
     if not merges:
         return None
-    many = "1 tag looks" if len(merges) == 1 else f"{len(merges):,} tags look"
+    count = "1 tag looks" if len(merges) == 1 else f"{len(merges):,} tags look"
     names = [merge.before for merge in merges]
     return Finding(
         "spelling",
         len(merges),
-        f"{many} like another spelling{_such_as(merges)}{merges[0]}",
+        f"{count} like another spelling{_such_as(merges)}{merges[0]}",
         "Write the proposed merges to a file, delete those that are wrong, and merge the others.",
         [str(merge) for merge in merges[:_MAX_EXAMPLES]],
         _rows_with(tags, names),
@@ -210,13 +210,13 @@ def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
 
 def _copied_features(X: Any, tags: Tags) -> Finding | None:
     X = canonical(X) if sp.issparse(X) else X if hasattr(X, "blocks") else np.asarray(X)
-    same = equal_rows(X)
-    distinct = int(same.max(initial=-1)) + 1
+    groups = equal_rows(X)
+    distinct = int(groups.max(initial=-1)) + 1
     # Features that repeat in most rows are a few categories.
     if distinct == tags.n_rows or 2 * distinct < tags.n_rows:
         return None
     first: dict[int, int] = {}
-    return _copies([first.setdefault(k, i) for i, k in enumerate(same.tolist())], tags)
+    return _copies([first.setdefault(k, i) for i, k in enumerate(groups.tolist())], tags)
 
 
 def _copies(originals: list[int], tags: Tags, texts: Sequence[str] | None = None) -> Finding | None:
@@ -233,15 +233,15 @@ def _copies(originals: list[int], tags: Tags, texts: Sequence[str] | None = None
     examples = [f"rows {a + 1} and {b + 1}" for a, b in ordered[:_MAX_EXAMPLES]]
     number = "all" if len(differ) == len(pairs) else f"{len(differ):,}"
     copies = f"{len(pairs):,} rows are copies of earlier ones"
-    others = f", {number} of them with other tags"
+    difference = f", {number} of them with other tags"
     if len(pairs) == 1:
-        copies, others = "1 row is a copy of an earlier one", ", with other tags"
+        copies, difference = "1 row is a copy of an earlier one", ", with other tags"
     if texts is not None:
         quoted = [f": {brief(texts[b], 80)}" for _, b in ordered]
     return Finding(
         "copies",
         len(pairs),
-        f"{copies}{others if differ else ''}{_such_as(pairs)}{examples[0]}",
+        f"{copies}{difference if differ else ''}{_such_as(pairs)}{examples[0]}",
         "Delete copies that are not wanted; rows that belong together can form a group.",
         examples if texts is None else list(map(str.__add__, examples, quoted)),
         sorted(row for _, row in pairs),
@@ -271,13 +271,13 @@ def _extremes(tags: Tags) -> Iterable[Finding | None]:
             )
 
 
-def _such_as(found: Sequence[Any]) -> str:
+def _such_as(things: Sequence[Any]) -> str:
     """What stands before an example."""
-    return ": " if len(found) == 1 else ", such as "
+    return ": " if len(things) == 1 else ", such as "
 
 
 def _rows_with(tags: Tags, names: list[str]) -> list[int]:
     """Rows that have one of the tags."""
-    wanted = set(names)
-    columns = np.array([name in wanted for name in tags.names], dtype=bool)
+    chosen = set(names)
+    columns = np.array([name in chosen for name in tags.names], dtype=bool)
     return np.unique(tags.row[columns[tags.column]]).tolist()

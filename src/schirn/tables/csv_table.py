@@ -83,9 +83,9 @@ class CsvTable(Table):
             for i, record in enumerate(self._records(names), start=-1):
                 text, place = record.string, record.start()
                 for k, name in enumerate(names if i >= 0 else (), start=1):
-                    cell, before = changed[name][i], self._cells[name][i]
-                    if cell != before:
-                        is_style = record[k][:1] == '"' and not self._needs_quotes(before)
+                    cell, old = changed[name][i], self._cells[name][i]
+                    if cell != old:
+                        is_style = record[k][:1] == '"' and not self._needs_quotes(old)
                         raw = self._raw(cell, always=is_style or name in always)
                         write(text[place : record.start(k)] + raw)
                         place = record.end(k)
@@ -130,12 +130,12 @@ class CsvTable(Table):
         if start < width:
             pattern += rf"{cell}(?:{mark}{cell}){{{width - start - 1}}}"
         # Empty lines belong to the line end before them, which may go on in the next block.
-        inside = re.compile(pattern + r"(?P<end>[\r\n]++(?!\Z))")
+        in_block = re.compile(pattern + r"(?P<end>[\r\n]++(?!\Z))")
         at_end = re.compile(pattern + r"(?P<end>[\r\n]++|\Z)")
         buffer = ""
         for block in chain(text_blocks(self.path, self.encoding), [""]):
             buffer, place = buffer + block, 0
-            rule = inside if block else at_end
+            rule = in_block if block else at_end
             while place < len(buffer) and (record := rule.match(buffer, place)):
                 yield record
                 place = record.end()
@@ -145,25 +145,25 @@ class CsvTable(Table):
 
     def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
         columns = [changed.get(name, self._cells[name]) for name in self.columns]
-        wanted = chain([[*self.columns, *added]], zip(*columns, *added.values(), strict=True))
+        intended = chain([[*self.columns, *added]], zip(*columns, *added.values(), strict=True))
         with self._rows(copy) as rows:
-            for i, (cells, want) in enumerate(zip_longest(rows, wanted, fillvalue=())):
+            for i, (cells, want) in enumerate(zip_longest(rows, intended, fillvalue=())):
                 if tuple(cells) != tuple(want):
                     names = [*self.columns, *added]
                     pairs = zip_longest(names, cells, want)
-                    name, cell, text = next(each for each in pairs if each[1] != each[2])
+                    name, cell, text = next(triple for triple in pairs if triple[1] != triple[2])
                     raise inexact(path, i, name, cell, text)
 
 
 @contextmanager
 def long_cells() -> Iterator[None]:
     """Let `csv` read cells of any length."""
-    before = csv.field_size_limit(_LONGEST_CELL)
+    limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         yield
     finally:
         # The limit belongs to the whole process.
-        csv.field_size_limit(before)
+        csv.field_size_limit(limit)
 
 
 def checked_rows(path: Path, stream: Iterable[str], delimiter: str) -> Iterator[list[str]]:
@@ -186,11 +186,11 @@ def checked_rows(path: Path, stream: Iterable[str], delimiter: str) -> Iterator[
             if row and is_over:
                 raise DataError(f"{path}: a quotation mark is opened but never closed")
             if row and len(row) != width:
-                other = next((c for c in ";\t|" if width == 1 and c in header[0]), None)
+                mark = next((c for c in ";\t|" if width == 1 and c in header[0]), None)
                 raise DataError(
                     f"{path}: line {reader.line_num} has {len(row)} cells, but the header "
-                    f"has {width}" + (f"; are they separated by {other!r}?" if other else ""),
-                    parameter="delimiter" if other else None,
+                    f"has {width}" + (f"; are they separated by {mark!r}?" if mark else ""),
+                    parameter="delimiter" if mark else None,
                 )
             if row:
                 yield row

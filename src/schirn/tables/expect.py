@@ -178,7 +178,7 @@ class Expectations:
         document = _json(path) if suffix == ".json" else _toml(path)
         if not isinstance(document, dict):
             raise DataError(f"{path}: must hold names and limits, such as wrong_share = 0.2")
-        known = [each.name for each in fields(cls)]
+        known = [entry.name for entry in fields(cls)]
         try:
             for name, value in document.items():
                 _check_name("", name, known)
@@ -200,13 +200,13 @@ class Expectations:
         """Return the kinds of findings that exceed their limits."""
         return [
             Violation(
-                f"findings.{each.kind}",
-                each.count,
-                self.findings[each.kind],
-                f"findings.{each.kind}: {each.count:,}, limit {self.findings[each.kind]:,}; {each}",
+                f"findings.{case.kind}",
+                case.count,
+                self.findings[case.kind],
+                f"findings.{case.kind}: {case.count:,}, limit {self.findings[case.kind]:,}; {case}",
             )
-            for each in findings
-            if each.count > self.findings.get(each.kind, each.count)
+            for case in findings
+            if case.count > self.findings.get(case.kind, case.count)
         ]
 
     def check(
@@ -237,15 +237,15 @@ class Expectations:
         for name, words in about.items():
             value, limit = getattr(run, name), getattr(self, name)
             if limit is not None and (value is None or value > limit):
-                said = "unknown without answers" if value is None else f"{value:.2%} {words}"
-                sentence = f"{name}: {said}, limit {limit:.2%}"
+                fact = "unknown without answers" if value is None else f"{value:.2%} {words}"
+                sentence = f"{name}: {fact}, limit {limit:.2%}"
                 violations.append(Violation(name, value, limit, sentence))
         if self.allowed_tags is not None:
-            others = [tag for tag in run.tag_counts if tag not in self.allowed_tags]
-            if others:
-                tags = "1 tag is" if len(others) == 1 else f"{len(others):,} tags are"
-                sentence = f"allowed_tags: {tags} not allowed, limit 0; {brief_list(others, 6)}"
-                violations.append(Violation("allowed_tags", len(others), 0, sentence))
+            forbidden = [tag for tag in run.tag_counts if tag not in self.allowed_tags]
+            if forbidden:
+                tags = "1 tag is" if len(forbidden) == 1 else f"{len(forbidden):,} tags are"
+                sentence = f"allowed_tags: {tags} not allowed, limit 0; {brief_list(forbidden, 6)}"
+                violations.append(Violation("allowed_tags", len(forbidden), 0, sentence))
         violations += self.check_findings(findings)
         return violations if last is None else violations + self._check_drift(run, last)
 
@@ -257,16 +257,16 @@ class Expectations:
             if limit is not None and (value is None or value > limit):
                 violations.append(Violation(f"drift.{name}", value, limit, sentence))
 
-        before, now = last.wrong_share, run.wrong_share
-        if before is None or now is None:
+        last_share, share = last.wrong_share, run.wrong_share
+        if last_share is None or share is None:
             add("wrong_share", None, "drift.wrong_share: unknown in one of the runs")
         else:
             limit = self.drift.get("wrong_share", 1.0)
             add(
                 "wrong_share",
-                abs(now - before),
-                f"drift.wrong_share: {abs(now - before):.2%}, limit {limit:.2%}; from "
-                f"{before:.2%} to {now:.2%}",
+                abs(share - last_share),
+                f"drift.wrong_share: {abs(share - last_share):.2%}, limit {limit:.2%}; from "
+                f"{last_share:.2%} to {share:.2%}",
             )
         distance, name, shares = frequency_drift(last.tag_counts, run.tag_counts)
         add(
@@ -286,13 +286,13 @@ class Expectations:
 
 
 def frequency_drift(
-    before: Mapping[str, int], now: Mapping[str, int]
+    old: Mapping[str, int], new: Mapping[str, int]
 ) -> tuple[float, str, tuple[float, float]]:
     """Total variation distance, and the tag whose share of all tags changed most."""
-    sums = max(1, sum(before.values())), max(1, sum(now.values()))
+    sums = max(1, sum(old.values())), max(1, sum(new.values()))
     shares = {
-        tag: (before.get(tag, 0) / sums[0], now.get(tag, 0) / sums[1])
-        for tag in dict.fromkeys((*before, *now))
+        tag: (old.get(tag, 0) / sums[0], new.get(tag, 0) / sums[1])
+        for tag in dict.fromkeys((*old, *new))
     }
     changes = {tag: abs(a - b) for tag, (a, b) in shares.items()}
     name = max(changes, key=lambda tag: changes[tag], default="")
@@ -301,8 +301,8 @@ def frequency_drift(
 
 def _check_name(table: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        whole = f"{table}.{name}" if table else name
-        raise InputError(f"there is no expectation {brief(whole)}; {suggest(name, known)}")
+        full_name = f"{table}.{name}" if table else name
+        raise InputError(f"there is no expectation {brief(full_name)}; {suggest(name, known)}")
 
 
 def _text(path: Path) -> str:

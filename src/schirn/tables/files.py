@@ -36,7 +36,13 @@ from schirn.tables.arrow import (
     write_arrow,
 )
 from schirn.tables.csv_table import CsvTable
-from schirn.tables.json_table import JsonlFolder, JsonlTable, JsonTable, jsonl_files
+from schirn.tables.json_table import (
+    JsonlFolder,
+    JsonlTable,
+    JsonTable,
+    json_documents,
+    jsonl_files,
+)
 from schirn.tables.table import LABEL_COLUMNS as LABEL_COLUMNS
 from schirn.tables.table import Columns, Table, inexact, is_same
 from schirn.tables.text import check_lines, check_size, format_suffix, is_packed, pack
@@ -155,16 +161,21 @@ def write_copy(
     if is_format_of(path, table.path):
         table.write(path, changed, added)
         return
-    left = getattr(table, "unread", ())
-    if left:
+    unread = getattr(table, "unread", ())
+    if unread:
         raise DataError(
-            f"{path}: the columns {brief_list(left)} are too large to be written in another "
+            f"{path}: the columns {brief_list(unread)} are too large to be written in another "
             f"format; write .parquet"
         )
     table.check_unchanged()
-    columns = {name: _leave(table, cells) for name, cells in {**changed, **added}.items()}
-    columns = {name: columns.get(name) or table.column(name) for name in (*table.columns, *added)}
-    kind, new = format_suffix(Path(path)), {*changed, *added}
+    new: dict[str, list[Any]] = {**changed, **added}
+    if table.spreadsheet:
+        # No cell of another format is a formula by its text.
+        for name, cells in new.items():
+            new[name] = [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
+    names = (*table.columns, *added)
+    columns = {name: new[name] if name in new else table.column(name) for name in names}
+    kind = format_suffix(Path(path))
     if kind in (".csv", ".tsv", ".xlsx"):
         columns = {name: [_flat(c, separator) for c in cells] for name, cells in columns.items()}
     if kind in (".csv", ".tsv"):
@@ -197,21 +208,21 @@ def is_format_of(path: str | os.PathLike[str], source: Path) -> bool:
 def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[Any]]) -> None:
     """Write columns as a new table."""
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    with pack(stream, path) as out:
+    with pack(stream, path) as packed:
         if kind in (".csv", ".tsv"):
             lines = csv_rows(
                 [list(columns), *zip(*columns.values(), strict=True)],
                 delimiter="\t" if kind == ".tsv" else ",",
             )
-            out.writelines(line.encode() for line in lines)
+            packed.writelines(line.encode() for line in lines)
         elif kind == ".json":
-            out.write(json_list(rows).encode())
+            packed.write(json_list(rows).encode())
         elif kind in (".jsonl", ".ndjson"):
-            out.writelines(json_line(row).encode() + b"\n" for row in rows)
+            packed.writelines(json_line(row).encode() + b"\n" for row in rows)
         elif kind == ".xlsx":
-            write_workbook(out, columns)
+            write_workbook(packed, columns)
         else:
-            write_arrow(table_of(columns), out, path)
+            write_arrow(table_of(columns), packed, path)
 
 
 def write_verdicts(
@@ -243,22 +254,30 @@ def write_verdicts(
         Who judges, the model_version of the predictions.
     """
     new = [{name: cells[i] for name, cells in added.items()} for i in range(table.n_rows)]
+    table.check_unchanged()
     with atomic_write(path) as stream:
         if isinstance(table, JsonTable) and isinstance(table.form, LabelStudioTasks):
             form = table.form
-            documents = [
+            tasks = [
                 form.judged(form.changed(document, {}, extra), column, verdict, by)
                 for document, extra, verdict in zip(table.documents, new, verdicts, strict=True)
             ]
-            table.write_documents(stream, documents)
-            return
-        columns = {name: table.column(name) for name in table.columns}
-        tasks = []
-        for i, verdict in enumerate(verdicts):
-            cells = {name: None if is_missing(c[i]) else c[i] for name, c in columns.items()}
-            tasks.append(make_task({**cells, **new[i]}, column, shown, verdict, by))
-        with pack(stream, Path(path)) as out:
-            out.write(json_list(tasks).encode())
+            table.write_documents(stream, tasks)
+        else:
+            columns = {name: table.column(name) for name in table.columns}
+            tasks = []
+            for i, verdict in enumerate(verdicts):
+                cells = {name: None if is_missing(c[i]) else c[i] for name, c in columns.items()}
+                tasks.append(make_task({**cells, **new[i]}, column, shown, verdict, by))
+            with pack(stream, Path(path)) as packed:
+                packed.write(json_list(tasks).encode())
+        stream.flush()
+        table.check_unchanged()
+        encoding = table.encoding if isinstance(table, JsonTable) else "utf-8"
+        copies = json_documents(Path(stream.name), encoding)
+        for i, (copy, task) in enumerate(zip(copies, tasks, strict=True), start=1):
+            if not is_same(copy, json.loads(json_line(task))):
+                raise DataError(f"{path}: task {i} would not be read back, so nothing was written")
 
 
 def json_list(documents: Iterable[dict[str, Any]]) -> str:
@@ -272,20 +291,13 @@ def json_line(document: dict[str, Any]) -> str:
     return text if whole_text(text) == text else json.dumps(document, default=str)
 
 
-def _leave(table: Table, cells: list[Any]) -> list[Any]:
-    """Return tags of a CSV table for a format in which no cell is a formula by its text."""
-    if not table.spreadsheet:
-        return cells
-    return [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells]
-
-
 def _flat(cell: Any, separator: str) -> Any:
     """Return a cell for a format without lists and dictionaries."""
     if isinstance(cell, dict):
         return separator.join(f"{key}={value:.4g}" for key, value in cell.items())
     if not isinstance(cell, list | tuple):
         return cell
-    is_tags = all(isinstance(each, str) and separator not in each for each in cell)
+    is_tags = all(isinstance(element, str) and separator not in element for element in cell)
     return separator.join(cell) if is_tags else json.dumps(cell, default=str)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -105,18 +105,18 @@ class IndicatorTable(Table):
                     f"tag; add the column with 0 in each row"
                 )
             for j, name in enumerate(self._names):
-                now = np.array([name in row for row in rows])
-                if (now != self._is_set[:, j]).any():
-                    columns[name] = self._changed(name, self._is_set[:, j], now)
+                is_set = np.array([name in row for row in rows])
+                if (is_set != self._is_set[:, j]).any():
+                    columns[name] = self._changed(name, self._is_set[:, j], is_set)
         return self._table, columns
 
-    def _changed(self, name: str, before: Array, now: Array) -> list[Any]:
+    def _changed(self, name: str, was_set: Array, target: Array) -> list[Any]:
         """Return the cells of a 0/1 column, new ones written as most others are."""
         cells = self._table.column(name)
         forms: dict[bool, Any] = {}
         for value in (False, True):
             counts = Counter(
-                cell for cell, is_set in zip(cells, before, strict=True) if is_set == value
+                cell for cell, is_set in zip(cells, was_set, strict=True) if is_set == value
             )
             forms[value] = next(
                 (cell for cell, _ in counts.most_common() if not is_missing(cell)), None
@@ -125,18 +125,10 @@ class IndicatorTable(Table):
         if zero is None:
             forms[False] = _WORDS.get(one, "0") if isinstance(one, str) else type(one)(0)
         if one is None:
-            ones = {off: on for on, off in _WORDS.items()}
+            ones = {zero_word: on for on, zero_word in _WORDS.items()}
             forms[True] = ones.get(zero, "1") if isinstance(zero, str) else type(zero or 1)(1)
-        rows = zip(cells, before, now, strict=True)
+        rows = zip(cells, was_set, target, strict=True)
         return [cell if old == new else forms[bool(new)] for cell, old, new in rows]
-
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        raise NotImplementedError("written by its source")
-
-    def write(self, path: str, changed: Columns, added: Columns) -> None:
-        """Write a copy in the format of the table."""
-        table, columns = self.source(changed)
-        table.write(path, columns, added)
 
 
 def _is_indicator(cell: Any) -> bool:

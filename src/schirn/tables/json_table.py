@@ -54,12 +54,12 @@ class JsonlTable(Table):
 
     def _new_rows(self, changed: Columns, added: Columns) -> Iterator[tuple[Row, Row]]:
         """Yield the changed and the new cells of each row, by the keys of the file."""
-        before = {name: self.column(name) for name in changed}
+        columns = {name: self.column(name) for name in changed}
         for i in range(self.n_rows):
             edits = {
                 self._keys[name]: cells[i]
                 for name, cells in changed.items()
-                if cells[i] != before[name][i]
+                if cells[i] != columns[name][i]
             }
             yield edits, {name: cells[i] for name, cells in added.items()}
 
@@ -70,15 +70,15 @@ class JsonlTable(Table):
         line = ""
         with text_writer(stream, source, self.encoding) as write:
             for block in chain(text_blocks(source, self.encoding), [""]):
-                *lines, rest = (line + block).split("\n")
+                *lines, ending = (line + block).split("\n")
                 if not block:
-                    lines, rest = [rest], ""
+                    lines, ending = [ending], ""
                 for line in lines:
                     edits, new = next(new_rows) if line.strip() else ({}, {})
                     if edits or new:
                         line = self._rewritten(line, {**json.loads(line), **edits, **new})
                     write(f"{line}\n" if block else line and line + end)
-                line = rest
+                line = ending
 
     def _rewritten(self, text: str, value: Any) -> str:
         """Return the text of a changed value, with escapes if the file has nothing but ASCII."""
@@ -105,13 +105,11 @@ class JsonlTable(Table):
 
     def _compare_rows(self, path: str, rows: list[Row], changed: Columns, added: Columns) -> None:
         new_rows = self._new_rows(changed, added)
-        for i, (row, before, (edits, new)) in enumerate(
-            zip(rows, self.rows, new_rows, strict=True)
-        ):
-            wanted = {**before, **edits, **new}
-            for name in {**wanted, **row}:
-                if not is_same(row.get(name), wanted.get(name)):
-                    raise inexact(path, i + 1, name, row.get(name), wanted.get(name))
+        for i, (row, old, (edits, new)) in enumerate(zip(rows, self.rows, new_rows, strict=True)):
+            intended = {**old, **edits, **new}
+            for name in {**intended, **row}:
+                if not is_same(row.get(name), intended.get(name)):
+                    raise inexact(path, i + 1, name, row.get(name), intended.get(name))
 
 
 class JsonlFolder(JsonlTable):
@@ -153,7 +151,7 @@ class JsonTable(JsonlTable):
 
     def __init__(self, path: Path, encoding: str, empty: bool) -> None:
         self.path, self.encoding = path, encoding
-        self.documents = _json_list(path, encoding)
+        self.documents = json_documents(path, encoding)
         self.form = recognise(path, self.documents)
         rows = [self.form.row(document) for document in self.documents]
         broken = next((k + 1 for k, row in enumerate(rows) if _whole(row) != row), None)
@@ -172,18 +170,18 @@ class JsonTable(JsonlTable):
         with text_writer(stream, self.path, self.encoding) as write:
             start = len(text) - len(text.lstrip())
             for member, document in zip(members(text, start), documents, strict=True):
-                before = text[member.start : member.end]
-                write(text[place : member.start] + self._rewritten(before, document))
+                old = text[member.start : member.end]
+                write(text[place : member.start] + self._rewritten(old, document))
                 place = member.end
             write(text[place:])
 
     def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
-        rows = [self.form.row(document) for document in _json_list(copy, self.encoding)]
+        rows = [self.form.row(document) for document in json_documents(copy, self.encoding)]
         if isinstance(self.form, LabelStudioTasks):
             # New cells are where the tool puts them.
             added = {}
             pairs = zip(rows, self.rows, strict=True)
-            rows = [{key: row.get(key) for key in before} for row, before in pairs]
+            rows = [{key: row.get(key) for key in old} for row, old in pairs]
         self._compare_rows(path, rows, changed, added)
 
 
@@ -217,7 +215,7 @@ def parse_lines(path: Path, lines: Iterable[str], first: int = 1) -> tuple[list[
     return rows, broken
 
 
-def _json_list(path: Path, encoding: str) -> list[Row]:
+def json_documents(path: Path, encoding: str) -> list[Row]:
     """Return the objects of a JSON list."""
     with open_text(path, encoding) as stream:
         text = stream.read()

@@ -81,10 +81,10 @@ class _Writer:
         # What stands between values stays; between the first two, it tells how to set apart others.
         gaps = {p.outer: text[q.end : p.outer] for q, p in itertools.pairwise(parts)}
         comma = next(iter(gaps.values()), self._comma)
-        out = text[old.start : parts[0].outer] + pieces[0][1]
+        result = text[old.start : parts[0].outer] + pieces[0][1]
         for part, piece in pieces[1:]:
-            out += (gaps.get(part.outer, comma) if part else comma) + piece
-        return out + text[parts[-1].end : old.end]
+            result += (gaps.get(part.outer, comma) if part else comma) + piece
+        return result + text[parts[-1].end : old.end]
 
     def _object(self, parts: list[Member], new: dict[str, Any]) -> list[Piece]:
         # The last of several values with the same key counts.
@@ -105,14 +105,14 @@ class _Writer:
             pairs = zip(parts, new, strict=True)
             return [(part, self.value(part, value)) for part, value in pairs]
         pieces: list[Piece] = []
-        left = list(parts)
+        candidates = list(parts)
         for value in new:
-            same = next((part for part in left if _same(part.value, value)), None)
-            if same is None:
+            match = next((part for part in candidates if _same(part.value, value)), None)
+            if match is None:
                 pieces.append((None, self.new(value)))
                 continue
-            pieces.append((same, self._text[same.start : same.end]))
-            left = left[left.index(same) + 1 :]
+            pieces.append((match, self._text[match.start : match.end]))
+            candidates = candidates[candidates.index(match) + 1 :]
         return pieces
 
     def new(self, value: Any) -> str:

@@ -92,8 +92,8 @@ class Merge(NamedTuple):
 
     def __str__(self) -> str:
         rows = "1 row" if self.n_before == 1 else f"{self.n_before:,} rows"
-        before, after = brief_list([self.before]), brief_list([self.after])
-        return f"{before} ({rows}) → {after} ({self.n_after:,}), {self.why}"
+        name, target = brief_list([self.before]), brief_list([self.after])
+        return f"{name} ({rows}) → {target} ({self.n_after:,}), {self.why}"
 
 
 def propose_merges(
@@ -208,40 +208,40 @@ def _typing_errors(
     texts: Sequence[str] | None,
 ) -> list[tuple[str, str]]:
     """Pairs of a rare name and the frequent one that it is an error of."""
-    total = {name: sum(counts[each] for each in names) for name, names in members.items()}
+    total = {name: sum(counts[tag] for tag in names) for name, names in members.items()}
     # Two texts one error apart are equal after at most one letter of each is deleted.
     frequent: dict[str, list[str]] = defaultdict(list)
     for name, count in total.items():
         if count >= _RARER:
             for shape in _shapes(_plain(name)):
                 frequent[shape].append(name)
-    most = max(total.values(), default=0)
-    found: dict[str, tuple[str, str]] = {}
+    highest = max(total.values(), default=0)
+    errors: dict[str, tuple[str, str]] = {}
     for name, count in total.items():
-        if count * _RARER > most or not frequent:
+        if count * _RARER > highest or not frequent:
             continue
-        near = {each for shape in _shapes(_plain(name)) for each in frequent.get(shape, ())}
+        hits = {tag for shape in _shapes(_plain(name)) for tag in frequent.get(shape, ())}
         words = {
-            other: word
-            for other in near
-            if other != name
-            and total[other] >= _RARER * count
-            and (word := _mistyped(_plain(name), _plain(other)))
+            target: word
+            for target in hits
+            if target != name
+            and total[target] >= _RARER * count
+            and (word := _mistyped(_plain(name), _plain(target)))
         }
         if words:
-            other = min(words, key=lambda each: (-total[each], each))
-            found[name] = other, words[other]
-    if not found:
+            target = min(words, key=lambda tag: (-total[tag], tag))
+            errors[name] = target, words[target]
+    if not errors:
         return []
-    used = _uses({word for _, word in found.values()}, total, texts)
-    rows = _rows_of(tags, {each for name, (other, _) in found.items() for each in (name, other)})
+    used = _uses({word for _, word in errors.values()}, total, texts)
+    rows = _rows_of(tags, {tag for name, (target, _) in errors.items() for tag in (name, target)})
     return [
-        (name, other)
-        for name, (other, word) in found.items()
+        (name, target)
+        for name, (target, word) in errors.items()
         # An error of a name that is itself an error would be a chain.
-        if other not in found
+        if target not in errors
         and used[word] - total[name] < _WORD_ROWS
-        and not rows[name] & rows[other]
+        and not rows[name] & rows[target]
     ]
 
 
@@ -272,14 +272,14 @@ def _mistyped(rare: str, right: str) -> str:
     if not swapped and max(len(wrong), len(correct)) > 1:
         return ""
     # The letters of the word before the error and after it, which both spellings share.
-    before = re.search(r"[^\W\d_]*$", rare[:start])[0]  # type: ignore[index]
-    after = re.match(r"[^\W\d_]*", rare[len(rare) - end :])[0]  # type: ignore[index]
-    words = before + wrong + after, before + correct + after
+    head = re.search(r"[^\W\d_]*$", rare[:start])[0]  # type: ignore[index]
+    tail = re.match(r"[^\W\d_]*", rare[len(rare) - end :])[0]  # type: ignore[index]
+    words = head + wrong + tail, head + correct + tail
     if len(wrong) == len(correct) == 1 and _accented(wrong, correct):
         return words[0]
     # Other letters at the ends make other words: employer and employee, legal and illegal.
     same_ends = words[0][:1] == words[1][:1] and words[0][-1:] == words[1][-1:]
-    doubled = not (wrong and correct) and (wrong or correct) in (before[-1:], after[:1])
+    doubled = not (wrong and correct) and (wrong or correct) in (head[-1:], tail[:1])
     least = _SHORT_WORD if swapped or doubled else _LONG_WORD
     is_error = same_ends and min(map(len, words)) >= least and words[0] not in _WORDS
     return words[0] if is_error else ""
@@ -352,25 +352,24 @@ def merge_tags(
 
 def check_merges(merges: Mapping[str, str], known: Collection[str] | None = None) -> None:
     """Raise InputError for chains and circles, and for tags that are not `known`."""
-    for before, after in merges.items():
-        if before == after:
-            raise InputError(f"{brief(before)} is merged into itself; delete the line")
-        if merges.get(after) is None:
+    for tag, target in merges.items():
+        if tag == target:
+            raise InputError(f"{brief(tag)} is merged into itself; delete the line")
+        if merges.get(target) is None:
             continue
-        path = [before]
+        path = [tag]
         while path[-1] in merges and path[-1] not in path[:-1]:
             path.append(merges[path[-1]])
         steps = " → ".join(brief(name, 40) for name in path[:6])
         if path[-1] in path[:-1]:
             raise InputError(f"the merges go in a circle ({steps}); keep one of these tags")
         raise InputError(
-            f"{brief(after)} is merged itself ({steps}); merge {brief(before)} into "
-            f"{brief(path[-1])}"
+            f"{brief(target)} is merged itself ({steps}); merge {brief(tag)} into {brief(path[-1])}"
         )
-    for before, after in merges.items():
-        for name, what in ((before, ""), (after, " to merge into")):
+    for tag, target in merges.items():
+        for name, what in ((tag, ""), (target, " to merge into")):
             if known is not None and name not in known:
-                hint = suggest(name, known, listed="") or "delete the line"
+                hint = suggest(name, known, hint="") or "delete the line"
                 raise InputError(f"no row has the tag {brief(name)}{what}; {hint}")
 
 
@@ -416,13 +415,13 @@ def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
     rows = [tuple(table.columns), *zip(*map(table.column, table.columns), strict=True)]
     merges: dict[str, str] = {}
     for k, cells in enumerate(rows if rows[0][:2] != _FIELDS[:2] else rows[1:], start=1):
-        before, after = ([spreadsheet_text(cell).strip() for cell in cells] + [""])[:2]
-        if not before or not after:
+        name, target = ([spreadsheet_text(cell).strip() for cell in cells] + [""])[:2]
+        if not name or not target:
             raise DataError(f"{path}: merge {k}: a merge needs two tags, from and to")
-        if merges.setdefault(before, after) != after:
+        if merges.setdefault(name, target) != target:
             raise DataError(
-                f"{path}: merge {k}: {brief(before)} is merged into {brief(merges[before])} as "
-                f"well as into {brief(after)}; keep one of them"
+                f"{path}: merge {k}: {brief(name)} is merged into {brief(merges[name])} as "
+                f"well as into {brief(target)}; keep one of them"
             )
     try:
         check_merges(merges)

@@ -10,17 +10,27 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from schirn._files import brief
+from schirn._files import brief, spreadsheet_text
 from schirn.exceptions import DataError
 from schirn.tables.csv_table import checked_rows, long_cells
+from schirn.tables.files import json_line
 from schirn.tables.json_table import JsonlTable, parse_lines
 from schirn.tables.table import Columns, Table, inexact, is_same
-from schirn.tables.text import CHUNK, LONGEST_LINE, check_columns, mark_of
+from schirn.tables.text import (
+    CHUNK,
+    LONGEST_LINE,
+    check_columns,
+    format_suffix,
+    lacking,
+    mark_of,
+    pack,
+)
 
 BLOCK_ROWS = 4096
 # Texts that are the same bytes again, whatever they hold.
@@ -105,6 +115,31 @@ class RowStream:
         """Yield blocks of rows; the first has the header, the last what follows the last row."""
         yield from self._csv_blocks(size) if self.is_csv else self._jsonl_blocks(size)
 
+    def copy(self, file: BinaryIO, path: Path, columns: Callable[[Table], Columns]) -> None:
+        """Write the rows with new columns, in their format or as JSON lines.
+
+        Parameters
+        ----------
+        file : binary stream
+        path : Path
+            Name of the file, which tells the format.
+        columns : function from a block to its new columns
+        """
+        is_json = self.is_csv and format_suffix(path) == ".jsonl"
+        mark, codec = (b"", "utf-8") if is_json else (self.mark, self.codec)
+        with pack(file, path) as packed:
+            packed.write(mark)
+            for block in self.blocks():
+                added = columns(block)
+                if is_json and isinstance(block, CsvBlock):
+                    text = block.as_json(added)
+                else:
+                    text = block.copy(added)
+                try:
+                    packed.write(text.encode(codec))
+                except UnicodeEncodeError as error:
+                    raise lacking(self.path, codec, error) from None
+
     def _csv_blocks(self, size: int) -> Iterator[CsvBlock]:
         raw: list[str] = []
 
@@ -144,11 +179,11 @@ class RowStream:
         """Yield lines with their ends."""
         self._stream.read(len(self.mark))
         decode = codecs.getincrementaldecoder(self.codec)().decode
-        rest, number = "", 1
+        open_line, number = "", 1
         while True:
             block = self._stream.read(CHUNK)
             try:
-                text = rest + decode(block, not block)
+                text = open_line + decode(block, not block)
             except UnicodeError as error:
                 raise DataError(
                     f"{self.path}: not {self.codec} text after line {number} ({error}); give its "
@@ -162,8 +197,8 @@ class RowStream:
                 yield from lines
                 return
             # An open line, or one whose \r may be followed by \n.
-            rest = lines.pop() if lines else ""
-            if len(rest) > LONGEST_LINE:
+            open_line = lines.pop() if lines else ""
+            if len(open_line) > LONGEST_LINE:
                 raise DataError(
                     f"{self.path}: line {number + len(lines):,} is longer than {LONGEST_LINE:,} "
                     f"characters; is this a table with one row per line?"
@@ -193,11 +228,15 @@ class CsvBlock(Table):
         """Whether a column may hold cells of a kind: all of them are texts."""
         return kind == "text"
 
-    def rows(self, added: Columns) -> Iterator[dict[str, Any]]:
-        """Yield the rows with new columns, by the names of the columns."""
+    def as_json(self, added: Columns) -> str:
+        """Return the rows with new columns as JSON lines."""
         names, new = [*self.columns, *added], zip(*added.values(), strict=True)
+        lines = []
         for (row, _), cells in zip(self._records, new, strict=True):
-            yield dict(zip(names, [*row, *cells], strict=True))
+            # JSON needs no apostrophe before what looks like a formula.
+            document = dict(zip(names, [*row, *map(spreadsheet_text, cells)], strict=True))
+            lines.append(json_line(document) + "\n")
+        return "".join(lines)
 
     def copy(self, added: Columns) -> str:
         """Return the text of the rows with new columns; raise DataError if it is not read back."""
@@ -207,13 +246,13 @@ class CsvBlock(Table):
         ]
         text = "".join(rows)
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
-        again = [row for row in lines if row]
-        wanted = [[*row, *cells] for (row, _), cells in zip(self._records, new, strict=True)]
-        if again != wanted:
-            pairs = zip(again, wanted, strict=False)
-            i = next((k for k, (row, want) in enumerate(pairs) if row != want), len(again) - 1)
-            each = zip([*self.columns, *added], again[i], wanted[i], strict=False)
-            name, cell, want = next(cells for cells in each if cells[1] != cells[2])
+        copies = [row for row in lines if row]
+        intended = [[*row, *cells] for (row, _), cells in zip(self._records, new, strict=True)]
+        if copies != intended:
+            pairs = zip(copies, intended, strict=False)
+            i = next((k for k, (row, want) in enumerate(pairs) if row != want), len(copies) - 1)
+            triples = zip([*self.columns, *added], copies[i], intended[i], strict=False)
+            name, cell, want = next(cells for cells in triples if cells[1] != cells[2])
             raise inexact(str(self.path), self._first + i + 1, name, cell, want)
         head = self._head
         return (self._extended(head, [*added]) if head.strip() else head) + text
@@ -227,9 +266,6 @@ class CsvBlock(Table):
             return '"' + cell.replace('"', '""') + '"'
         return cell
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        stream.write(self.copy(added).encode())
-
 
 class JsonlBlock(JsonlTable):
     """Rows of a stream of JSON lines, with their text."""
@@ -242,19 +278,18 @@ class JsonlBlock(JsonlTable):
     def copy(self, added: Columns) -> str:
         """Return the text of the rows with new keys; raise DataError if it is not read back."""
         new = (dict(zip(added, cells, strict=True)) for cells in zip(*added.values(), strict=True))
-        is_ascii = self.encoding != "utf-8" or all(map(str.isascii, self._lines))
         rows = iter(self.rows)
-        out = []
+        lines = []
         for number, line in enumerate(self._lines, start=self._first):
-            if not line.strip():
-                out.append(line)
-                continue
-            row, cells, body = next(rows), next(new), line.rstrip()
-            comma, colon = (", ", ": ") if '": ' in line or '":' not in line else (",", ":")
-            text = json.dumps(cells, ensure_ascii=is_ascii, separators=(comma, colon))
-            start = body[:-1].rstrip()
-            text = f"{start}{comma if row else ''}{text[1:-1]}{body[len(start) :]}"
-            if not is_same(json.loads(text), {**row, **cells}):
-                raise DataError(f"{self.path}: line {number}: {brief(text)} is not read back")
-            out.append(text + line[len(body) :])
-        return "".join(out)
+            if line.strip():
+                document = {**next(rows), **next(new)}
+                line = self._rewritten(line, document)
+                if not is_same(json.loads(line), document):
+                    raise DataError(f"{self.path}: line {number}: {brief(line)} is not read back")
+            lines.append(line)
+        return "".join(lines)
+
+    @cached_property
+    def _is_ascii(self) -> bool:
+        # For a whole table, all blocks would have to be read first.
+        return all(map(str.isascii, self._lines))

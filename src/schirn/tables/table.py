@@ -59,8 +59,8 @@ class Table(ABC):
 
     def holds(self, name: str, kind: str) -> bool:
         """Whether a column may hold cells of a kind: "text" or "list"."""
-        wanted = str if kind == "text" else list
-        return any(isinstance(cell, wanted) for cell in self.column(name))
+        cell_type = str if kind == "text" else list
+        return any(isinstance(cell, cell_type) for cell in self.column(name))
 
     def cell_options(self, name: str) -> dict[str, Any]:
         """Return what `TagCells.of` needs to know of a column beside its cells."""
@@ -93,9 +93,9 @@ class Table(ABC):
             self.check_unchanged()
             self._compare(path, Path(stream.name), changed, added)
 
-    @abstractmethod
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
         """Write the copy."""
+        raise NotImplementedError
 
     def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
         """Raise DataError for the first cell of a copy that is not as it should be."""
@@ -111,26 +111,26 @@ class Table(ABC):
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         """Compare a column of the copy with new cells, or with those of this table if None."""
-        wanted = self.column(name) if cells is None else cells
-        for i, (cell, want) in enumerate(zip(copy.column(name), wanted, strict=True)):
+        intended = self.column(name) if cells is None else cells
+        for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True)):
             if cell != want and not is_same(cell, want):
                 raise inexact(path, i + 1, name, cell, want)
 
     def check_unchanged(self) -> None:
         """Raise DataError if a file of the table has changed since it was read."""
         for file, stamp in self.stamps.items():
-            now = None
+            current = None
             with suppress(OSError):
-                now = Stamp.of(file, is_whole=stamp.is_whole)
-            if now != stamp:
+                current = Stamp.of(file, is_whole=stamp.is_whole)
+            if current != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 
 
-def inexact(path: str, row: int, name: str, cell: Any, wanted: Any) -> DataError:
+def inexact(path: str, row: int, name: str, cell: Any, intended: Any) -> DataError:
     """Return the error about a cell of a copy that would not be read back."""
     where = f"row {row}, column {brief(name)}" if row else f"the name of column {brief(name)}"
     return DataError(
-        f"{path}: {where}: {brief(wanted)} would be read back as {brief(cell)}, so nothing was "
+        f"{path}: {where}: {brief(intended)} would be read back as {brief(cell)}, so nothing was "
         f"written"
     )
 

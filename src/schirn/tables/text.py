@@ -131,7 +131,7 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
     mark, codec = byte_order_mark(path, encoding)
     decoder = codecs.getincrementaldecoder(codec)()
     encoder = codecs.getincrementalencoder(codec)()
-    before, after = hashlib.blake2b(), hashlib.blake2b()
+    digest_before, digest_after = hashlib.blake2b(), hashlib.blake2b()
     with open_bytes(path) as raw:
         raw.read(len(mark))
         is_last = False
@@ -139,11 +139,11 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
             block = raw.read(CHUNK)
             is_last = not block
             text = decoder.decode(block, is_last)
-            before.update(block)
-            after.update(encoder.encode(text, is_last))
+            digest_before.update(block)
+            digest_after.update(encoder.encode(text, is_last))
             if text:
                 yield text
-    if before.digest() != after.digest():
+    if digest_before.digest() != digest_after.digest():
         raise DataError(
             f"{path}: the encoding {encoding} does not give the same bytes again; save the table "
             f"as UTF-8",
@@ -156,9 +156,9 @@ def text_writer(stream: BinaryIO, source: Path, encoding: str) -> Iterator[Calla
     """Write text as it is in another file: with its encoding, byte order mark and packing."""
     mark, codec = byte_order_mark(source, encoding)
     encoder = codecs.getincrementalencoder(codec)()
-    with pack(stream, Path(stream.name)) as out:
+    with pack(stream, Path(stream.name)) as packed:
         # Files that follow each other have one mark.
-        out.write(b"" if stream.tell() else mark)
+        packed.write(b"" if stream.tell() else mark)
         texts: list[str] = []
 
         def write(text: str) -> None:
@@ -168,16 +168,19 @@ def text_writer(stream: BinaryIO, source: Path, encoding: str) -> Iterator[Calla
 
         def flush(final: bool = False) -> None:
             try:
-                out.write(encoder.encode("".join(texts), final))
+                packed.write(encoder.encode("".join(texts), final))
             except UnicodeEncodeError as error:
-                raise DataError(
-                    f"{source}: the encoding {encoding} of the table lacks the character "
-                    f"{error.object[error.start]!r}"
-                ) from None
+                raise lacking(source, encoding, error) from None
             texts.clear()
 
         yield write
         flush(final=True)
+
+
+def lacking(path: Path, encoding: str, error: UnicodeEncodeError) -> DataError:
+    """Return the error about a new cell with a character that the encoding of a table lacks."""
+    sign = error.object[error.start]
+    return DataError(f"{path}: the encoding {encoding} of the table lacks the character {sign!r}")
 
 
 def pack(stream: BinaryIO, path: Path) -> Any:

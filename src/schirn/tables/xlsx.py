@@ -46,7 +46,9 @@ class XlsxTable(Table):
         _check_content(path, byte_limit(max_bytes))
         # Formulas count as what they were last computed to be.
         with self._workbook(data_only=True, read_only=True) as book:
-            sheet = _first_sheet(path, book)
+            if not book.worksheets:
+                raise DataError(f"{path}: the workbook has no sheet with cells")
+            sheet = book.worksheets[0]
             self._part: str = sheet._worksheet_path
             # What a file says about its size may be wrong.
             sheet.reset_dimensions()
@@ -131,12 +133,6 @@ def _check_content(path: Path, limit: int) -> None:
         raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
 
 
-def _first_sheet(path: Path, book: Any) -> Any:
-    if not book.worksheets:
-        raise DataError(f"{path}: the workbook has no sheet with cells")
-    return book.worksheets[0]
-
-
 def without_empty(columns: Columns) -> dict[str, list[Any]]:
     """Return columns as a workbook has them: an empty text is an empty cell."""
     return {
@@ -170,10 +166,10 @@ def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> 
         )
     rows.append(content[place:])
     rows += [_row(path, prefix, n, "", missing_rows[n]) for n in sorted(missing_rows)]
-    whole = f"<{prefix}sheetData>{''.join(rows)}</{prefix}sheetData>"
+    data_xml = f"<{prefix}sheetData>{''.join(rows)}</{prefix}sheetData>"
     # The area of the cells is a hint as well.
     head = re.sub(r"<(?:[\w.-]+:)?dimension\b[^>]*?/>", "", sheet[: data.start()])
-    return head + whole + sheet[data.end() :]
+    return head + data_xml + sheet[data.end() :]
 
 
 def _row(
@@ -186,16 +182,16 @@ def _row(
 ) -> str:
     """Return the XML of a row with other cells."""
     letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
-    out, new_cells, place, column = [], dict(cells), 0, 0
+    parts, new_cells, place, column = [], dict(cells), 0, 0
     for cell in _CELL.finditer(content):
         name = re.match("[A-Z]+", _attribute(cell, "r") or "")
         column = letters.column_index_from_string(name[0]) if name else column + 1
-        out.append(content[place : cell.start()])
+        parts.append(content[place : cell.start()])
         place = cell.end()
         columns = [k for k in sorted(new_cells) if k < column]
-        out += [_cell(path, prefix, number, k, new_cells.pop(k), None) for k in columns]
+        parts += [_cell(path, prefix, number, k, new_cells.pop(k), None) for k in columns]
         if column not in new_cells:
-            out.append(cell[0])
+            parts.append(cell[0])
             continue
         if re.search(r"<(?:[\w.-]+:)?f\b", cell["content"] or ""):
             raise DataError(
@@ -203,11 +199,11 @@ def _row(
                 f"its tags cannot be changed; replace the formula by its result first"
             )
         style = _attribute(cell, "s")
-        out.append(_cell(path, prefix, number, column, new_cells.pop(column), style))
-    out.append(content[place:])
-    out += [_cell(path, prefix, number, k, new_cells[k], None) for k in sorted(new_cells)]
+        parts.append(_cell(path, prefix, number, column, new_cells.pop(column), style))
+    parts.append(content[place:])
+    parts += [_cell(path, prefix, number, k, new_cells[k], None) for k in sorted(new_cells)]
     about = f' r="{number}"' if attributes is None else attributes
-    return f"<{prefix}row{about}>{''.join(out)}</{prefix}row>"
+    return f"<{prefix}row{about}>{''.join(parts)}</{prefix}row>"
 
 
 def _cell(path: Path, prefix: str, row: int, column: int, value: Any, style: str | None) -> str:
