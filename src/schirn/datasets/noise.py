@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_binary
@@ -290,7 +290,8 @@ def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
     """Return keys whose weights follow the scores of a ridge regression on the truth."""
     from sklearn.preprocessing import maxabs_scale
 
-    features = maxabs_scale(X)
+    # In single precision the number of threads changes scores enough to change draws.
+    features = maxabs_scale(check_array(X, accept_sparse="csr", dtype=np.float64))
     weights = ridge_weights(features, truth)
 
     def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
