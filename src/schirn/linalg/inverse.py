@@ -107,12 +107,12 @@ class KernelInverse:
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
-        found = []
+        pairs = []
         for M, intercept in zip(self._M, self._intercepts, strict=True):
             q = like(Q, M)
             A, b = to_numpy(M @ q), to_numpy(intercept @ q)
-            found.append((A.astype(np.float64), b.astype(np.float64)))
-        return found
+            pairs.append((A.astype(np.float64), b.astype(np.float64)))
+        return pairs
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
         """The same ridges trained without some rows."""
