@@ -94,7 +94,7 @@ def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
         kernel, K = solver.kernel_matrix(Z, "rbf", check_random_state(0))
         K_test = kernel(Z_test, Z)
         for key, Y in (("candidates", C), ("truth", T)):
-            result = solver.fit_kernel(K, Y[train], kernel="rbf", trusting=True)
+            result = solver.fit_kernel(K, Y[train], rounds.SieveOptions("rbf", trusting=True))
             found[key] = average_precision(T[test], result.scores(K_test))
         for key, change in VARIANTS.items():
             found[key] = average_precision(T[test], variant(K, K_test, C[train], change))

@@ -44,7 +44,11 @@ MOVED_NAMES: dict[str, Mapping[str, str]] = {
     "schirn": dict.fromkeys(_METHODS.split(), "schirn.lab"),
     "schirn.methods": dict.fromkeys(_METHODS.split(), "schirn.lab"),
     "schirn.datasets": dict.fromkeys(_DATA.split(), "schirn.lab.data"),
-    "schirn.linalg": dict.fromkeys(_GRAPH.split(), "schirn.lab.rivals.solvers.graph"),
+    "schirn.linalg": {
+        **dict.fromkeys(_GRAPH.split(), "schirn.lab.rivals.solvers.graph"),
+        "singular_value_threshold": "schirn.lab.rivals.solvers.prox",
+        "soft_threshold": "schirn.lab.rivals.solvers.prox",
+    },
     "schirn.bench": dict.fromkeys(
         ("Check", "build_leaderboard", "check_results"), "schirn.lab.leaderboard"
     ),

@@ -639,3 +639,41 @@ def test_repeated_cells_of_a_sparse_matrix_are_added():
     expected = find_noisy_labels(X, data.candidates)
     np.testing.assert_allclose(ranking.confidence, expected.confidence, atol=1e-9)
     assert halves.nnz == size
+
+
+ROWS = np.random.default_rng(0).standard_normal((40, 3))
+TAGS = [["a"], ["a", "b"]] * 20
+DEGENERATE = {
+    "two distinct rows": ([[0.0], [1.0]] * 20, TAGS),
+    "two distinct texts": (["word", "other"] * 20, TAGS),
+    "constant features": (np.ones((40, 3)), TAGS),
+    "equal rows and tags": (np.ones((40, 3)), [["a", "b"]] * 40),
+    "one label": (ROWS, [["a"]] * 40),
+    "one label in half of the rows": (ROWS, [["a"], []] * 20),
+    "one row": (ROWS[:1], [["a", "b"]]),
+    "two rows": (ROWS[:2], [["a"], ["b"]]),
+    "a label in all rows": (ROWS, TAGS),
+    "all labels in all rows": (ROWS, np.ones((40, 3), dtype=int)),
+    "a label in no row": (ROWS, np.tile([[1, 0, 0], [0, 1, 0]], (20, 1))),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_tables_are_ranked(name):
+    X, tags = DEGENERATE[name]
+    ranking = find_noisy_labels(X, tags)
+    assert np.isfinite(ranking.confidence).all()
+    assert np.isfinite(ranking.missing.confidence).all()
+    assert np.isin(ranking.questions(1, random_state=0).row, np.arange(len(tags))).all()
+
+
+def test_the_only_label_of_all_rows_is_as_likely_wrong_in_one_as_in_another():
+    ranking = find_noisy_labels([[0.0], [1.0]] * 20, TAGS)
+    assert np.ptp(ranking.confidence[ranking.label == "a"]) == 0
+
+
+@pytest.mark.parametrize("method", ["Sieve", "Schirn"])
+@pytest.mark.parametrize("shape", [(40, 0), (0, 3), (40, 3)])
+def test_tables_without_a_tag_are_refused_in_one_sentence(method, shape):
+    with pytest.raises(InputError, match=r"no row has a tag|must have rows and label columns"):
+        find_noisy_labels(ROWS[: shape[0]], np.zeros(shape), method=method)

@@ -44,6 +44,14 @@ def test_groups_are_left_out_together(problem):
         )
 
 
+def test_a_group_of_all_rows_scores_the_mean(problem):
+    K, Q = problem
+    inverse = KernelInverse(K, [0.3], np.zeros(30))
+    np.testing.assert_allclose(inverse.fit(Q).left_out[0] - Q.mean(axis=0), 0, atol=1e-9)
+    train = inverse.hold_out(np.arange(5)).fit(Q[5:]).left_out[0]
+    np.testing.assert_allclose(train - Q[5:].mean(axis=0), 0, atol=1e-9)
+
+
 @pytest.mark.parametrize("grouped", [False, True])
 def test_rows_held_out_score_as_a_refit_without_them(problem, grouped):
     K, Q = problem

@@ -4,16 +4,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from schirn.lab.rivals.solvers.prox import (
+    polar_factor,
+    project_simplex,
+    singular_value_threshold,
+    soft_threshold,
+)
 from schirn.linalg import prox
 from schirn.linalg.prox import (
     _resolution,
     noise_threshold,
-    polar_factor,
-    project_simplex,
     shift_by_gram,
     shift_singular_values,
-    singular_value_threshold,
-    soft_threshold,
 )
 
 entries = st.floats(-10, 10, allow_subnormal=False)

@@ -7,6 +7,7 @@ from schirn import Sieve
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.solvers.kernel_ridges import fit_kernel, kernel_matrix
+from schirn.solvers.sieve import SieveOptions
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_caution_keeps_the_order_within_a_label(doubtful):
     assert (model.caution_.factors < 1).all()
     Z = model.scale_.transform(doubtful.X)
     _, K = kernel_matrix(Z, "rbf", np.random.RandomState(0))
-    Q = fit_kernel(K, doubtful.candidates, kernel="rbf").confidence().toarray()
+    Q = fit_kernel(K, doubtful.candidates, SieveOptions("rbf")).confidence().toarray()
     for j in range(5):
         listed = doubtful.candidates[:, j] == 1
         order = np.argsort(Q[listed, j])

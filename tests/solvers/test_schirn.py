@@ -12,7 +12,8 @@ from reference.schirn import plain_schirn
 
 from schirn import Schirn
 from schirn.datasets import load
-from schirn.linalg.prox import shift_by_gram, singular_value_threshold
+from schirn.lab.rivals.solvers.prox import singular_value_threshold
+from schirn.linalg.prox import shift_by_gram
 from schirn.linalg.row_space import row_space
 from schirn.scale.blocks import memory_rows
 from schirn.solvers import schirn as module

@@ -19,7 +19,7 @@ from schirn.solvers.kernel_ridges import (
     kernel_lams,
     kernel_matrix,
 )
-from schirn.solvers.sieve import GRIDS, newton, sieve, soft_logit, trusting_ridge
+from schirn.solvers.sieve import GRIDS, SieveOptions, newton, sieve, soft_logit, trusting_ridge
 
 
 def problem(n=160, seed=0, r=2, kernel="rbf", **options):
@@ -71,7 +71,7 @@ def test_equals_the_plain_reference(sparse, kernel):
     np.testing.assert_allclose(model.label_confidence_[listed], cautious[listed], atol=1e-8)
     Z = model.scale_.transform(X)
     _, K = kernel_matrix(Z, kernel, np.random.RandomState(0))
-    result = fit_kernel(K, data.candidates, kernel=kernel, wide=wide)
+    result = fit_kernel(K, data.candidates, SieveOptions(kernel), wide=wide)
     np.testing.assert_allclose(result.confidence().toarray(), Q, atol=1e-8)
     np.testing.assert_allclose(result.log_odds(), log_odds, atol=1e-6)
 
@@ -168,7 +168,7 @@ def test_ridge_weights_are_chosen_on_rows_left_out(trusting):
     options = {"kernel": "rbf", "trusting": trusting, "rng": np.random.RandomState(0)}
     expected = [best] if trusting else [best / 20, best / 4, best]
     np.testing.assert_allclose(choose(K, Y, **options), expected, rtol=1e-9)
-    assert fit_kernel(K, Y, kernel="rbf", lam=0.7, max_iter=1).lams == [0.7]
+    assert fit_kernel(K, Y, SieveOptions("rbf", lam=0.7, max_iter=1)).lams == [0.7]
 
 
 def hidden_features(n=200):

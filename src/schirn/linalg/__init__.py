@@ -3,12 +3,7 @@
 from schirn._plugins import moved_names
 from schirn.linalg.features import FeatureScale, learn_scale
 from schirn.linalg.kernels import Kernel, nystroem_map
-from schirn.linalg.prox import (
-    noise_threshold,
-    shift_singular_values,
-    singular_value_threshold,
-    soft_threshold,
-)
+from schirn.linalg.prox import noise_threshold, shift_singular_values
 from schirn.linalg.row_space import RowSpace, row_space
 
 __all__ = [
@@ -20,8 +15,6 @@ __all__ = [
     "nystroem_map",
     "row_space",
     "shift_singular_values",
-    "singular_value_threshold",
-    "soft_threshold",
 ]
 
 __getattr__ = moved_names(__name__)

@@ -107,12 +107,12 @@ class KernelInverse:
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
-        found = []
+        pairs = []
         for M, intercept in zip(self._M, self._intercepts, strict=True):
             q = like(Q, M)
             A, b = to_numpy(M @ q), to_numpy(intercept @ q)
-            found.append((A.astype(np.float64), b.astype(np.float64)))
-        return found
+            pairs.append((A.astype(np.float64), b.astype(np.float64)))
+        return pairs
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
         """The same ridges trained without some rows."""
@@ -211,17 +211,20 @@ def _group_inverses(
     M: Array, groups: np.ndarray, rows: np.ndarray | None, back: Array, cross: Array
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows of the groups with several members, and the inverses of their blocks."""
-    xp, found = namespace(M), []
+    xp, inverses = namespace(M), []
     for members in groups_by_size(groups):
-        own = members if rows is None else rows[members]
-        index = like(own, M, "own")
+        index = like(members if rows is None else rows[members], M, "own")
         blocks = M[index[:, :, None], index[:, None, :]]
         if back is not None:
             inside = like(members, M, "own")
             left, right = back.T[inside], xp.permute_dims(cross.T[inside], (0, 2, 1))
             blocks = blocks - xp.matmul(left, right)
-        found.append((members, np.linalg.inv(to_numpy(blocks).astype(np.float64))))
-    return found
+        blocks = to_numpy(blocks).astype(np.float64)
+        if members.shape[1] == len(groups):
+            # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.
+            blocks += np.trace(blocks[0]) / len(groups) ** 2
+        inverses.append((members, np.linalg.inv(blocks)))
+    return inverses
 
 
 def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:

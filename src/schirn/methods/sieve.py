@@ -31,14 +31,14 @@ from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
 from schirn.scale.input import location
 from schirn.solvers.candidates import Knowledge
-from schirn.solvers.feature_ridges import FactoredRows, factor, fit_features
+from schirn.solvers.feature_ridges import factor, fit_features
 from schirn.solvers.kernel_ridges import (
     fit_kernel,
     kernel_between,
     kernel_expansion,
     kernel_matrix,
 )
-from schirn.solvers.sieve import SieveResult, mean_odds
+from schirn.solvers.sieve import SieveOptions, SieveResult, mean_odds
 from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse, linear_expansion
 
@@ -318,7 +318,9 @@ class Sieve(PartialMultiLabelClassifier):
             # What is known to be wrong is not learned by a trusting model.
             trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
         self._learn_features(X)
-        result, expansion = self._solve(X, trusted, knowledge)
+        fit, expand, _ = self._prepare(X, knowledge)
+        result = fit(trusted, self._options(), knowledge)
+        expansion: KernelExpansion = expand(result.ridges)
         if expansion.support is None:
             # Weights per feature are as precise as the features.
             expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
@@ -369,21 +371,23 @@ class Sieve(PartialMultiLabelClassifier):
         self.training_log_odds_, self.label_confidence_ = log_odds, confidence
         self.noise_ = (Y == 1) & (confidence < 0.5)
 
-    def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
-        """Run the rounds on rows in memory; also how their ridges score new rows."""
+    def _prepare(self, X: Any, knowledge: Knowledge) -> tuple[Callable[..., SieveResult], Any, Any]:
+        """How ridges on rows in memory are fitted, how they expand, and what new rows are to them.
+
+        The first takes candidates, options and knowledge, the second the ridges of a fit, and the
+        third scaled rows.
+        """
+        rng = check_random_state(self.random_state)
         transformed = self.transformer_ is not None
         Z = self._scaled(X) if transformed else X
         if self._is_small(Z):
             Z = Z if transformed else self._scaled(X)
-            rng = check_random_state(self.random_state)
             kernel, K = kernel_matrix(Z, self.kernel, rng)
-            wide = self.kernel == "linear" and sp.issparse(Z)
-            result = fit_kernel(K, Y, wide=wide, knowledge=knowledge, **self._rounds())
-            return result, kernel_expansion(kernel, Z, result.ridges)
+            fit = partial(fit_kernel, K, wide=self.kernel == "linear" and sp.issparse(Z))
+            return fit, partial(kernel_expansion, kernel, Z), partial(kernel_between, kernel, B=Z)
         if self._is_sparse(Z, knowledge):
             Z = Z if transformed else self._scaled(X)
-            result = fit_sparse(Z, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
-            return result, linear_expansion(result.ridges)
+            return partial(fit_sparse, Z), linear_expansion, sp.csr_array
         if knowledge.groups is not None:
             raise InputError(
                 f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
@@ -391,9 +395,11 @@ class Sieve(PartialMultiLabelClassifier):
                 parameter="groups",
             )
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
-        factored = self._factor(Z, None if transformed else self.scale_.transform)
-        result = fit_features(factored, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
-        return result, factored.source.expansion(result.ridges)
+        options = {"kernel": self.kernel, "n_landmarks": self.n_landmarks, "rng": rng}
+        scaled = None if transformed else self.scale_.transform
+        factored = factor(one_block(Z), Z.shape[0], dtype=Z.dtype, scaled=scaled, **options)
+        features = factored.source
+        return partial(fit_features, factored), features.expansion, features.features
 
     def _judge(
         self,
@@ -461,22 +467,11 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
         self._learn_features(train)
-        Z, Z_test = self._scaled(train), self._scaled(test)
-        if self._is_small(Z):
-            kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
-            rows = kernel_between(kernel, Z_test, Z)
-            wide = self.kernel == "linear" and sp.issparse(Z)
-            fit: Callable[..., SieveResult] = partial(fit_kernel, K, wide=wide)
-        elif self._is_sparse(Z, Knowledge()):
-            rows, fit = Z_test, partial(fit_sparse, Z)
-        else:
-            factored = self._factor(Z)
-            rows, fit = factored.source.features(Z_test), partial(fit_features, factored)
+        fit, _, features = self._prepare(train, Knowledge())
+        rows = features(self._scaled(test))
 
         def scores(model: Any, Y: Array) -> Array:
-            knowledge = Knowledge(model._rates(Y))
-            Y = Y if self._is_small(Z) else sp.csr_array(Y)
-            return fit(Y, knowledge=knowledge, **model._rounds()).scores(rows)
+            return fit(Y, model._options(), Knowledge(model._rates(Y))).scores(rows)
 
         return scores
 
@@ -515,15 +510,8 @@ class Sieve(PartialMultiLabelClassifier):
         is_wide = Z.shape[1] > self.n_landmarks or knowledge.groups is not None
         return self.kernel == "linear" and sp.issparse(Z) and is_wide
 
-    def _rounds(self) -> dict[str, Any]:
-        names = ("kernel", "lam", "max_iter", "random_state")
-        return {**{name: getattr(self, name) for name in names}, "trusting": self._trusts()}
-
-    def _factor(self, Z: Any, scaled: Callable[[Any], Any] | None = None) -> FactoredRows:
-        rng = check_random_state(self.random_state)
-        options = {"kernel": self.kernel, "n_landmarks": self.n_landmarks, "rng": rng}
-        store = one_block(Z)
-        return factor(store, Z.shape[0], dtype=Z.dtype, scaled=scaled, **options)
+    def _options(self) -> SieveOptions:
+        return SieveOptions(self.kernel, self.lam, self._trusts(), self.max_iter, self.random_state)
 
     def _trusts(self) -> bool:
         """Whether the noise level declares every candidate true."""

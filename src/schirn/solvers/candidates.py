@@ -129,6 +129,9 @@ class Knowledge(NamedTuple):
     """Rows of one group never judge each other."""
 
 
+NOTHING_KNOWN = Knowledge()
+
+
 def knowledge_of(knowledge: Knowledge, rows: np.ndarray) -> Knowledge:
     """What is known about the given rows, except known labels."""
     rates, _, votes, groups = knowledge

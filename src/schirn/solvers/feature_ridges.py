@@ -40,6 +40,7 @@ from schirn.linalg.row_space import gram_spectrum, rounding
 from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums
 from schirn.scale.memory import large_array
 from schirn.solvers.candidates import (
+    NOTHING_KNOWN,
     Candidates,
     Knowledge,
     Split,
@@ -56,13 +57,13 @@ from schirn.solvers.sieve import (
     LabelStack,
     Ridge,
     Ridges,
+    SieveOptions,
     SieveResult,
     TuningSums,
     choose_lams,
+    fit_ridges,
     rankable,
     row_precisions,
-    sieve,
-    trusting_ridge,
 )
 
 _BLOCK_ROWS = 5000
@@ -74,31 +75,14 @@ MOST_STACKED = 3000
 
 def fit_features(
     factored: "FactoredRows",
-    Y: sp.csr_array,
-    *,
-    kernel: str,
-    lam: float | None = None,
-    trusting: bool = False,
-    knowledge: Knowledge | None = None,
-    max_iter: int = 8,
-    random_state: Any = 0,
+    Y: Any,
+    options: SieveOptions,
+    knowledge: Knowledge = NOTHING_KNOWN,
 ) -> SieveResult:
-    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
-
-    Parameters
-    ----------
-    factored, Y, knowledge
-        As in `FeatureRidges`.
-    trusting : bool
-        Take every candidate as true.
-    """
-    knowledge = knowledge or Knowledge()
-    ridges = FeatureRidges(factored, Y, knowledge)
-    ridges.choose_lams(kernel=kernel, lam=lam, trusting=trusting)
-    if trusting:
-        return trusting_ridge(ridges)
-    rng = check_random_state(random_state)
-    return sieve(ridges, rates=knowledge.rates, max_iter=max_iter, rng=rng)
+    """Choose the ridge weights and run the rounds; see `FeatureRidges`."""
+    ridges = FeatureRidges(factored, sp.csr_array(Y), knowledge)
+    ridges.choose_lams(kernel=options.kernel, lam=options.lam, trusting=options.trusting)
+    return fit_ridges(ridges, options, knowledge, check_random_state(options.random_state))
 
 
 class FeatureRidges(Ridges):

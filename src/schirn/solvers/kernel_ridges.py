@@ -18,6 +18,7 @@ from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
 from schirn.linalg.kernels import Kernel, KernelExpansion, pick, sample_width, width_sample
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.solvers.candidates import (
+    NOTHING_KNOWN,
     Knowledge,
     RowLabels,
     Split,
@@ -33,13 +34,13 @@ from schirn.solvers.sieve import (
     LabelStack,
     Ridge,
     Ridges,
+    SieveOptions,
     SieveResult,
     TuningSums,
     choose_lams,
+    fit_ridges,
     rankable,
     row_precisions,
-    sieve,
-    trusting_ridge,
 )
 
 # Rows that choose the ridge weights; many rare features need more.
@@ -56,34 +57,25 @@ SMALLEST = 1e-3
 def fit_kernel(
     K: Array,
     Y: Array,
-    *,
-    kernel: str,
-    lam: float | None = None,
-    trusting: bool = False,
+    options: SieveOptions,
+    knowledge: Knowledge = NOTHING_KNOWN,
     wide: bool = False,
-    knowledge: Knowledge | None = None,
-    max_iter: int = 8,
-    random_state: Any = 0,
 ) -> SieveResult:
-    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
+    """Choose the ridge weights and run the rounds.
 
     Parameters
     ----------
     K, Y, knowledge
         As in `KernelRidges`.
-    trusting : bool
-        Take every candidate as true.
+    options : SieveOptions
     wide : bool
         Whether the kernel is that of many rare features, which need more regularisation.
     """
-    rng, knowledge = check_random_state(random_state), knowledge or Knowledge()
-    lams = [float(lam)] if lam is not None else []
-    options: dict[str, Any] = {"kernel": kernel, "trusting": trusting, "wide": wide, "rng": rng}
-    lams = lams or kernel_lams(K, Y, knowledge, **options)
+    rng, lam, trusting = check_random_state(options.random_state), options.lam, options.trusting
+    choice: dict[str, Any] = {"kernel": options.kernel, "trusting": trusting, "wide": wide}
+    lams = kernel_lams(K, Y, knowledge, rng=rng, **choice) if lam is None else [float(lam)]
     ridges = KernelRidges(K, Y, lams, knowledge, None if trusting else rng)
-    if trusting:
-        return trusting_ridge(ridges)
-    return sieve(ridges, rates=knowledge.rates, max_iter=max_iter, rng=rng)
+    return fit_ridges(ridges, options, knowledge, rng)
 
 
 def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
@@ -110,36 +102,17 @@ def double(rows: Any) -> Any:
     return namespace(rows).astype(rows, namespace(rows).float64, copy=False)
 
 
-def kernel_lams(
-    K: Array,
-    Y: Array,
-    knowledge: Knowledge,
-    *,
-    kernel: str,
-    trusting: bool,
-    rng: np.random.RandomState,
-    wide: bool = False,
-) -> list[float]:
-    """Ridge weights for the kernel matrix of all rows."""
-    xp = namespace(K)
-    diagonal = to_numpy(xp.linalg.diagonal(K))
-    variance = np.mean(diagonal) - np.mean(to_numpy(xp.mean(K, axis=0)))
+def kernel_lams(K: Array, Y: Array, knowledge: Knowledge, **choice: Any) -> list[float]:
+    """Ridge weights for the kernel matrix of all rows; `choice` is for `sample_lams`."""
+    diagonal = to_numpy(namespace(K).linalg.diagonal(K))
+    variance = np.mean(diagonal) - np.mean(to_numpy(namespace(K).mean(K, axis=0)))
 
     def kernel_of(rows: np.ndarray) -> np.ndarray:
         index = like(rows, K, "own")
         return to_numpy(K[index][:, index]).astype(np.float64)
 
-    return sample_lams(
-        kernel_of,
-        Y,
-        knowledge,
-        kernel=kernel,
-        trusting=trusting,
-        variance=float(variance),
-        rng=rng,
-        wide=wide,
-        least=len(Y) * eps(K) * float(abs(diagonal).max()),
-    )
+    least = len(Y) * eps(K) * float(abs(diagonal).max())
+    return sample_lams(kernel_of, Y, knowledge, variance=float(variance), least=least, **choice)
 
 
 def sample_lams(
@@ -162,10 +135,12 @@ def sample_lams(
         Kernel matrix of rows.
     Y : array or CSR array of shape (n, l)
         Candidates, 0/1.
-    knowledge, kernel, trusting, wide
-        As in `fit_kernel`.
-    variance, least
+    knowledge
+        As in `KernelRidges`.
+    kernel, trusting, variance, least
         As in `choose_lams`.
+    wide
+        As in `fit_kernel`.
     rng : RandomState
         Draws the sample.
     """
@@ -230,11 +205,10 @@ class KernelRidges(Ridges):
         K: Array,
         Y: Array,
         lams: Sequence[float],
-        knowledge: Knowledge | None = None,
+        knowledge: Knowledge = NOTHING_KNOWN,
         rng: np.random.RandomState | None = None,
     ):
         stage("inverting the kernel")
-        knowledge = knowledge or Knowledge()
         self.lams, self.values = list(lams), np.empty(0)
         n, groups = len(Y), knowledge.groups
         whole = KernelInverse(K, lams, groups)

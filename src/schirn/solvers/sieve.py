@@ -38,7 +38,7 @@ from schirn.noise.model import (
     noise_from_sums,
 )
 from schirn.noise.votes import frequency_shift
-from schirn.solvers.candidates import RowLabels, Split, ones_like, take_cells
+from schirn.solvers.candidates import Knowledge, RowLabels, Split, ones_like, take_cells
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
 # in large units has all the variance, and others need a small weight.
@@ -72,6 +72,17 @@ COLLAPSE = 0.4
 Ridge = tuple[np.ndarray, np.ndarray]
 Combination = Callable[[Array], Array]
 HeldScores = tuple[Array, Array]
+
+
+class SieveOptions(NamedTuple):
+    """Parameters of `schirn.Sieve` that matter for every kind of ridges."""
+
+    kernel: str = "rbf"
+    lam: float | None = None
+    trusting: bool = False
+    """Take every candidate as true."""
+    max_iter: int = 8
+    random_state: Any = 0
 
 
 class Ridges(Protocol):
@@ -178,6 +189,15 @@ def mean_odds(probabilities: Sequence[np.ndarray]) -> np.ndarray:
 
 
 # ---- Rounds
+
+
+def fit_ridges(
+    ridges: Ridges, options: SieveOptions, knowledge: Knowledge, rng: np.random.RandomState
+) -> SieveResult:
+    """Run the rounds, or fit one ridge if every candidate is trusted."""
+    if options.trusting:
+        return trusting_ridge(ridges)
+    return sieve(ridges, rates=knowledge.rates, max_iter=options.max_iter, rng=rng)
 
 
 def sieve(

@@ -20,7 +20,7 @@ from schirn.scale.memory import large_array
 from schirn.solvers.candidates import Knowledge
 from schirn.solvers.feature_ridges import factor, fit_features, stacked_rows
 from schirn.solvers.kernel_ridges import fit_kernel, kernel_expansion, kernel_matrix
-from schirn.solvers.sieve import SieveResult
+from schirn.solvers.sieve import SieveOptions, SieveResult
 
 
 class SieveFit(NamedTuple):
@@ -75,14 +75,13 @@ def sieve_blocks(
     n, l = Y.shape
     rng = check_random_state(random_state)
     trusting = noise_level is not None and not np.any(noise_level)
-    options: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusting}
-    options |= {"max_iter": max_iter, "random_state": random_state}
-    options["knowledge"] = Knowledge(known_rates(noise_level, np.diff(Y.indptr), l))
+    options = SieveOptions(kernel, lam, trusting, max_iter, random_state)
+    knowledge = Knowledge(known_rates(noise_level, np.diff(Y.indptr), l))
     if n <= max_kernel_rows:
         Z = scale.transform(stacked_rows(blocks.gather(_rows)))
         function, K = kernel_matrix(Z, kernel, rng)
         dense = Y.toarray()
-        result = fit_kernel(K, dense, **options)
+        result = fit_kernel(K, dense, options, knowledge)
         posterior, z = result.confidence(), result.log_odds()
         sample = z, dense, posterior.toarray()
         expansion = kernel_expansion(function, Z, result.ridges)
@@ -103,7 +102,7 @@ def sieve_blocks(
         dtype=whole.dtype,
         scaled=scale.transform,
     )
-    result = fit_features(factored, Y, **options)
+    result = fit_features(factored, Y, options, knowledge)
     posterior, z, in_files = result.confidence(), None, isinstance(blocks, FileRows)
     stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
     if is_device_array(result.fitted.values):

@@ -18,6 +18,7 @@ from schirn.linalg.arrays import Array
 from schirn.linalg.kernels import Kernel, KernelExpansion
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.solvers.candidates import (
+    NOTHING_KNOWN,
     Knowledge,
     Split,
     knowledge_of,
@@ -33,9 +34,9 @@ from schirn.solvers.sieve import (
     LabelStack,
     Ridge,
     Ridges,
+    SieveOptions,
     SieveResult,
-    sieve,
-    trusting_ridge,
+    fit_ridges,
 )
 
 FOLDS = 5
@@ -53,32 +54,15 @@ _STACK_ROWS = 20_000
 
 
 def fit_sparse(
-    X: sp.csr_array,
-    Y: sp.csr_array,
-    *,
-    kernel: str = "linear",
-    lam: float | None = None,
-    trusting: bool = False,
-    knowledge: Knowledge | None = None,
-    max_iter: int = 8,
-    random_state: Any = 0,
+    X: sp.csr_array, Y: Any, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
 ) -> SieveResult:
-    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
-
-    Parameters
-    ----------
-    X, Y, knowledge
-        As in `SparseRidges`.
-    kernel : {"linear"}
-    trusting : bool
-        Take every candidate as true.
-    """
-    rng, knowledge = check_random_state(random_state), knowledge or Knowledge()
-    lams = [float(lam)] if lam is not None else linear_lams(X, Y, knowledge, trusting, rng)
+    """Choose the ridge weights and run the rounds; see `SparseRidges`."""
+    Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
+    lams = None if options.lam is None else [float(options.lam)]
+    lams = lams or linear_lams(X, Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lams, knowledge, None if trusting else rng)
-    if trusting:
-        return trusting_ridge(ridges)
-    return sieve(ridges, rates=knowledge.rates, max_iter=min(max_iter, MOST_ROUNDS), rng=rng)
+    options = options._replace(max_iter=min(options.max_iter, MOST_ROUNDS))
+    return fit_ridges(ridges, options, knowledge, rng)
 
 
 def linear_lams(
@@ -96,16 +80,8 @@ def linear_lams(
         Z = X[rows].astype(np.float64)
         return (Z @ Z.T).toarray()
 
-    return sample_lams(
-        kernel_of,
-        Y,
-        knowledge,
-        kernel="linear",
-        trusting=trusting,
-        variance=variance,
-        rng=rng,
-        wide=True,
-    )
+    choice: dict[str, Any] = {"kernel": "linear", "trusting": trusting, "wide": True}
+    return sample_lams(kernel_of, Y, knowledge, variance=variance, rng=rng, **choice)
 
 
 class SparseRidges(Ridges):

@@ -11,8 +11,9 @@ import numpy as np
 
 from schirn._input import Array
 from schirn._progress import track
+from schirn.lab.rivals.solvers.prox import soft_threshold
 from schirn.linalg.leave_one_out import leave_one_out
-from schirn.linalg.prox import shift_singular_values, soft_threshold
+from schirn.linalg.prox import shift_singular_values
 from schirn.linalg.row_space import RowSpace
 
 Manifold = Literal["weights", "outputs"]

@@ -16,7 +16,7 @@ from schirn._input import Array
 from schirn._progress import track
 from schirn.lab.rivals.solvers.anchors import AnchorResult
 from schirn.lab.rivals.solvers.graph import NeighbourGraph
-from schirn.linalg.prox import polar_factor, singular_value_threshold
+from schirn.lab.rivals.solvers.prox import polar_factor, singular_value_threshold
 from schirn.linalg.row_space import RowSpace, row_space
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from schirn._input import Array
 from schirn._progress import track
-from schirn.linalg.prox import shrink_singular_values, soft_threshold
+from schirn.lab.rivals.solvers.prox import shrink_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
 
 
