@@ -106,3 +106,17 @@ def test_tags_too_rare_to_be_judged(table):
     assert ranking.judged[ranking.column < 12].all()
     nothing = find_noisy_labels(texts, rare, method=TextRanker())
     assert not nothing.judged.any()
+
+
+def test_tags_of_rare_labels_are_suspicious_where_wrong_tags_fall_on_all_labels_alike():
+    rng = np.random.default_rng(1)
+    truth = (rng.random((600, 40)) < 2.0 ** np.linspace(-1.5, -7, 40)).astype(np.uint8)
+    texts = []
+    for labels in map(np.flatnonzero, truth):
+        # Half of the correct tags leave a trace in the text.
+        traces = [f"t{j}{rng.choice(list('abcd'))}" for j in labels if rng.random() < 0.5]
+        texts.append(" ".join([*traces, *rng.choice(WORDS, 8)]))
+    listed = add_noise(truth, 1, random_state=0)
+    ranking = find_noisy_labels(texts, listed, method=TextRanker())
+    right = truth[ranking.row, ranking.column]
+    assert roc_auc_score(right, ranking.confidence) > 0.78
