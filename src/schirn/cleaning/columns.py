@@ -15,10 +15,10 @@ from schirn._progress import stage
 from schirn.cleaning.decisions import RowContent
 from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
 from schirn.exceptions import DataError, InputError
-from schirn.features import TableFeatures
+from schirn.features import TableFeatures, TextFeatures
 from schirn.features.columns import is_category, is_text, read_numbers
 from schirn.labels.cells import TagCells
-from schirn.scale.cluster import lazy_blocks
+from schirn.scale.cluster import lazy_blocks, lazy_texts
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import LabelStudioTasks, Verdict, label_studio_config
@@ -43,6 +43,8 @@ Array = np.ndarray
 _STRAY = 0.05
 # Columns of more bytes than this are not read together with the rest of a table.
 _LARGE = 2**26
+# Texts that a Dask worker turns into features together.
+_TEXTS = 10_000
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -404,12 +406,20 @@ class TagTable:
         where : {"memory", "files", "dask"}
             Where vectors and columns of numbers may be: those that do not fit into memory are a
             `RowFile` for "files", and those that were left unread are lazy blocks for "dask".
+            Texts are turned into features by Dask workers.
         """
         transformer = self.transformer()
         left_out = self._left_out(transformer)
+        if where == "dask" and transformer is not None and transformer.text is not None:
+            texts = transformer.texts(self.table)
+            transformer.text_, transformer.encoder_ = TextFeatures().fit(texts), None
+            starts = range(0, len(texts), _TEXTS)
+            blocks = [texts[i : i + _TEXTS] for i in starts]
+            X: Any = lazy_texts(blocks, transformer.text_.transform)
+            return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)
-            X: Any = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
+            X = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
             X = self._numbers()
