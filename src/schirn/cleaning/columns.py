@@ -192,18 +192,19 @@ class TagTable:
             self._check_separator()
         if self._merge:
             try:
-                check_merges(self._merge, {tag for tags in self._listed() for tag in tags})
+                check_merges(self._merge, {tag for tags in self._listed for tag in tags})
             except InputError as error:
                 raise InputError(f"{path}: {error}", parameter="merge") from None
 
     def tags(self) -> list[list[str]]:
         """Return the tags of each row, after merges."""
-        tags = self._listed()
+        tags = self._listed
         if not self._merge:
-            return tags
+            return [list(row) for row in tags]
         # A row that has both tags gets no second one.
         return [list(dict.fromkeys(self._merge.get(tag, tag) for tag in row)) for row in tags]
 
+    @cached_property
     def _listed(self) -> list[list[str]]:
         """The tags of each row as they are in the table."""
         tags = []
@@ -262,7 +263,7 @@ class TagTable:
         if not self._merge:
             return changes_of(ranking, cells, **about)
         changes = []
-        listed = [list(dict.fromkeys(tags)) for tags in self._listed()]
+        listed = [list(dict.fromkeys(tags)) for tags in self._listed]
         removed: set[tuple[int, str]] = set()
         for each in ranking.changes():
             if not each.before:
