@@ -414,9 +414,8 @@ class TagTable:
         if where == "dask" and transformer is not None and transformer.text is not None:
             texts = transformer.texts(self.table)
             transformer.text_, transformer.encoder_ = TextFeatures().fit(texts), None
-            starts = range(0, len(texts), _TEXTS)
-            blocks = [texts[i : i + _TEXTS] for i in starts]
-            X: Any = lazy_texts(blocks, transformer.text_.transform)
+            pieces = [texts[i : i + _TEXTS] for i in range(0, len(texts), _TEXTS)]
+            X: Any = lazy_texts(pieces, transformer.text_.transform)
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)

@@ -219,7 +219,8 @@ def _score(
     """Score the rows that are held out, by centroids or by a ridge."""
     X, first = block.rows.X, block.rows.first
     test = np.flatnonzero(held_out[first : first + X.shape[0]])
-    scores: Any = lesson.scores if block.in_place else np.copy(lesson.scores)
+    scores = cast(Array, lesson.scores)
+    scores = scores if block.in_place else scores.copy()
     product = X[test] @ W
     scores[expert, test, columns] = product if b is None else soft_logit(product + b)
     return lesson._replace(scores=scores), (None,)
