@@ -5,11 +5,13 @@
     python -m benchmarks.clean_scale --series --svg docs/images/clean_growth.svg
     python -m benchmarks.clean_scale --compare --shape 200000,64,30
     python -m benchmarks.clean_scale --compare memory,device --device cuda --shape 200000,64,30
+    python -m benchmarks.clean_scale --compare memory,dask --text --shape 50000,0,30
 
 Every shape runs in a process of its own, which reads the features from an .npy file (`--map` maps
 it), calls `find_noisy_labels`, and reports its highest resident size (VmHWM). The series double one
 of rows, features and labels at a time. `--compare` cleans one table in several storages, and prints
-how far their verdicts and confidences are from those of the first.
+how far their verdicts and confidences are from those of the first. `--text` cleans product titles
+instead of vectors; Dask workers are then two processes, whose peaks are reported as well.
 """
 
 import argparse
@@ -24,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
+from benchmarks.titles import make_titles
 from schirn import find_noisy_labels
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import noise_auc
@@ -51,6 +55,7 @@ def main() -> None:
         "--compare", nargs="?", const="memory,landmarks,blocks,dask",
         help="storages to compare with the first: memory, landmarks (a file), blocks, dask, device",
     )  # fmt: skip
+    parser.add_argument("--text", action="store_true", help="titles, with --compare memory,dask")
     parser.add_argument("--device", default="cpu", help="PyTorch device of the storage 'device'")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--storage", default="memory", help=argparse.SUPPRESS)
@@ -89,7 +94,10 @@ def compare(shape: dict[str, int], args: argparse.Namespace) -> None:
     gigabytes = {"landmarks": n * (75 * l + 6000) / 1e9, "blocks": n * 1500 / 1e9}
     print(f"{n:,} x {shape['features']} x {l}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        generate(Path(folder), **shape)
+        if args.text:
+            generate_titles(Path(folder), n, l)
+        else:
+            generate(Path(folder), **shape)
         first: Any = None
         for storage in args.compare.split(","):
             command = [sys.executable, "-m", "benchmarks.clean_scale", "--child", folder]
@@ -100,14 +108,17 @@ def compare(shape: dict[str, int], args: argparse.Namespace) -> None:
                 found = {name: stored[name] for name in stored.files}
             first = first or found
             gap = np.abs(found["confidence"] - first["confidence"])
+            order = spearmanr(found["confidence"], first["confidence"]).statistic
             others = np.setxor1d(found["missing"], first["missing"])
             turned = (found["removed"] != first["removed"]).sum()
-            line = "{cpu:.0f} s of CPU time, peak {peak:.2f} GB, noise AUC {auc:.4f}"
+            line = "{seconds:.0f} s, {cpu:.0f} s of CPU time, peak {peak:.2f} GB, "
+            line += "noise AUC {auc:.4f}{workers}"
             print(f"{storage}: {line.format(**json.loads(out.stdout))}")
             print(
                 f"    confidences of {len(gap):,} tags differ by at most {gap.max():.1e}, in the "
-                f"median {np.median(gap):.1e}; {turned} of {first['removed'].sum():,} removals and "
-                f"{len(others)} of {len(first['missing']):,} suggestions differ",
+                f"median {np.median(gap):.1e}, rank correlation {order:.4f}; {turned} "
+                f"of {first['removed'].sum():,} removals and {len(others)} of "
+                f"{len(first['missing']):,} suggestions differ",
                 flush=True,
             )
 
@@ -128,11 +139,23 @@ def generate(folder: Path, rows: int, features: int, labels: int) -> None:
     np.savez(folder / "labels.npz", truth=truth, candidates=truth | wrong)
 
 
-def measured(args: argparse.Namespace) -> dict[str, float]:
+def generate_titles(folder: Path, rows: int, labels: int) -> None:
+    """Write titles, true tags and listed tags."""
+    titles = make_titles(rows, random_state=0, n_tags=labels)
+    (folder / "texts.json").write_text(json.dumps(titles.texts), encoding="utf-8")
+    np.savez(folder / "labels.npz", truth=titles.truth, candidates=titles.listed)
+
+
+def measured(args: argparse.Namespace) -> dict[str, Any]:
     """Clean the table in this process and in one storage, and leave the verdicts there."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     folder = Path(args.child)
-    X: Any = np.load(folder / "X.npy", mmap_mode="r" if args.map else None)
+    is_text, workers_peak = (folder / "texts.json").exists(), ""
+    X: Any = None
+    if is_text:
+        X = json.loads((folder / "texts.json").read_text(encoding="utf-8"))
+    else:
+        X = np.load(folder / "X.npy", mmap_mode="r" if args.map else None)
     with np.load(folder / "labels.npz") as stored:
         truth, candidates = stored["truth"], stored["candidates"]
     with ExitStack() as stack:
@@ -141,28 +164,41 @@ def measured(args: argparse.Namespace) -> dict[str, float]:
 
             X = torch.asarray(X, device=args.device)
         elif args.storage == "dask":
+            import dask
             import dask.array as da
             from distributed import LocalCluster
 
-            options: dict[str, Any] = {"processes": False, "dashboard_address": None}
+            options: dict[str, Any] = {"processes": is_text, "dashboard_address": None}
             workers = LocalCluster(n_workers=2, threads_per_worker=1, **options)
-            stack.enter_context(stack.enter_context(workers).get_client())
-            X = da.from_array(X, chunks=(BLOCK_ROWS, -1))
+            client = stack.enter_context(stack.enter_context(workers).get_client())
+            if is_text:
+                starts = range(0, len(X), BLOCK_ROWS)
+                X = [dask.delayed(X[i : i + BLOCK_ROWS]) for i in starts]
+            else:
+                X = da.from_array(X, chunks=(BLOCK_ROWS, -1))
         start = time.perf_counter(), time.process_time()
         ranking = find_noisy_labels(X, candidates, max_memory=args.max_memory).remove(below=0.5)
         seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
-    peak = next(
-        int(line.split()[1]) * 1024 / 1e9
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM:")
-    )
+        if is_text and args.storage == "dask":
+            peaks = client.run(peak_gigabytes).values()
+            workers_peak = "; workers " + ", ".join(f"{peak:.2f} GB" for peak in peaks)
+    peak = peak_gigabytes()
     missing = ranking.missing.row * candidates.shape[1] + ranking.missing.column
     columns = {"confidence": ranking.confidence, "removed": ranking.removed, "missing": missing}
     np.savez(folder / f"{args.storage}.npz", **columns)
     confidence = np.zeros(candidates.shape)
     confidence[ranking.row, ranking.column] = ranking.confidence
     auc = float(noise_auc(truth, candidates, confidence))
-    return {"seconds": seconds, "cpu": cpu, "peak": peak, "auc": auc}
+    return {"seconds": seconds, "cpu": cpu, "peak": peak, "auc": auc, "workers": workers_peak}
+
+
+def peak_gigabytes() -> float:
+    """Highest resident size of this process."""
+    return next(
+        int(line.split()[1]) * 1024 / 1e9
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
 
 
 def plot(points: dict[str, list[dict[str, Any]]]) -> str:

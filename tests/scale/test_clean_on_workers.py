@@ -8,8 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from schirn import Sieve, find_noisy_labels
+from schirn.cleaning import TextRanker
 from schirn.cli import main
-from schirn.datasets import make_partial_multilabel
+from schirn.datasets import add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import cluster
 
@@ -188,9 +189,10 @@ def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--text", "name"], "--text cannot be used with --scheduler"),
+        (["--text", "name", "--columns", "x1"], "--text, a column of embeddings"),
+        (["--text", "name", "--encoder", "e"], "--encoder cannot be used with --scheduler"),
         (["--features", "rows.npy"], "an .npy file cannot be used with --scheduler"),
-        ([], "name a column of embeddings with --features"),
+        ([], "a column of embeddings with --features"),
         (["--features", "embedding", "--folds", "3"], "--folds needs the features in this program"),
         (["--features", "embedding", "--project", "p"], "--project needs the features in this"),
         (["--features", "embedding", "-o", "new.parquet"], "the copy is a folder"),
@@ -241,3 +243,71 @@ def test_columns_that_are_not_numbers(workers, tmp_path, capsys, bad):
     assert main(["clean", str(tmp_path / "rows"), *options, *PARAMS]) == 2
     words = {"text": "holds string, not numbers", "not a number": "row 200, column 'x'"}
     assert words.get(bad, "must hold lists of numbers") in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def titles():
+    """Texts with two words for each of their tags, and one wrong tag per row."""
+    rng = np.random.default_rng(0)
+    truth, texts = np.zeros((ROWS, 12), dtype=np.uint8), []
+    for i in range(ROWS):
+        labels = rng.choice(12, rng.integers(1, 4), replace=False)
+        truth[i, labels] = 1
+        words = [f"t{j}{rng.choice(list('abc'))}" for j in np.repeat(labels, 2)]
+        texts.append(" ".join([*words, *(f"w{k}" for k in rng.integers(60, size=5))]))
+    listed = add_noise(truth, 1, random_state=0)
+    # Copies are in one fold, wherever they lie.
+    texts[-20:], listed[-20:] = texts[:20], listed[:20]
+    return texts, [[f"tag {j}" for j in np.flatnonzero(row)] for row in listed]
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    monkeypatch.setattr("schirn.cleaning.find.MANY_TEXTS", 500)
+    monkeypatch.setattr("schirn.cleaning.columns._TEXTS", BLOCK)
+
+
+def test_texts_are_ranked_as_in_memory(client, titles, few_are_many, monkeypatch):
+    # Conjugate gradients that stop early do so in other steps after other rounding.
+    monkeypatch.setattr("schirn.solvers.sparse_ridges._TOLERANCE", 1e-4)
+    texts, tags = titles
+    blocks = [dask.delayed(texts[i : i + BLOCK]) for i in range(0, ROWS, BLOCK)]
+    here, there = (find_noisy_labels(X, tags) for X in (texts, blocks))
+    assert here.method == there.method == "TextRanker"
+    assert there.storage.name == "workers"
+    np.testing.assert_allclose(there.confidence, here.confidence, atol=1e-3)
+    np.testing.assert_array_equal(there.missing.row, here.missing.row)
+    np.testing.assert_allclose(there.missing.confidence, here.missing.confidence, atol=1e-3)
+
+
+def test_few_texts_are_ranked_by_sieve(client, titles):
+    texts, tags = (values[:100] for values in titles)
+    blocks = [dask.delayed(texts[:60]), dask.delayed(texts[60:])]
+    here, there = (find_noisy_labels(X, tags) for X in (texts, blocks))
+    assert here.method == there.method == "Sieve"
+    np.testing.assert_allclose(there.confidence, here.confidence, atol=1e-6)
+
+
+def test_the_program_ranks_texts_of_any_table(workers, titles, few_are_many, tmp_path, capsys):
+    texts, tags = titles
+    table = tmp_path / "items.csv"
+    lines = (f"{text},{';'.join(row)}" for text, row in zip(texts, tags, strict=True))
+    table.write_text("\n".join(["title,tags", *lines, ""]), encoding="utf-8")
+    results = []
+    for name, options in (("a", []), ("b", ["--scheduler", workers.scheduler_address])):
+        copy = tmp_path / f"{name}.csv"
+        words = ["clean", str(table), "--text", "title", "--remove", "200", "-o", str(copy)]
+        assert main([*words, *options, "--json"]) == 0
+        results.append(json.loads(capsys.readouterr().out) | {"copy": copy.read_text("utf-8")})
+    here, there = results
+    assert there["storage"] == "workers"
+    for name in ("method", "removed", "learned_from"):
+        assert there[name] == here[name]
+    same = zip(here["copy"].splitlines(), there["copy"].splitlines(), strict=True)
+    assert sum(a.split(",")[:3] != b.split(",")[:3] for a, b in same) <= 12
+
+
+def test_dense_blocks_are_not_for_the_text_ranker(client, data):
+    X, Y = data
+    with pytest.raises(InputError, match="needs sparse blocks"):
+        find_noisy_labels(da.from_array(X, chunks=(BLOCK, -1)), Y, method=TextRanker())

@@ -9,9 +9,17 @@ import scipy.sparse as sp
 from schirn import Sieve, find_noisy_labels
 from schirn.datasets import add_noise
 from schirn.metrics import noise_auc
+from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
 from schirn.solvers import sparse_ridges
 from schirn.solvers.candidates import Knowledge
-from schirn.solvers.sparse_ridges import FOLDS, SparseRidges, shifted_solutions, solve_ridges
+from schirn.solvers.sparse_ridges import (
+    FOLDS,
+    Lesson,
+    Means,
+    SparseRidges,
+    solve_on_blocks,
+    solve_ridges,
+)
 
 
 def ridge(X, Q, lam):
@@ -47,12 +55,26 @@ def test_the_ridges_of_all_labels_and_weights_at_once(problem, exact, monkeypatc
             np.testing.assert_allclose(b, expected[1], atol=1e-7)
 
 
-def test_columns_of_zeros_and_a_kernel_of_zeros():
-    B = np.zeros((5, 3))
-    B[:, 1] = 1
-    zero, twice = shifted_solutions(np.zeros_like, B, [1.0, 2.0])
-    np.testing.assert_allclose(zero, B)
-    np.testing.assert_allclose(twice, B / 2)
+def test_labels_that_do_not_vary_and_features_of_zeros():
+    Y = np.zeros((6, 3))
+    Y[:, 1], Y[:2, 2] = 1, 1
+    for columns, ridges in solve_ridges(sp.csr_array((6, 4)), sp.csr_array(Y), [1.0, 2.0]):
+        for W, b in ridges:
+            np.testing.assert_array_equal(W, 0)
+            np.testing.assert_allclose(b, Y[:, columns].mean(axis=0))
+
+
+def test_rows_in_several_blocks(problem, exact):
+    X, Y = problem
+    pieces = [slice(0, 50), slice(50, 120)]
+    none = candidate_cells(sp.csr_array((1, 0)))
+    store = MemoryRows([Block(FeatureRows(X[rows], rows.start), none) for rows in pieces])
+    store.states = [Lesson.of(X[rows], Y[rows]) for rows in pieces]
+    blocks = solve_on_blocks(store, Means(X.mean(axis=0), Y.mean(axis=0)), [0.1, 1.0])
+    for (_, found), (_, expected) in zip(blocks, solve_ridges(X, Y, [0.1, 1.0]), strict=True):
+        for (W, b), (W_whole, b_whole) in zip(found, expected, strict=True):
+            np.testing.assert_allclose(W, W_whole, atol=1e-7)
+            np.testing.assert_allclose(b, b_whole, atol=1e-7)
 
 
 def test_each_row_is_scored_by_the_folds_that_it_is_not_in(problem, exact):

@@ -33,6 +33,7 @@ from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ran
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
+from schirn.scale.copies import equal_rows
 
 Array = np.ndarray
 Fit = Callable[[Any, sp.csr_array], Any]
@@ -199,7 +200,7 @@ class _Halves:
     ) -> None:
         self.X, self.tags, self.fit, self.score, self.rng = X, task.tags, fit, score, rng
         stage("looking for copies")
-        groups = with_copies(X, task.tags, task.groups)
+        groups = with_copies(equal_rows(X), task.tags, task.groups)
         groups = np.arange(X.shape[0]) if groups is None else groups
         groups = np.unique(groups, return_inverse=True)[1]
         self.half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]

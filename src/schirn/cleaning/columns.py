@@ -15,10 +15,10 @@ from schirn._progress import stage
 from schirn.cleaning.decisions import RowContent
 from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
 from schirn.exceptions import DataError, InputError
-from schirn.features import TableFeatures
+from schirn.features import TableFeatures, TextFeatures
 from schirn.features.columns import is_category, is_text, read_numbers
 from schirn.labels.cells import TagCells
-from schirn.scale.cluster import lazy_blocks
+from schirn.scale.cluster import lazy_blocks, lazy_texts
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import LabelStudioTasks, Verdict, label_studio_config
@@ -43,6 +43,8 @@ Array = np.ndarray
 _STRAY = 0.05
 # Columns of more bytes than this are not read together with the rest of a table.
 _LARGE = 2**26
+# Texts that a Dask worker turns into features together.
+_TEXTS = 10_000
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -190,18 +192,19 @@ class TagTable:
             self._check_separator()
         if self._merge:
             try:
-                check_merges(self._merge, {tag for tags in self._listed() for tag in tags})
+                check_merges(self._merge, {tag for tags in self._listed for tag in tags})
             except InputError as error:
                 raise InputError(f"{path}: {error}", parameter="merge") from None
 
     def tags(self) -> list[list[str]]:
         """Return the tags of each row, after merges."""
-        tags = self._listed()
+        tags = self._listed
         if not self._merge:
-            return tags
+            return [list(row) for row in tags]
         # A row that has both tags gets no second one.
         return [list(dict.fromkeys(self._merge.get(tag, tag) for tag in row)) for row in tags]
 
+    @cached_property
     def _listed(self) -> list[list[str]]:
         """The tags of each row as they are in the table."""
         tags = []
@@ -260,7 +263,7 @@ class TagTable:
         if not self._merge:
             return changes_of(ranking, cells, **about)
         changes = []
-        listed = [list(dict.fromkeys(tags)) for tags in self._listed()]
+        listed = [list(dict.fromkeys(tags)) for tags in self._listed]
         removed: set[tuple[int, str]] = set()
         for each in ranking.changes():
             if not each.before:
@@ -404,12 +407,19 @@ class TagTable:
         where : {"memory", "files", "dask"}
             Where vectors and columns of numbers may be: those that do not fit into memory are a
             `RowFile` for "files", and those that were left unread are lazy blocks for "dask".
+            Texts are turned into features by Dask workers.
         """
         transformer = self.transformer()
         left_out = self._left_out(transformer)
+        if where == "dask" and transformer is not None and transformer.text is not None:
+            texts = transformer.texts(self.table)
+            transformer.text_, transformer.encoder_ = TextFeatures().fit(texts), None
+            pieces = [texts[i : i + _TEXTS] for i in range(0, len(texts), _TEXTS)]
+            X: Any = lazy_texts(pieces, transformer.text_.transform)
+            return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)
-            X: Any = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
+            X = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
             X = self._numbers()

@@ -34,6 +34,7 @@ from schirn.labels.known import known_tags, read_cells, read_prior
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
+from schirn.scale.cluster import kind_of_blocks
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.solvers.feature_ridges import MOST_STACKED
@@ -94,7 +95,8 @@ def find_noisy_labels(
         Features of the rows. Those of a `schirn.scale.RowFile` or a `numpy.memmap` stay in their
         file and are read some rows at a time; what `Sieve` computes of a `RowFile` lies in
         temporary files as well. Tensors on a GPU are judged there. A Dask array, or a list of
-        delayed blocks, stays with the workers of the current client (docs/scale.md).
+        delayed blocks, stays with the workers of the current client (docs/scale.md); blocks may
+        also be lists of texts.
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
         row.
@@ -197,9 +199,11 @@ def find_noisy_labels(
         random_state=random_state,
     )
     X, _, is_text = read_features(X)
-    ranker = choose_ranker(
-        method, task, cv, where=location(X), scaled=scaled or is_text, sparse=sp.issparse(X)
-    )
+    where, is_scaled = location(X), scaled or is_text
+    sparse = sp.issparse(X)
+    if where == "dask" and is_scaled:
+        sparse = is_text or kind_of_blocks(X) == "sparse"
+    ranker = choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
     folder = ranker.checkpoint if checkpoint is None else checkpoint
     arguments = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
     with memory_limit(max_memory):
@@ -271,8 +275,8 @@ def choose_ranker(
         if cv is not None:
             raise InputError(f"{method.name} does not use cv; leave it out", parameter="cv")
         return method
-    if method is None and cv is None and task.votes is None and where in ("memory", "files"):
-        if len(task.judged_columns) > MANY_LABELS:
+    if method is None and cv is None and task.votes is None and where != "device":
+        if len(task.judged_columns) > MANY_LABELS and where != "dask":
             return CentroidRanker()
         if scaled and sparse and task.tags.n_rows > MANY_TEXTS:
             return TextRanker()

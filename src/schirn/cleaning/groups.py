@@ -31,12 +31,19 @@ def group_numbers(groups: Iterable[Any], n: int) -> Array:
     return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
-def with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
-    """Groups of rows that must not judge each other: copies, merged with the groups given.
+def with_copies(same: Array, tags: Tags, groups: Array | None) -> Array | None:
+    """Groups of rows that must not judge each other: copies, merged with the groups of the caller.
 
     Features that repeat in most rows although the tags differ are categories, not copies.
+
+    Parameters
+    ----------
+    same : (n,) int array
+        What `schirn.scale.copies.equal_rows` makes of the features.
+    tags : Tags
+    groups : (n,) int array, optional
     """
-    n, same = tags.n_rows, equal_rows(X)
+    n = tags.n_rows
     distinct = int(same.max(initial=-1)) + 1
     if distinct == n:
         return groups

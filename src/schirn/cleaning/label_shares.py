@@ -28,7 +28,12 @@ def wrong_shares(scores: Array, listed: Array, row: Array, column: Array) -> Arr
     n_tags, medians = np.bincount(column, minlength=scores.shape[1]), np.zeros(scores.shape[1])
     for j in np.flatnonzero(n_tags):
         medians[j] = np.median(scores[listed[:, j] == 0, j])
-    tags, medians = scores[row, column], medians[column]
+    return wrong_shares_of_tags(scores[row, column], column, medians)
+
+
+def wrong_shares_of_tags(tags: Array, column: Array, medians: Array) -> Array:
+    """Return the same from the scores of the tags and the medians (k,) of unlisted cells."""
+    n_tags, medians = np.bincount(column, minlength=len(medians)), medians[column]
     below = (tags < medians) + 0.5 * (tags == medians)
     sizes, place = np.unique(n_tags, return_inverse=True)
     doublings = np.log2(np.maximum(sizes, 1))

@@ -33,6 +33,7 @@ from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.noise.votes import frequency_shift
+from schirn.scale.copies import equal_rows
 from schirn.scale.input import location
 
 Array = np.ndarray
@@ -123,7 +124,7 @@ class SieveRanker(ModelRanker):
         is_elsewhere = location(X) in ("dask", "files")
         if not is_elsewhere and self.leaves_groups_out(tags.n_rows, sp.issparse(X)):
             stage("looking for copies")
-            groups = with_copies(X, tags, groups)
+            groups = with_copies(equal_rows(X), tags, groups)
         Y = tags.dense(columns)
         model = clone(self.model)
         model.keeps_log_odds = is_elsewhere
@@ -277,7 +278,7 @@ class FoldRanker(ModelRanker):
         cv, groups, n = self.cv, task.groups, task.tags.n_rows
         if cv is None or isinstance(cv, int | np.integer):
             # Copies share a fold unless too few folds would be left.
-            merged = with_copies(X, task.tags, groups)
+            merged = with_copies(equal_rows(X), task.tags, groups)
             if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
                 groups = merged
             largest = n if groups is None else len(np.unique(groups))

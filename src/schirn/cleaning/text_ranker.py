@@ -7,31 +7,39 @@ spread. As for fewer texts, the share of right minus wrong tags among labels as 
 where wrong tags fall on all labels alike, tags of rare labels are mostly wrong.
 """
 
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import logit
 
 from schirn._checkpoint import remembered
+from schirn._input import canonical
 from schirn._progress import stage, track
-from schirn.cleaning.centroid_ranker import Cells, Law, judge_by_law, sample_unlisted
+from schirn.cleaning.centroid_ranker import Cells, judge_by_law, sample_unlisted
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.label_shares import wrong_shares
+from schirn.cleaning.label_shares import wrong_shares_of_tags
 from schirn.cleaning.ranker import (
     Evidence,
-    PlantedTags,
     Ranker,
     RankingTask,
     UnlistedCells,
     likeliest_unlisted,
 )
 from schirn.cleaning.storage import Needs
+from schirn.exceptions import InputError
 from schirn.linalg.arrays import row_slices
+from schirn.scale.blocks import Block, FeatureRows, MemoryRows, RowStore, candidate_cells
+from schirn.scale.cluster import DaskRows
+from schirn.scale.copies import number_distinct, row_digests
+from schirn.scale.input import check_blocks, location, summarise
 from schirn.solvers.candidates import Knowledge
 from schirn.solvers.sieve import soft_logit
-from schirn.solvers.sparse_ridges import linear_lams, solve_ridges
+from schirn.solvers.sparse_ridges import Lesson, Means, linear_lams, solve_on_blocks
 
 Array = np.ndarray
 
@@ -65,45 +73,93 @@ class TextRanker(Ranker):
     """
 
     def needs(self, task: RankingTask) -> Needs:
-        """All rows must be in main memory."""
-        return Needs(cells=_BYTES_PER_CELL * task.tags.n_rows * len(task.columns))
+        """Rows may be in main memory or on Dask workers."""
+        return Needs(("dask",), False, _BYTES_PER_CELL * task.tags.n_rows * len(task.columns))
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge each fold by what the others have taught."""
+        """Judge each fold by what the others have taught, where the rows are."""
         if not len(task.judged_columns):
             return Evidence.empty(task)
-        tags, columns = task.tags, task.columns
-        name = f"labels-{columns[0]}-{len(columns)}"
-        centroids, linear = remembered(name, lambda: _scores_in_folds(sp.csr_array(X), task))
-        rng = np.random.default_rng(task.random_state)
-        row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED, rng)
-        other = row, np.searchsorted(columns, column)
-        judged = np.isin(tags.column, task.judged_columns)
-        listed = tags.pick(centroids, columns, 0.0)
-        cells = Cells(judged, np.where(judged, listed, 0), row, column, centroids[other])
+        listed = _listed(task)
+        if location(X) == "dask":
+            with closing(DaskRows(X, listed, _as_it_is)) as rows:
+                return rows.run(lambda: _rank_on_workers(rows, task))
+        store = MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
+        name = f"labels-{task.columns[0]}-{len(task.columns)}"
+        return Evidence.restore(remembered(name, lambda: _rank(store, task)))
 
-        def score_planted(planted: PlantedTags) -> Array:
-            return np.asarray(centroids[planted.row, np.searchsorted(columns, planted.column)])
 
-        law, planted = judge_by_law(cells, task, score_planted, rng)
-        experts = [logit(law.q), tags.pick(linear, columns, 0.0)]
-        total = _Sum(*(expert[judged] for expert in experts))
-        place = planted.row, np.searchsorted(columns, planted.column)
-        log_odds = total(*experts)
-        shares = np.zeros(len(tags.names))
-        listed_at = np.searchsorted(columns, tags.column[judged])
-        shares[columns] = wrong_shares(linear, tags.dense(columns), tags.row[judged], listed_at)
-        # The mean stays, so that confidences are as high as without the shares.
-        shares = shares[tags.column[judged]].mean() - shares
-        shares *= 2 * _SHARE * float(np.std(log_odds[judged]))
-        z = total(planted.log_odds, linear[place]) + shares[planted.column]
-        planted = planted._replace(log_odds=z)
-        unlisted = None
-        if task.n_unlisted is not None:
-            stage("ranking missing tags")
-            both = _Sum(logit(law.before(centroids[other], column)), linear[other])
-            unlisted = _likeliest(task, law, both, centroids, linear)
-        return Evidence(log_odds + shares[tags.column], judged, planted, unlisted)
+def _as_it_is(listed: "sp.csr_array", first: int) -> "sp.csr_array":
+    return listed
+
+
+def _listed(task: RankingTask, known_wrong: bool = True) -> "sp.csr_array":
+    """Return the tags of the labels to rank (n, k), with or without those known to be wrong."""
+    tags, columns = task.tags, task.columns
+    shown = np.isin(tags.column, columns) & (known_wrong | (task.known >= 0))
+    cells = tags.row[shown], np.searchsorted(columns, tags.column[shown])
+    ones = np.ones(len(cells[0]), dtype=np.float32)
+    return sp.csr_array((ones, cells), shape=(tags.n_rows, len(columns)))
+
+
+def _rank_on_workers(store: RowStore, task: RankingTask) -> Evidence:
+    if not check_blocks(store.gather(summarise)).sparse:
+        raise InputError("TextRanker needs sparse blocks of rows on Dask workers; use Sieve")
+    return _rank(store, task)
+
+
+def _rank(store: RowStore, task: RankingTask) -> Evidence:
+    """Judge the cells of a task; the scores of all others stay in the blocks."""
+    tags, columns = task.tags, task.columns
+    _score_in_folds(store, task)
+
+    def scores(row: Array, column: Array) -> Array:
+        """Scores (2, cells) by centroids and by ridges."""
+        values = np.empty((2, len(row)), dtype=np.float32)
+        for place, block in store.gather(_pick, row, np.searchsorted(columns, column)):
+            values[:, place] = block
+        return values
+
+    rng = np.random.default_rng(task.random_state)
+    row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED, rng)
+    other = scores(row, column)
+    judged = np.isin(tags.column, task.judged_columns)
+    listed = np.zeros((2, len(tags.row)))
+    listed[:, judged] = scores(tags.row[judged], tags.column[judged])
+    cells = Cells(judged, listed[0], row, column, other[0])
+    law, planted = judge_by_law(
+        cells, task, lambda planted: np.asarray(scores(planted.row, planted.column)[0]), rng
+    )
+    experts = [logit(law.q), listed[1]]
+    total = _Sum(*(expert[judged] for expert in experts))
+    log_odds = total(*experts)
+    place = np.searchsorted(columns, tags.column[judged])
+    medians = _medians(other[1], np.searchsorted(columns, column), len(columns))
+    shares = np.zeros(len(tags.names))
+    shares[columns] = wrong_shares_of_tags(listed[1, judged], place, medians)
+    # The mean stays, so that confidences are as high as without the shares.
+    shares = shares[tags.column[judged]].mean() - shares
+    shares *= 2 * _SHARE * float(np.std(log_odds[judged]))
+    second = scores(planted.row, planted.column)[1]
+    z = total(planted.log_odds, second) + shares[planted.column]
+    planted = planted._replace(log_odds=z)
+    unlisted = None
+    if task.n_unlisted is not None:
+        stage("ranking missing tags")
+        both = _Sum(logit(law.before(other[0], column)), other[1])
+        blocks = store.gather(_likeliest, law.before, both, columns, task.n_unlisted)
+        unlisted = _first(blocks, task.n_unlisted)
+    return Evidence(log_odds + shares[tags.column], judged, planted, unlisted)
+
+
+def _medians(scores: Array, column: Array, k: int) -> Array:
+    """Return the median score (k,) of sampled cells of each label; 0 for labels without any."""
+    medians = np.zeros(k)
+    order = np.argsort(column, kind="stable")
+    labels, first = np.unique(column[order], return_index=True)
+    for j, values in zip(labels, np.split(scores[order], first[1:]), strict=True):
+        medians[j] = np.median(values)
+    return medians
 
 
 class _Sum:
@@ -121,55 +177,104 @@ class _Sum:
         return np.asarray(a + self.spread * ((first - a) / s + (second - b) / t))
 
 
-def _scores_in_folds(X: "sp.csr_array", task: RankingTask) -> tuple[Array, Array]:
-    """Scores (n, k) of all cells by label centroids, and log-odds by ridges."""
-    tags, columns = task.tags, task.columns
+def _score_in_folds(store: RowStore, task: RankingTask) -> None:
+    """Leave the scores (2, n, k) of all cells, by centroids and by ridges, in the blocks."""
     stage("looking for copies")
-    groups = with_copies(X, tags, task.groups)
+    same = number_distinct(chain.from_iterable(store.gather(_digests)))
+    groups = with_copies(same, task.tags, task.groups)
     # By position: another seed or more rows at the end change the folds of no row.
-    groups = np.arange(tags.n_rows) if groups is None else groups
-    Y = sp.csr_array(tags.dense(columns, np.where(task.known < 0, 0, 1).astype(np.float32)))
+    groups = np.arange(task.tags.n_rows) if groups is None else groups
+    learned = _listed(task, known_wrong=False)
+    forgotten = (_listed(task) - learned).nonzero()
     rng = np.random.RandomState(task.random_state)
-    lams = linear_lams(X, Y, Knowledge(), trusting=True, rng=rng)
-    centroids, linear = np.empty((2, *Y.shape), dtype=np.float32)
+    lams = linear_lams(store, learned, Knowledge(), trusting=True, rng=rng)
     for fold in track(range(_FOLDS), "fold"):
-        test = groups % _FOLDS == fold
-        train = ~test
-        if not test.any() or not train.any():
-            centroids[test], linear[test] = 0, 0
+        held_out = groups % _FOLDS == fold
+        total, cross, counts, n = store.step(_teach, held_out, forgotten)
+        if not n or n == len(groups):
             continue
-        centroids[test] = _centroid_scores(X[train], Y[train], X[test])
-        for chosen, ridges in solve_ridges(X[train], Y[train], lams):
-            W, b = ridges[-1]
-            linear[test, chosen] = soft_logit(X[test] @ W + b)
-    return centroids, linear
+        means = Means(total / n, counts / n)
+        store.step(_score, held_out, 0, slice(None), _centroids(cross, means, counts), None)
+        for columns, ridges in solve_on_blocks(store, means, sorted({lams[0], lams[-1]})):
+            store.step(_score, held_out, 1, columns, *ridges[-1])
 
 
-def _centroid_scores(X: "sp.csr_array", Y: "sp.csr_array", X_test: "sp.csr_array") -> Array:
-    """Scores as those of `schirn.cleaning.centroids`, of all cells of the test rows."""
-    g = np.asarray(X.mean(axis=0)).ravel()
-    M = (X.T @ Y).toarray() / np.maximum(Y.sum(axis=0), 1).astype(X.dtype)
-    M -= g[:, None]
+def _centroids(cross: Array, means: Means, counts: Array) -> Array:
+    """Directions from the mean of all rows to that of the rows that list a label, as columns.
+
+    Products with them are scores as those of `schirn.cleaning.centroids`.
+    """
+    M = cross / np.maximum(counts, 1).astype(cross.dtype)
+    M -= means.features[:, None].astype(cross.dtype)
     lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
-    return np.asarray(X_test @ (M / np.maximum(lengths, 1e-9).astype(X.dtype)))
+    return np.asarray(M / np.maximum(lengths, 1e-9).astype(cross.dtype))
+
+
+def _digests(block: Block, lesson: Any) -> list[bytes]:
+    return list(row_digests(canonical(block.rows.X)))
+
+
+def _teach(
+    block: Block, lesson: Lesson | None, held_out: Array, forgotten: tuple[Array, Array]
+) -> tuple[Lesson, tuple[Any, ...]]:
+    """Take the rows that are not held out, and return what centroids need of them."""
+    X, cells, first = block.rows.X, block.cells, block.rows.first
+    n, k = cells.shape
+    # A tag that is known to be wrong is not learned.
+    is_learned = ~np.isin((cells.row + first) * k + cells.label, forgotten[0] * k + forgotten[1])
+    places = cells.row[is_learned], cells.label[is_learned]
+    Y = sp.csr_array((np.ones(len(places[0]), dtype=X.dtype), places), shape=(n, k))
+    train = ~held_out[first : first + n]
+    scores = np.zeros((2, n, k), dtype=np.float32) if lesson is None else lesson.scores
+    lesson = Lesson.of(X[train], Y[train])._replace(scores=scores)
+    sums = lesson.X.sum(axis=0), (lesson.transposed @ lesson.Q).toarray(), lesson.Q.sum(axis=0)
+    return lesson, (*sums, int(train.sum()))
+
+
+def _score(
+    block: Block,
+    lesson: Lesson,
+    held_out: Array,
+    expert: int,
+    columns: slice,
+    W: Array,
+    b: Array | None,
+) -> tuple[Lesson, tuple[Any, ...]]:
+    """Score the rows that are held out, by centroids or by a ridge."""
+    X, first = block.rows.X, block.rows.first
+    test = np.flatnonzero(held_out[first : first + X.shape[0]])
+    scores = cast(Array, lesson.scores)
+    scores = scores if block.in_place else scores.copy()
+    product = X[test] @ W
+    scores[expert, test, columns] = product if b is None else soft_logit(product + b)
+    return lesson._replace(scores=scores), (None,)
+
+
+def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Array, Array]:
+    """Return which cells are in this block, and their scores."""
+    scores: Any = lesson.scores
+    place = np.flatnonzero((row >= block.rows.first) & (row < block.rows.first + scores.shape[1]))
+    return place, scores[:, row[place] - block.rows.first, column[place]]
 
 
 def _likeliest(
-    task: RankingTask, law: Law, both: _Sum, centroids: Array, linear: Array
+    block: Block, lesson: Lesson, before: Any, both: _Sum, columns: Array, count: int
 ) -> UnlistedCells:
-    """Return the likeliest unlisted cells, block by block."""
-    tags, columns, blocks = task.tags, task.columns, []
-    for rows in row_slices(tags.n_rows, len(columns)):
-        shape = rows.stop - rows.start, len(columns)
-        before = law.before(centroids[rows].ravel(), np.tile(columns, shape[0]))
-        z = both(logit(before).reshape(shape), linear[rows])
-        block = np.searchsorted(tags.row, (rows.start, rows.stop))
-        row, column = tags.row[slice(*block)] - rows.start, tags.column[slice(*block)]
-        inside = np.isin(column, columns)
-        listed = np.zeros(shape, dtype=bool)
-        listed[row[inside], np.searchsorted(columns, column[inside])] = True
-        cells = likeliest_unlisted(z, listed, columns, int(task.n_unlisted or 0))
-        blocks.append(cells._replace(row=cells.row + rows.start))
-    cells = UnlistedCells(*map(np.concatenate, zip(*blocks, strict=True)))
-    best = np.argsort(-cells.log_odds, kind="stable")[: task.n_unlisted]
+    """Return the likeliest unlisted cells of a block, some rows at a time."""
+    scores, parts = cast(Array, lesson.scores), []
+    listed = np.zeros(block.cells.shape, dtype=bool)
+    listed[block.cells.row, block.cells.label] = True
+    for rows in row_slices(len(listed), len(columns)):
+        centroids, linear = scores[:, rows]
+        first = logit(before(centroids.ravel(), np.tile(columns, len(linear))))
+        z = both(first.reshape(linear.shape), linear)
+        cells = likeliest_unlisted(z, listed[rows], columns, count)
+        parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
+    return _first(parts, count)
+
+
+def _first(parts: Sequence[UnlistedCells], count: int) -> UnlistedCells:
+    """Return the likeliest of several lists of cells."""
+    cells = UnlistedCells(*map(np.concatenate, zip(*parts, strict=True)))
+    best = np.argsort(-cells.log_odds, kind="stable")[:count]
     return UnlistedCells(*(values[best] for values in cells))

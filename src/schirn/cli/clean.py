@@ -134,7 +134,7 @@ data TABLE  table to clean
 --expect FILE  a .toml or .json file of expectations; exit code 4 if one is not met
 {DEVICE}
 --scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
-    columns of numbers from TABLE, a folder of .parquet files
+    columns of numbers from TABLE, a folder of .parquet files, or get the texts of --text
 """
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
@@ -275,7 +275,8 @@ def rank(
     model: Any,
 ) -> NoisyLabels:
     """Rank the tags; the library chooses the method unless an option asks for one."""
-    is_chosen = args.method != "Sieve" or args.param or args.folds or args.device or args.scheduler
+    is_chosen = args.method != "Sieve" or args.param or args.folds or args.device
+    is_chosen = is_chosen or (args.scheduler and not args.text)
     return find_noisy_labels(
         to_device(features.X, args, model),
         tags,
@@ -774,25 +775,27 @@ def _check_paths(args: argparse.Namespace) -> None:
 def _check_scheduler(args: argparse.Namespace) -> None:
     """Raise InputError for what the workers of a Dask cluster cannot do."""
     folder = Path(args.data)
-    if not folder.is_dir() or folder_format(folder) != ".parquet":
+    is_folder = folder.is_dir() and folder_format(folder) == ".parquet"
+    if not args.text and not is_folder:
         raise InputError(
             f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
             f"program and all workers see under the same path"
         )
-    options = {"--text": args.text, "--categories": args.categories, "--encoder": args.encoder}
+    options = {"--categories": args.categories, "--encoder": args.encoder}
     options["an .npy file"] = (args.features or "").endswith(".npy")
     for name, value in options.items():
         if value:
             raise InputError(
-                f"{name} cannot be used with --scheduler: the workers read numbers from the "
-                f"folder; encode texts first, and name their column of embeddings with --features"
+                f"{name} cannot be used with --scheduler: the workers take texts, or numbers that "
+                f"they read from the folder; name a column of embeddings with --features"
             )
-    if not (args.features or args.columns):
+    kinds = [bool(args.text), bool(args.features or args.columns)]
+    if sum(kinds) != 1:
         raise InputError(
-            "with --scheduler, name a column of embeddings with --features, or columns of numbers "
-            "with --columns"
+            "with --scheduler, name columns of text with --text, a column of embeddings with "
+            "--features, or columns of numbers with --columns: one of them"
         )
-    if (args.output or "").endswith(".parquet"):
+    if not args.text and (args.output or "").endswith(".parquet"):
         raise InputError(
             f"{args.output}: with --scheduler, the copy is a folder, written file by file; "
             f"choose a name without .parquet"

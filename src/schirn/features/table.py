@@ -1,6 +1,7 @@
 """Features of a table: texts, numbers, categories and embeddings, or pictures."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from schirn.features.weights import choose_weights
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
 from schirn.linalg.features import moments
+from schirn.scale.cluster import gather_blocks, kind_of_blocks, lazy_texts
 from schirn.scale.input import location
 from schirn.tables.arrow import ArrowTable
 
@@ -312,7 +314,8 @@ def read_features(X: Any) -> tuple[Any, list[str] | None, bool]:
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, sequence of n texts, or table
         Rows on a device, in files or on Dask workers are returned as they are. Texts become
-        `TextFeatures`, and the columns of a table with texts or categories `TableFeatures`.
+        `TextFeatures`, also those on Dask workers, which are brought here once to learn the words.
+        The columns of a table with texts or categories become `TableFeatures`.
 
     Returns
     -------
@@ -323,6 +326,9 @@ def read_features(X: Any) -> tuple[Any, list[str] | None, bool]:
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
     columns = getattr(X, "column_names", getattr(X, "columns", None))
     names = None if columns is None else list(map(str, columns))
+    if location(X) == "dask" and kind_of_blocks(X) == "texts":
+        features = TextFeatures().fit(chain.from_iterable(gather_blocks(X)))
+        return lazy_texts(X, features.transform), None, True
     if is_device_array(X) or location(X) in ("dask", "files"):
         return X, None, False
     if sp.issparse(X):

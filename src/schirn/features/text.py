@@ -18,6 +18,8 @@ _MAX_WORDS, _MAX_CHARACTERS = 50_000, 20_000
 _N_GRAMS, _MIN_TEXTS = (3, 5), 2
 # Character sequences per text, on average.
 _PER_TEXT = 128
+# Texts whose character sequences are counted together.
+_TEXTS = 50_000
 
 
 # Attribute with what `transform` makes of words and sequences once.
@@ -147,8 +149,10 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         totals = np.asarray(tokens.sum(axis=0)).ravel() @ letters
         order = np.argsort(-totals, kind="stable")[: self.max_characters]
         frequent = np.sort(order[totals[order] >= _MIN_TEXTS])
-        counts = sp.csr_array(tokens @ letters[:, frequent])
-        n_texts = np.bincount(counts.indices, minlength=len(frequent))
+        letters, n_texts = letters[:, frequent], np.zeros(len(frequent), dtype=np.int64)
+        for i in range(0, len(texts), _TEXTS):
+            counts = sp.csr_array(tokens[i : i + _TEXTS] @ letters)
+            n_texts += np.bincount(counts.indices, minlength=len(frequent))
         # Of long texts, the sequences that most of them have say little and cost most.
         order = np.argsort(n_texts, kind="stable")
         order = order[np.cumsum(n_texts[order]) <= _PER_TEXT * len(texts)]

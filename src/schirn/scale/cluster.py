@@ -110,10 +110,46 @@ def _first_missing(files: list[str]) -> str | None:
     return next((path for path in files if not os.access(path, os.R_OK)), None)
 
 
+def kind_of_blocks(X: Any) -> str:
+    """Return what a lazy X holds, by its first block: "texts", "sparse" or "dense"."""
+    if hasattr(X, "to_delayed"):
+        return "dense"
+    client = current_client()
+    return str(client.submit(_kind, client.compute(X[0]), pure=False).result())
+
+
+def _kind(block: Any) -> str:
+    is_list = (
+        isinstance(block, list | tuple) or getattr(getattr(block, "dtype", None), "kind", "") == "O"
+    )
+    return "sparse" if sp.issparse(block) else "texts" if is_list else "dense"
+
+
+def gather_blocks(X: Any) -> list[Any]:
+    """The blocks of a lazy X in the memory of this process."""
+    client = current_client()
+    return list(client.gather(_futures(client, X, "X")))
+
+
+def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[Any]:
+    """Delayed features of blocks of texts, which the workers compute with a fitted `transform`.
+
+    A block is a list of texts, or lazy.
+    """
+    delayed = optional("dask", "distributed", "Dask blocks").delayed
+    lazy = [block if is_lazy(block) else delayed(block, traverse=False) for block in blocks]
+    # The words travel once, not with each block.
+    sent, call = delayed(transform), delayed(_call, pure=False)
+    return [call(sent, block) for block in lazy]
+
+
+def _call(function: Callable[[Any], Any], value: Any) -> Any:
+    return function(value)
+
+
 def in_memory(X: Any) -> Any:
     """Rows of a lazy X in the memory of this process, for few rows."""
-    client = current_client()
-    blocks = [as_rows(block) for block in client.gather(_futures(client, X, "X"))]
+    blocks = list(map(as_rows, gather_blocks(X)))
     return sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 

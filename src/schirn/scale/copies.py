@@ -1,6 +1,7 @@
 """Equal rows, wherever they lie."""
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,20 +16,29 @@ Array = np.ndarray
 
 def equal_rows(X: Any) -> Array:
     """Number the distinct rows of an array, a canonical CSR matrix or a dense `RowFile`."""
+    return number_distinct(row_digests(X))
+
+
+def number_distinct(digests: Iterable[bytes]) -> Array:
+    """Number the distinct ones of the digests of rows, in order of first appearance."""
+    number: dict[bytes, int] = {}
+    return np.array([number.setdefault(key, len(number)) for key in digests], dtype=np.int64)
+
+
+def row_digests(X: Any) -> Iterator[bytes]:
+    """Yield a hash of each row of what `equal_rows` takes."""
 
     def digest(*values: Array) -> bytes:
-        found = hashlib.blake2b(digest_size=16)
+        state = hashlib.blake2b(digest_size=16)
         for value in values:
             # Adding 0 makes -0.0 equal to 0.0.
-            found.update((value + 0).tobytes())
-        return found.digest()
+            state.update((value + 0).tobytes())
+        return state.digest()
 
-    number: dict[bytes, int] = {}
     if sp.issparse(X):
-        ends = X.indptr.tolist()
-        spans = (slice(*pair) for pair in pairwise(ends))
-        keys = (digest(X.indices[span], X.data[span]) for span in spans)
-    else:
-        blocks = X.blocks() if isinstance(X, RowFile) else (rows for _, rows in row_pieces(X, 1000))
-        keys = (digest(row) for rows in blocks for row in rows)
-    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
+        for start, end in pairwise(X.indptr.tolist()):
+            yield digest(X.indices[start:end], X.data[start:end])
+        return
+    blocks = X.blocks() if isinstance(X, RowFile) else (rows for _, rows in row_pieces(X, 1000))
+    for rows in blocks:
+        yield from map(digest, rows)

@@ -7,7 +7,7 @@ of the folds that it is not in. The pool is learned from a sample of rows, on th
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from schirn._progress import track
 from schirn.linalg.arrays import Array
 from schirn.linalg.kernels import Kernel, KernelExpansion
 from schirn.linalg.leave_one_out import leave_one_out
+from schirn.scale.blocks import Block, RowStore, one_block
 from schirn.solvers.candidates import (
     NOTHING_KNOWN,
     Knowledge,
@@ -59,29 +60,50 @@ def fit_sparse(
     """Choose the ridge weights and run the rounds; see `SparseRidges`."""
     Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
     lams = None if options.lam is None else [float(options.lam)]
-    lams = lams or linear_lams(X, Y, knowledge, trusting, rng)
+    lams = lams or linear_lams(one_block(X), Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lams, knowledge, None if trusting else rng)
     options = options._replace(max_iter=min(options.max_iter, MOST_ROUNDS))
     return fit_ridges(ridges, options, knowledge, rng)
 
 
 def linear_lams(
-    X: sp.csr_array,
+    store: RowStore,
     Y: sp.csr_array,
     knowledge: Knowledge,
     trusting: bool,
     rng: np.random.RandomState,
 ) -> list[float]:
-    """Ridge weights chosen on a sample of rows, as for a kernel matrix."""
-    squares, mean = X.multiply(X).sum(axis=1), np.asarray(X.mean(axis=0)).ravel()
-    variance = float(squares.mean() - mean @ mean)
+    """Ridge weights chosen on a sample of rows, as for a kernel matrix.
+
+    Parameters
+    ----------
+    store : RowStore
+        Sparse rows.
+    Y, knowledge, trusting, rng
+        As in `fit_sparse`.
+    """
+    n = Y.shape[0]
+    squares, total = (np.sum(sums, axis=0) for sums in zip(*store.gather(_moments), strict=True))
+    variance = float(squares / n - (total / n) @ (total / n))
 
     def kernel_of(rows: np.ndarray) -> Array:
-        Z = X[rows].astype(np.float64)
+        Z = sp.csr_array(sp.vstack(store.gather(_rows, rows)), dtype=np.float64)
         return (Z @ Z.T).toarray()
 
     choice: dict[str, Any] = {"kernel": "linear", "trusting": trusting, "wide": True}
     return sample_lams(kernel_of, Y, knowledge, variance=variance, rng=rng, **choice)
+
+
+def _moments(block: Block, state: Any) -> tuple[float, Array]:
+    """Sum of the squares of all features, and the sum of each."""
+    X = block.rows.X
+    return float(np.sum(X.data**2, dtype=np.float64)), np.asarray(X.sum(axis=0), dtype=np.float64)
+
+
+def _rows(block: Block, state: Any, rows: np.ndarray) -> sp.csr_array:
+    """The rows of a block among sorted rows of all blocks."""
+    first, n = block.rows.first, block.rows.X.shape[0]
+    return block.rows.X[rows[(rows >= first) & (rows < first + n)] - first]
 
 
 class SparseRidges(Ridges):
@@ -182,74 +204,139 @@ class SparseRidges(Ridges):
 def solve_ridges(
     X: sp.csr_array, Q: sp.csr_array, lams: Sequence[float]
 ) -> Iterator[tuple[slice, list[tuple[Array, Array]]]]:
+    """Weights and intercepts of the ridges of rows in memory, as `solve_on_blocks` yields them."""
+    store = one_block(X)
+    means = Means(X.mean(axis=0), Q.mean(axis=0))
+    store.step(lambda block, state: (Lesson.of(X, Q), (None,)))
+    return solve_on_blocks(store, means, lams)
+
+
+class Means(NamedTuple):
+    """Mean of each feature (d,) and of each label (l,) over the rows that teach."""
+
+    features: Array
+    labels: Array
+
+
+class Lesson(NamedTuple):
+    """Rows of a block that teach a ridge, and vectors of conjugate gradients, one column per label.
+
+    Attributes
+    ----------
+    X, transposed : CSR arrays of shape (n, d) and (d, n)
+    Q : CSR array of shape (n, l)
+        Soft labels.
+    residual, direction, image : arrays of shape (n, k)
+        Of the labels that are being solved.
+    scores : array
+        Whatever the caller keeps with the block.
+    """
+
+    X: sp.csr_array
+    transposed: sp.csr_array
+    Q: sp.csr_array
+    residual: Array | None = None
+    direction: Array | None = None
+    image: Array | None = None
+    scores: Array | None = None
+
+    @classmethod
+    def of(cls, X: sp.csr_array, Q: sp.csr_array) -> "Lesson":
+        """Begin with rows and their soft labels."""
+        return cls(X, X.T.tocsr(), Q)
+
+
+def solve_on_blocks(
+    store: RowStore, means: Means, lams: Sequence[float]
+) -> Iterator[tuple[slice, list[tuple[Array, Array]]]]:
     """Weights and intercepts of argmin ||X W + b - Q||^2 + lam ||W||^2, some labels at a time.
 
-    With centred rows, W = X'A for the dual weights A, (X X' + lam I) A = Q - mean.
-    """
-    transposed = X.T.tocsr()
-    mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
-
-    def product(A: Array) -> Array:
-        W = transposed @ A
-        B = X @ W - mean @ W
-        return B - B.mean(axis=0)
-
-    for first in range(0, Q.shape[1], _LABELS):
-        columns = slice(first, min(first + _LABELS, Q.shape[1]))
-        B = Q[:, columns].toarray()
-        level = B.mean(axis=0)
-        B -= level
-        weights = [transposed @ A for A in shifted_solutions(product, B, lams)]
-        yield columns, [(W, level - mean @ W) for W in weights]
-
-
-def shifted_solutions(
-    product: Callable[[Array], Array], B: Array, lams: Sequence[float]
-) -> list[Array]:
-    """Solve (K + lam I) A = B for every column and every lam by conjugate gradients.
-
-    All systems share the products of the one with the smallest lam: the residuals of the others are
-    multiples of its residual, by a factor `ratio` that a recursion of three terms yields.
+    With centred rows, W = X'A for the dual weights A, (X X' + lam I) A = Q - mean. Conjugate
+    gradients solve it for every label and every lam at once. Residuals and directions of the rows
+    stay in their blocks; here are sums over the rows alone: X'A, X' times the residual, and X'
+    times the directions. All systems share the products of the one with the smallest lam: the
+    residuals of the others are multiples of its residual, by a factor `ratio` that a recursion of
+    three terms yields.
 
     Parameters
     ----------
-    product : function
-        Multiplies by the positive semi-definite K.
-    B : ndarray of shape (n, k)
+    store : RowStore
+        Blocks whose state is a `Lesson`.
+    means : Means
     lams : sequence of float
         Ascending.
     """
+    for first in range(0, len(means.labels), _LABELS):
+        columns = slice(first, min(first + _LABELS, len(means.labels)))
+        level = means.labels[columns]
+        weights = _shifted_solutions(store, columns, level, means.features, lams)
+        yield columns, [(W, level - means.features @ W) for W in weights]
+
+
+def _shifted_solutions(
+    store: RowStore, columns: slice, level: Array, mean: Array, lams: Sequence[float]
+) -> list[Array]:
+    """X'A for every lam, for some labels."""
     shifts = np.asarray(lams, dtype=np.float64)[:, None] - lams[0]
-    residual, direction = B.copy(), B.copy()
-    solutions = [np.zeros_like(B) for _ in lams]
-    directions = [B.copy() for _ in lams]
-    squares = np.einsum("ij,ij->j", B, B, dtype=np.float64)
+    residual, squares = store.step(_start_labels, columns, level)
+    direction, real = residual, residual.dtype.type
+    solutions = [np.zeros_like(residual) for _ in lams]
+    directions = [residual.copy() for _ in lams]
     enough = _TOLERANCE**2 * np.maximum(squares, 1e-30)
-    ratio, last_ratio = np.ones((2, len(lams), B.shape[1]))
-    step, growth = np.ones(B.shape[1]), np.zeros(B.shape[1])
+    ratio, last_ratio = np.ones((2, len(lams), len(level)))
+    step, growth = np.ones(len(level)), np.zeros(len(level))
     for _ in range(_MOST_STEPS):
         running = squares > enough
         if not running.any():
             break
-        image = product(direction) + direction * B.dtype.type(lams[0])
-        curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
+        message = direction, (mean @ direction).astype(real), growth.astype(real), real(lams[0])
+        (curvature,) = store.step(_multiply, *message)
         last_step, step = step, np.where(running, squares / np.maximum(curvature, 1e-300), 0.0)
         # Columns that are done take steps of length 0.
         denominator = step * growth * (last_ratio - ratio) / np.maximum(last_step, 1e-300)
         denominator = denominator + last_ratio * (1 + shifts * step)
         new_ratio = np.where(running, ratio * last_ratio / denominator, ratio)
         relative = new_ratio / ratio
-        for A, D, length in zip(solutions, directions, step * relative, strict=True):
-            A += D * length.astype(B.dtype)
-        residual -= image * step.astype(B.dtype)
-        new_squares = np.einsum("ij,ij->j", residual, residual, dtype=np.float64)
+        for W, D, length in zip(solutions, directions, step * relative, strict=True):
+            W += D * length.astype(real)
+        residual, new_squares = store.step(_advance, step.astype(real))
         growth = np.where(running, new_squares / np.maximum(squares, 1e-300), 0.0)
-        direction = residual + direction * growth.astype(B.dtype)
+        direction = residual + direction * growth.astype(real)
         for k, D in enumerate(directions):
-            D *= (growth * relative[k] ** 2).astype(B.dtype)
-            D += residual * new_ratio[k].astype(B.dtype)
+            D *= (growth * relative[k] ** 2).astype(real)
+            D += residual * new_ratio[k].astype(real)
         last_ratio, ratio, squares = ratio, new_ratio, np.where(running, new_squares, squares)
     return solutions
+
+
+def _start_labels(block: Block, lesson: Lesson, columns: slice, level: Array) -> Any:
+    """Begin with some labels: the residual is the right-hand side."""
+    B = lesson.Q[:, columns].toarray()
+    B -= level.astype(B.dtype)
+    sums = lesson.transposed @ B, np.einsum("ij,ij->j", B, B, dtype=np.float64)
+    return lesson._replace(residual=B, direction=np.zeros_like(B), image=None), sums
+
+
+def _multiply(
+    block: Block, lesson: Lesson, W: Array, offset: Array, growth: Array, lam: float
+) -> tuple[Any, Any]:
+    """Turn the direction, and multiply it by the kernel of centred rows plus lam."""
+    direction = lesson.residual + lesson.direction * growth
+    image = lesson.X @ W
+    image -= offset
+    image += direction * lam
+    curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
+    return lesson._replace(direction=direction, image=image), (curvature,)
+
+
+def _advance(block: Block, lesson: Lesson, step: Array) -> Any:
+    """Take a step of conjugate gradients."""
+    residual = lesson.residual - lesson.image * step
+    squares = np.einsum("ij,ij->j", residual, residual, dtype=np.float64)
+    return lesson._replace(residual=residual, image=None), (
+        lesson.transposed @ residual,
+        squares,
+    )
 
 
 def fit_stack(S: Array, Q: sp.csr_array, out: Array) -> LabelStack:
