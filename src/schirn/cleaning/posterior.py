@@ -31,9 +31,11 @@ _BINS = 100
 _TAIL = 0.05
 
 
-def normal_scores(rank: Array, size: int) -> Array:
-    """Normal scores of ranks 0 to size - 1."""
-    return np.asarray(ndtri((np.asarray(rank) + 0.5) / size))
+def normal_scores(values: Array) -> Array:
+    """Normal scores of the ranks of values; equal ones are ranked in their order."""
+    rank = np.empty(len(values), dtype=int)
+    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return np.asarray(ndtri((rank + 0.5) / max(len(values), 1)))
 
 
 class RankPosterior:

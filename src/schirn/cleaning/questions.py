@@ -74,8 +74,6 @@ class Worklist:
     row, column : (m,) int arrays
     confidence : (m,) float array
         Probability that each tag is correct, by the ranker.
-    experts : (e, m) float array or None
-        Standardised log-odds of each expert; None takes the confidences.
     usable : (m,) bool array
         Tags that were judged and are not known already.
     answer : (m,) float array
@@ -87,7 +85,6 @@ class Worklist:
     row: Array
     column: Array
     confidence: Array
-    experts: Array | None
     usable: Array
     answer: Array
     hit: int
@@ -101,26 +98,19 @@ class Worklist:
     def normal_score(self) -> Array:
         """Normal score of the rank of every usable tag, the likeliest hits lowest; 0 elsewhere."""
         usable = np.flatnonzero(self.usable)
-        right, score = self.answer[self.answered] == 1, None
-        if len(right):
+        score = self.confidence
+        if len(self.answered):
+            right = self.answer[self.answered] == 1
             score = corrected_scores(self._features, self.column, self.answered, right)
-        score = self.confidence if score is None else score
         score = score[usable] if self.hit == 0 else -score[usable]
-        rank = np.empty(len(usable), dtype=int)
-        rank[np.argsort(score, kind="stable")] = np.arange(len(usable))
         out = np.zeros(len(self.row))
-        out[usable] = normal_scores(rank, max(len(usable), 1))
+        out[usable] = normal_scores(score)
         return out
 
     @cached_property
     def _features(self) -> Array:
-        experts = self.experts
-        if experts is None:
-            order = np.argsort(self.confidence, kind="stable")
-            rank = np.empty(len(order), dtype=int)
-            rank[order] = np.arange(len(order))
-            experts = normal_scores(rank, len(order))[None]
-        return describe_tags(experts, self.row, self.column, self.usable)
+        score = normal_scores(self.confidence)
+        return describe_tags(score, self.row, self.column, self.usable)
 
     @cached_property
     def order(self) -> Array:
