@@ -22,6 +22,9 @@ def test_agrees_with_the_plain_transcription(answers):
     np.testing.assert_allclose(posterior.hit_probability(open_score), expected, rtol=1e-9)
     for target in (0.5, 0.7, 0.9):
         assert posterior.limit(target) == plain.limit(weights, open_score, target)
+        for probability in (0.3, 0.6):
+            expected_limit = plain.sure_limit(weights, open_score, target, probability)
+            assert posterior.limit(target, probability) == expected_limit
     interval = plain.hits_interval(weights, open_score)
     np.testing.assert_allclose(posterior.hits_interval(), interval, rtol=1e-9)
     assert posterior.expected_hits(7) == pytest.approx(sum(expected[:7]))

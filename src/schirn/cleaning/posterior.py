@@ -71,10 +71,16 @@ class RankPosterior:
         p = self._weight @ self._hits / self._counts
         return np.asarray(np.interp(score, self._middles, p))
 
-    def limit(self, target: float) -> int:
-        """Largest number of open tags, best first, whose expected share of hits is the target."""
-        precision = np.cumsum(self._weight @ self._hits) / self._ends
-        enough = np.flatnonzero(precision >= target)
+    def limit(self, target: float, probability: float | None = None) -> int:
+        """Largest number of open tags, best first, whose share of hits reaches the target.
+
+        The expected share must reach it, or the share with this probability.
+        """
+        share = np.cumsum(self._hits, axis=1) / self._ends
+        if probability is None:
+            enough = np.flatnonzero(self._weight @ share >= target)
+        else:
+            enough = np.flatnonzero(self._weight @ (share >= target) >= probability)
         return int(self._ends[enough[-1]]) if len(enough) else 0
 
     def expected_hits(self, count: int) -> float:

@@ -26,6 +26,9 @@ LIKELY = 0.5
 _LEAST_LIMIT = 0.03
 # Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
 _FEWEST_ABOVE = 5
+# Missing tags are added if the target is reached with this probability: a wrong one is a new
+# mistake, while a wrong removal takes one of several tags away.
+_PROBABILITY_TO_ADD = 0.75
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,10 +142,13 @@ class Worklist:
 
         A limit that is not below five answers is extrapolated, and does not count.
         """
-        k = self.posterior.limit(target) if len(self.answered) else 0
+        k = self._extrapolated_limit(target) if len(self.answered) else 0
         score = self.normal_score
         n_above = int((score[self.answered] <= score[self.order[k - 1]]).sum()) if k else 0
         return k if n_above >= _FEWEST_ABOVE else 0
+
+    def _extrapolated_limit(self, target: float) -> int:
+        return self.posterior.limit(target, _PROBABILITY_TO_ADD if self.hit else None)
 
     def draw(self, n: int, order: str | None, target: float, rng: np.random.Generator) -> Array:
         """Choose tags to ask about; see `NoisyLabels.questions`."""
@@ -151,7 +157,7 @@ class Worklist:
             order = LIMIT if len(self.answered) >= n else SPREAD
         low, high = 0, size
         if order == LIMIT and len(self.answered):
-            k = max(self.posterior.limit(target), int(_LEAST_LIMIT * size))
+            k = max(self._extrapolated_limit(target), int(_LEAST_LIMIT * size))
             # At least n tags, also if the limit is low.
             low = max(min(k // 2, size - n), 0)
             high = min(max(k + k // 2, low + n), size)
