@@ -240,7 +240,7 @@ class TagTable:
             if other != self.separator and 2 * sum(other in cell for cell in cells) > len(cells):
                 raise InputError(
                     f"{self.path}: most cells of {brief(self.labels)} contain {other!r} and {few} "
-                    f"{self.separator!r}; what separates the tags?",
+                    f"{self.separator!r}; give {other!r} as the separator if it is one",
                     parameter="separator",
                 )
 

@@ -296,13 +296,15 @@ def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, st
     if update.answers:
         share = update.wrong_answers / update.answers
         lines.append(("new answers", f"{update.answers:,}, {share:.0%} of them 'wrong'"))
-    news = f"{len(update.removed):,} more than last time, {len(update.restored):,} restored"
+    removed = f"{int(ranking.removed.sum()):,}"
+    if update.removed or update.restored:
+        removed += f" ({len(update.removed):,} new, {len(update.restored):,} restored)"
     shift = update.feature_drift
     features = "" if shift is None else f"; features {shift:.2f} standard deviations"
     return [
         *lines,
         ("wrong tags", ranking.sentence),
-        ("removed", f"{int(ranking.removed.sum()):,}: {news}"),
+        ("removed", removed),
         ("drift", f"tags {update.tag_drift:.3f}{features}, since training"),
     ]
 

@@ -436,7 +436,7 @@ class Session(ReviewState):
         cells, roles = self.table.cells, self.table.roles
         about: dict[str, Any] = {"column": roles.column, "separator": roles.separator}
         changes = ChangeList.from_cells(cells, found, **about, **self.table.cell_options)
-        return changes.keyed(self.table.table)
+        return changes.keyed(self.table.table, roles.id)
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
         """Write the whole table with the final tags: all columns, all rows, in their order.
