@@ -4,7 +4,6 @@ Rank, ask, act: nothing is removed and nothing is claimed until a person answers
 orders removals with `remove`.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
+from schirn._files import brief
 from schirn._input import Number, OneOf, as_plain
 from schirn._optional import optional
 from schirn.cleaning.certificate import (
@@ -744,23 +743,6 @@ class NoisyLabels:
         columns = self._columns
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield dict(zip(columns, values, strict=True))
-
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line per tag, the most suspicious first.
-
-        A label that a spreadsheet would run as a formula gets an apostrophe in front.
-        """
-        records = list(self.records())
-        rows: list[Any] = [("row", "label", "confidence", "verdict")]
-        for k in np.argsort(self.confidence, kind="stable").tolist():
-            each = records[k]
-            verdict = each["verdict"]
-            if verdict == "removed" and not self.is_checked:
-                verdict = f"removed, {NOT_CHECKED}"
-            label = spreadsheet_safe(each["label"])
-            rows.append((each["row"], label, f"{each['confidence']:.6g}", verdict))
-        with atomic_write(path) as stream:
-            stream.writelines(line.encode() for line in csv_rows(rows))
 
     def reasons(
         self,

@@ -1,7 +1,5 @@
 """What the page lists: found rows, tags with their counts, batches and people."""
 
-from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from schirn._input import Array
 from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
 from schirn.review._questions import DROP, KEEP, SKIP
+from schirn.review._state import DECISION
 from schirn.review.session import Session
 
 PAGE = 50
@@ -110,54 +109,23 @@ def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any
 
 
 def people(session: Session) -> dict[str, Any]:
-    """Return who decided how much, how far they agree, and where they do not."""
-    mine: dict[str, dict[int, int]] = {}
-    for tag, votes in session.votes.items():
-        for who, vote in votes.items():
-            if vote != SKIP:
-                mine.setdefault(who, {})[tag] = vote
-    disagreements = session.disagreements()
-    final = session.final()
+    """Return the names of all who decided, and the tags about which they disagree."""
+    disagreements, final = session.disagreements(), session.final()
     return {
-        "people": [
-            {
-                "name": who,
-                "kept": list(of.values()).count(KEEP),
-                "dropped": list(of.values()).count(DROP),
-            }
-            for who, of in sorted(mine.items())
-        ],
-        "pairs": list(_pairs(mine)),
+        "people": sorted({who for votes in session.votes.values() for who in votes}),
         "total": len(disagreements),
         "disagreements": [
             {
                 **session.about_row(int(session.row[k])),
                 "label": session.name(k),
                 "votes": {
-                    who: "keep" if v == KEEP else "drop"
-                    for who, v in session.votes[k].items()
-                    if v != SKIP
+                    who: DECISION[vote] for who, vote in session.votes[k].items() if vote != SKIP
                 },
                 "kept": bool(final[k]),
             }
             for k in disagreements[:_MAX_DISAGREEMENTS]
         ],
     }
-
-
-def _pairs(mine: dict[str, dict[int, int]]) -> Iterator[dict[str, Any]]:
-    """Yield the agreement of each two people about the tags that both decided."""
-    for one, other in combinations(sorted(mine), 2):
-        both = [tag for tag in mine[one] if tag in mine[other]]
-        if not both:
-            continue
-        first, second = (np.array([mine[who][t] == KEEP for t in both]) for who in (one, other))
-        share = float((first == second).mean())
-        # Cohen's kappa: agreement beyond what the two would reach by chance.
-        p, q = first.mean(), second.mean()
-        chance = float(p * q + (1 - p) * (1 - q))
-        kappa = None if chance == 1 else (share - chance) / (1 - chance)
-        yield {"people": [one, other], "both": len(both), "share": share, "kappa": kappa}
 
 
 def _visible(session: Session) -> Array:
