@@ -163,12 +163,14 @@ class Certificate:
         answers = dict(self.answers)
         ranking = self.ranking.answered(questions, right)
         columns = questions.row.tolist(), questions.column.tolist()
-        for row, column, told in zip(*columns, read_answers(right, len(questions)), strict=True):
+        for row, column, is_right in zip(
+            *columns, read_answers(right, len(questions)), strict=True
+        ):
             tag = row, names[column]
             if tag not in members:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
             # A definite answer takes the place of "unsure".
-            answers[tag] = answers.get(tag) if told is None else told
+            answers[tag] = answers.get(tag) if is_right is None else is_right
         return replace(self, answers=answers, ranking=ranking)
 
     @property
@@ -407,8 +409,8 @@ def largest_e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
 
 
 def _e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
-    before = np.cumsum(is_miss) - is_miss
-    m = (misses[:, None] - before) / (n_tags - np.arange(len(is_miss)))
+    earlier_misses = np.cumsum(is_miss) - is_miss
+    m = (misses[:, None] - earlier_misses) / (n_tags - np.arange(len(is_miss)))
     m = np.clip(m, 1e-9, 1 - 1e-9)
     total = np.zeros(m.shape)
     for bet in _BETS:

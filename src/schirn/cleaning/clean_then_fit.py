@@ -152,14 +152,16 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         if is_regressor(self.classifier_):
             return np.clip(self._columns(self.classifier_.predict(X)), 0, 1)
-        found = self.classifier_.predict_proba(X)
+        probabilities = self.classifier_.predict_proba(X)
         classes: Any = getattr(self.classifier_, "classes_", ())
-        if isinstance(found, list):
-            return np.column_stack([_true(p, c) for p, c in zip(found, classes, strict=True)])
+        if isinstance(probabilities, list):
+            return np.column_stack(
+                [_true(p, c) for p, c in zip(probabilities, classes, strict=True)]
+            )
         # With one label and one class in training, the only column is that of the class.
-        if len(self.label_names_) == 1 and np.shape(classes) == np.shape(found)[1:]:
-            return _true(found, classes)[:, None]
-        return self._columns(found)
+        if len(self.label_names_) == 1 and np.shape(classes) == np.shape(probabilities)[1:]:
+            return _true(probabilities, classes)[:, None]
+        return self._columns(probabilities)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Array:

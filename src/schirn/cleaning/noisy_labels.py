@@ -273,19 +273,19 @@ class NoisyLabels:
         Number(0, integer=True, none=True).check("k", k)
         tags = np.flatnonzero(self.judged)
         p, q = self.confidence, self.missing.confidence
-        listed, missing = pair_by_row(self.row[tags], p[tags], self.missing.row, q)
-        listed = tags[listed]
-        wrong, right = self.column[listed], self.missing.column[missing]
-        score = (1 - p[listed]) * q[missing]
+        index, missing = pair_by_row(self.row[tags], p[tags], self.missing.row, q)
+        index = tags[index]
+        wrong, right = self.column[index], self.missing.column[missing]
+        score = (1 - p[index]) * q[missing]
         # Only the likeliest pairs count: a wrong tag says nothing about the other missing ones.
-        counted = best_pairs(score, listed, missing)
+        counted = best_pairs(score, index, missing)
         score = score * confusion(wrong, right, counted, len(self.label_names))
-        best = best_pairs(score, listed, missing)
-        is_open = np.isnan(self.worklist.answer[listed])
+        best = best_pairs(score, index, missing)
+        is_open = np.isnan(self.worklist.answer[index])
         is_open |= np.isnan(self.missing.worklist.answer[missing])
         best = best[is_open[best] & (score[best] > 0)][:k]
         columns = wrong[best], right[best]
-        return Swaps(self.row[listed[best]], *columns, score[best], self.label_names)
+        return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
     def planted_among_suspects(self, share: float = _SUSPICIOUS_SHARE) -> float:
         """Share of planted wrong tags that would be among the most suspicious listed ones.
@@ -295,10 +295,10 @@ class NoisyLabels:
         share : float, default=0.1
             Share of the judged tags that counts as most suspicious.
         """
-        listed = np.sort(self.model_confidence[self.worklist.usable])
-        if not len(self.planted_confidence) or not len(listed):
+        confidences = np.sort(self.model_confidence[self.worklist.usable])
+        if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = listed[max(int(share * len(listed)) - 1, 0)]
+        limit = confidences[max(int(share * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
     @cached_property
@@ -421,15 +421,15 @@ class NoisyLabels:
         tags: Any = self if questions.kind == LISTED else self.missing
         answers = np.array(tags.worklist.answer)
         index = self._index(questions.row, questions.column, questions.kind)
-        for k, told in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
-            value, before = UNSURE if told is None else float(told), answers[k]
-            if value != UNSURE and before == 1 - value:
+        for k, is_right in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
+            value, earlier = UNSURE if is_right is None else float(is_right), answers[k]
+            if value != UNSURE and earlier == 1 - value:
                 raise InputError(
                     f"the tag {brief(tags.label[k])} of row {tags.row[k]} was answered both right "
                     f"and wrong",
                     parameter="right",
                 )
-            answers[k] = before if value == UNSURE and before == before else value
+            answers[k] = earlier if value == UNSURE and earlier == earlier else value
         draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
         if questions.kind == LISTED:
             return replace(self, answer=answers, draws=draws)
@@ -439,13 +439,13 @@ class NoisyLabels:
         """Positions of cells among the listed or missing tags."""
         tags: Any = self if kind == LISTED else self.missing
         width = len(self.label_names)
-        cells, wanted = tags.row.astype(np.int64) * width + tags.column, row * width + column
+        cells, targets = tags.row.astype(np.int64) * width + tags.column, row * width + column
         order = np.argsort(cells)
-        place = np.searchsorted(cells, wanted, sorter=order)
+        place = np.searchsorted(cells, targets, sorter=order)
         index = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(0, dtype=int)
         absent = np.ones(len(row), dtype=bool)
         if len(order):
-            absent = (cells[index] != wanted) | (column < 0) | (column >= width)
+            absent = (cells[index] != targets) | (column < 0) | (column >= width)
         if absent.any():
             k = int(np.flatnonzero(absent)[0])
             raise InputError(
@@ -520,16 +520,18 @@ class NoisyLabels:
         """Mask of tags to remove, the most suspicious first, within the limits for every row."""
         removed = np.zeros(len(self.row), dtype=bool)
         wrong = (self.worklist.answer == 0) | (self._known < 0)
-        left = np.bincount(self.row[~wrong], minlength=self.n_rows)
-        most = np.full(self.n_rows, len(self.label_names))
+        n_left = np.bincount(self.row[~wrong], minlength=self.n_rows)
+        allowance = np.full(self.n_rows, len(self.label_names))
         if self.max_remove_per_row is not None:
-            most = self.max_remove_per_row - np.bincount(self.row[wrong], minlength=self.n_rows)
+            allowance = self.max_remove_per_row - np.bincount(
+                self.row[wrong], minlength=self.n_rows
+            )
         if self.keep_one:
-            most = np.minimum(most, left - 1)
+            allowance = np.minimum(allowance, n_left - 1)
         by_row = chosen[np.argsort(self.row[chosen], kind="stable")]
         rows = self.row[by_row]
         turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        removed[by_row[turn < most[rows]]] = True
+        removed[by_row[turn < allowance[rows]]] = True
         return removed
 
     def certify(
@@ -574,11 +576,13 @@ class NoisyLabels:
         def pairs(index: Array) -> list[tuple[int, str]]:
             return list(zip(about.row[index].tolist(), about.label[index].tolist(), strict=True))
 
-        asked = np.flatnonzero(~unasked)
-        told = np.where(np.isnan(work.answer), 0.0 if of == ADDED else self._known > 0, work.answer)
+        answered_tags = np.flatnonzero(~unasked)
+        values = np.where(
+            np.isnan(work.answer), 0.0 if of == ADDED else self._known > 0, work.answer
+        )
         earlier = {
             tag: None if value == UNSURE else bool(value)
-            for tag, value in zip(pairs(asked), told[asked].tolist(), strict=True)
+            for tag, value in zip(pairs(answered_tags), values[answered_tags].tolist(), strict=True)
         }
         if of == SUSPECTS:
             options |= {"tags": [list(tag) for tag in pairs(index)]}
@@ -608,9 +612,9 @@ class NoisyLabels:
         The values are the confidences by default.
         """
         values = self.confidence if values is None else np.asarray(values)
-        out = np.zeros((self.n_rows, len(self.label_names)), dtype=values.dtype)
-        out[self.row, self.column] = values
-        return out
+        array = np.zeros((self.n_rows, len(self.label_names)), dtype=values.dtype)
+        array[self.row, self.column] = values
+        return array
 
     @property
     def clean(self) -> Array:
@@ -622,9 +626,9 @@ class NoisyLabels:
     @property
     def clean_sparse(self) -> sp.csr_array:
         """Tags after all removals and additions, as a CSR array: for very many labels."""
-        added, left = self.added, ~self.removed
-        row = np.r_[self.row[left], self.missing.row[added]]
-        column = np.r_[self.column[left], self.missing.column[added]]
+        added, remaining = self.added, ~self.removed
+        row = np.r_[self.row[remaining], self.missing.row[added]]
+        column = np.r_[self.column[remaining], self.missing.column[added]]
         ones, shape = np.ones(len(row), dtype=np.uint8), (self.n_rows, len(self.label_names))
         return sp.csr_array((ones, (row, column)), shape=shape)
 
@@ -689,7 +693,9 @@ class NoisyLabels:
         columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
         counts = [np.bincount(column, minlength=size).tolist() for column in columns]
-        summaries = [LabelSummary(*each) for each in zip(self.label_names, *counts, strict=True)]
+        summaries = [
+            LabelSummary(*values) for values in zip(self.label_names, *counts, strict=True)
+        ]
         return sorted(summaries, key=lambda label: (-label.removed, -label.candidates, label.name))
 
     def summary(self) -> dict[str, Any]:

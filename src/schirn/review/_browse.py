@@ -34,9 +34,9 @@ def search(session: Session, words: str, scope: str, offset: int) -> dict[str, A
     if scope not in SCOPES:
         raise InputError(f"the scope must be one of {', '.join(SCOPES)}, not {brief(scope)}")
     items = session.project.items
-    wanted = words.casefold().split()
-    found = np.ones(len(items), dtype=bool)
-    for word in wanted:
+    terms = words.casefold().split()
+    is_match = np.ones(len(items), dtype=bool)
+    for word in terms:
         hit = np.zeros(len(items), dtype=bool)
         if scope in ("all", "text"):
             hit |= np.fromiter((word in item.text.casefold() for item in items), bool, len(items))
@@ -45,8 +45,8 @@ def search(session: Session, words: str, scope: str, offset: int) -> dict[str, A
         if scope in ("all", "tag"):
             columns = [j for j, name in enumerate(session.names) if word in name.casefold()]
             hit[session.row[np.isin(session.column, columns) & _visible(session)]] = True
-        found &= hit
-    rows = np.flatnonzero(found) if wanted else np.zeros(0, dtype=int)
+        is_match &= hit
+    rows = np.flatnonzero(is_match) if terms else np.zeros(0, dtype=int)
     final = session.final()
     return {
         "total": len(rows),
@@ -73,8 +73,8 @@ def tag_counts(session: Session) -> list[dict[str, Any]]:
     for key, mask in masks.items():
         for j, n in enumerate(np.bincount(index[mask], minlength=len(totals)).tolist()):
             totals[j][key] = n
-    known = [each for each in totals if any(each[key] for key in masks)]
-    return sorted(known, key=lambda each: (-each["suspicious"], each["label"]))
+    known = [count for count in totals if any(count[key] for key in masks)]
+    return sorted(known, key=lambda count: (-count["suspicious"], count["label"]))
 
 
 def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any]:
@@ -98,14 +98,14 @@ def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any
     mask = _mask(session, show, final) & _visible(session) & np.isin(session.column, columns)
     tags = np.flatnonzero(mask)
     tags = tags[np.argsort(session.confidence[tags], kind="stable")]
-    listed = []
+    cells = []
     for k in tags[offset : offset + PAGE].tolist():
         i = int(session.row[k])
         chips = session.chips(i, final, k)
-        listed.append(
+        cells.append(
             {**session.about_row(i), **next(c for c in chips if c["current"]), "tags": chips}
         )
-    return {"label": label, "show": show, "total": len(tags), "offset": offset, "cells": listed}
+    return {"label": label, "show": show, "total": len(tags), "offset": offset, "cells": cells}
 
 
 def people(session: Session) -> dict[str, Any]:
