@@ -161,7 +161,7 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         X : DataFrame, dict of columns or list of dicts
         tags : sequence of texts or of lists
         min_confidence : float
-            Smallest probability of a suggestion; only `Sieve` suggests tags.
+            Smallest probability of a suggestion.
 
         Examples
         --------
@@ -181,11 +181,9 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
             judgements[i].confidence[names[j]] = float(confidence[i, j])
         for i, tag in others:
             judgements[i].unseen.append(tag)
-        if isinstance(self._method, Sieve):
-            missing = self._method.suggest(rows, matrix, min_confidence=min_confidence)
-            cells = sp.coo_array(missing)
-            for i, j, value in zip(*cells.coords, cells.data, strict=True):
-                judgements[i].suggestions[names[j]] = float(value)
+        probability = np.where(matrix, 0.0, self._method.predict_proba(rows))
+        for i, j in np.argwhere(probability >= min_confidence).tolist():
+            judgements[i].suggestions[names[j]] = float(probability[i, j])
         return judgements
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
