@@ -101,14 +101,14 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
 def _offer_changes(session: Session, name: str) -> None:
     """Ask whether to do what the answers allow."""
     known: Any = session.known()
+    if known["answers"] and not known["remove"]["count"]:
+        say(
+            f"Only tags that you called wrong are removed: the answers allow no others at a "
+            f"precision of {known['precision']:.0%}. Answer more, or lower --precision."
+        )
     words = {"remove": ("Remove", "wrong"), "complete": ("Add", "missing")}
     for action, (verb, state) in words.items():
         new, count = known[action]["new"], known[action]["count"]
-        if action == "remove" and known["answers"] and not count:
-            say(
-                f"Only tags that you called wrong are removed: the answers allow no others at a "
-                f"precision of {known['precision']:.0%}. Answer more, or lower --precision."
-            )
         more = ", for a new certificate" if action == "remove" and known["certificate"] else ""
         share = f"with {known['precision']:.0%} precision{more}"
         question = f"{verb} {new:,} tags that are {state} {share}?"
