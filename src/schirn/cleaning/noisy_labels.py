@@ -16,9 +16,7 @@ from schirn._files import brief
 from schirn._input import Number, OneOf, as_plain
 from schirn._optional import optional
 from schirn.cleaning.certificate import (
-    ADDED,
     KINDS,
-    REMAINING,
     REMOVED,
     SUSPECTS,
     Certificate,
@@ -287,18 +285,12 @@ class NoisyLabels:
         columns = wrong[best], right[best]
         return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
-    def planted_among_suspects(self, share: float = _SUSPICIOUS_SHARE) -> float:
-        """Share of planted wrong tags that would be among the most suspicious listed ones.
-
-        Parameters
-        ----------
-        share : float, default=0.1
-            Share of the judged tags that counts as most suspicious.
-        """
+    def planted_among_suspects(self) -> float:
+        """Share of planted wrong tags that would be among the most suspicious tenth."""
         confidences = np.sort(self.model_confidence[self.worklist.usable])
         if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = confidences[max(int(share * len(confidences)) - 1, 0)]
+        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
     @cached_property
@@ -563,48 +555,8 @@ class NoisyLabels:
         if (of == SUSPECTS) != (k is not None):
             raise InputError('k is the number of suspects; give it with of="suspects"')
         target = self.precision if target is None else target
-        about: Any = self.missing if of == ADDED else self
-        work, options = about.worklist, self._options()
-        unasked = np.isnan(work.answer) & (True if of == ADDED else self._known == 0)
-        if of == SUSPECTS:
-            members = np.zeros(len(self.row), dtype=bool)
-            members[work.order[:k]] = True
-        else:
-            members = {REMOVED: self.removed, REMAINING: ~self.removed, ADDED: self.added}[of]
-        index = np.flatnonzero(members & unasked)
-
-        def pairs(index: Array) -> list[tuple[int, str]]:
-            return list(zip(about.row[index].tolist(), about.label[index].tolist(), strict=True))
-
-        answered_tags = np.flatnonzero(~unasked)
-        values = np.where(
-            np.isnan(work.answer), 0.0 if of == ADDED else self._known > 0, work.answer
-        )
-        earlier = {
-            tag: None if value == UNSURE else bool(value)
-            for tag, value in zip(pairs(answered_tags), values[answered_tags].tolist(), strict=True)
-        }
-        if of == SUSPECTS:
-            options |= {"tags": [list(tag) for tag in pairs(index)]}
-        return begin(
-            replace(self, ordered=self.removed, ordered_additions=self.added),
-            pairs(index),
-            of=of,
-            target=target,
-            confidence=confidence,
-            draw=self.draws + random_state,
-            earlier=earlier,
-            options=options,
-        )
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "precision": self.precision,
-            "keep_one": self.keep_one,
-            "max_remove_per_row": self.max_remove_per_row,
-            "checked": self.is_checked,
-        }
+        draw = self.draws + random_state
+        return begin(self, of=of, k=k, target=target, confidence=confidence, draw=draw)
 
     def matrix(self, values: Any = None) -> Array:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
