@@ -13,7 +13,7 @@ from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import RowContent, ask_again
 from schirn.cleaning.nightly import state_path
-from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.parser import add_command
@@ -305,8 +305,17 @@ def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, st
         *lines,
         ("wrong tags", ranking.sentence),
         ("removed", removed),
+        *_no_others(ranking),
         ("drift", f"tags {update.tag_drift:.3f}{features}, since training"),
     ]
+
+
+def _no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
+    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
+    if not ranking.n_answers or (ranking.removed & (ranking.confidence > 0)).any():
+        return []
+    why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
+    return [("no others", f"{why}; answer more, or lower --precision")]
 
 
 def _suspects(update: Update) -> list[tuple[int, str, float]]:
