@@ -260,24 +260,22 @@ class TagTable:
         if not self._merge:
             return changes_of(ranking, cells, **about)
         changes = []
-        rows = [list(dict.fromkeys(tags)) for tags in self._listed()]
+        listed = [list(dict.fromkeys(tags)) for tags in self._listed()]
         removed: set[tuple[int, str]] = set()
-        for change in ranking.changes():
-            if not change.before:
-                changes.append(change)
+        for each in ranking.changes():
+            if not each.before:
+                changes.append(each)
                 continue
             # The tags as the table has them, of which the verdict is about the merged one.
-            removed.add((change.row, change.before))
-            spellings = [
-                tag for tag in rows[change.row] if self._merge.get(tag, tag) == change.before
-            ]
-            changes += [change._replace(before=tag) for tag in spellings]
-        for row, tags in enumerate(rows):
+            removed.add((each.row, each.before))
+            own = [tag for tag in listed[each.row] if self._merge.get(tag, tag) == each.before]
+            changes += [each._replace(before=tag) for tag in own]
+        for row, tags in enumerate(listed):
             for tag in tags:
-                target = self._merge.get(tag)
-                if target is not None and (row, target) not in removed:
-                    kind = "merge" if target in tags else "rename"
-                    changes.append(Change(row, kind, tag, target, None, "in the list of merges"))
+                after = self._merge.get(tag)
+                if after is not None and (row, after) not in removed:
+                    kind = "merge" if after in tags else "rename"
+                    changes.append(Change(row, kind, tag, after, None, "in the list of merges"))
         return ChangeList.from_cells(cells, changes, **about)
 
     def write_clean(
