@@ -285,12 +285,18 @@ class NoisyLabels:
         columns = wrong[best], right[best]
         return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
-    def planted_among_suspects(self) -> float:
-        """Share of planted wrong tags that would be among the most suspicious tenth."""
+    def planted_among_suspects(self, share: float = _SUSPICIOUS_SHARE) -> float:
+        """Share of planted wrong tags that would be among the most suspicious listed ones.
+
+        Parameters
+        ----------
+        share : float, default=0.1
+            Share of the judged tags that counts as most suspicious.
+        """
         confidences = np.sort(self.model_confidence[self.worklist.usable])
         if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
+        limit = confidences[max(int(share * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
     @cached_property
