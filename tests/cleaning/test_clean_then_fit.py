@@ -29,7 +29,6 @@ def digits():
         MultiOutputClassifier(LogisticRegression(max_iter=2000)),
         RandomForestClassifier(20, random_state=0),
         RidgeClassifier(),
-        Ridge(),
     ],
     ids=lambda c: type(c).__name__,
 )
@@ -142,5 +141,10 @@ def test_delegation_and_contract(small):
     fitted = model.fit(small.X, pd.DataFrame(small.candidates, columns=list("abcdef")))
     assert fitted.label_names_ == list("abcdef")
     assert not hasattr(model.classifier, "coef_")
-    with pytest.raises(InputError, match="scikit-learn estimator"):
+    with pytest.raises(InputError, match="scikit-learn classifier"):
         CleanThenFit("ridge").fit(small.X, small.candidates)
+
+
+def test_a_regressor_is_no_classifier(small):
+    with pytest.raises(InputError, match="must be a scikit-learn classifier, not Ridge"):
+        CleanThenFit(Ridge()).fit(small.X, small.candidates)

@@ -264,7 +264,7 @@ def test_random_features_say_nothing(digits, form):
     X = np.random.default_rng(0).random((600, 20))
     ranking = find_noisy_labels(form(X), digits.y_true[:600])
     assert not ranking.removed.any()
-    assert ranking.planted_among_suspects(0.1) < 0.25
+    assert ranking.planted_among_suspects() < 0.25
 
 
 def test_rare_and_universal_labels_are_not_judged(small):

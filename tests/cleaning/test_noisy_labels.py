@@ -193,10 +193,8 @@ def test_ordered_removals_are_not_checked(digits, ranking, answered, tmp_path):
     assert removed.confidence[removed.removed].max() <= np.sort(ranking.confidence)[220]
     assert "not checked" in repr(removed)
     assert not removed.summary()["checked"]
-    removed.to_csv(tmp_path / "tags.csv")
-    verdicts = pd.read_csv(tmp_path / "tags.csv")["verdict"]
-    assert (verdicts == "removed, not checked").sum() == 200
-    assert all("not checked" in change.why for change in removed.changes())
+    removed.changes().write(tmp_path / "changes.csv")
+    assert pd.read_csv(tmp_path / "changes.csv")["why"].str.contains("not checked").all()
     below = ranking.remove(below=0.3)
     assert below.confidence[below.removed].max() < 0.3
     assert not answered.changes().changes[0].why.endswith("not checked)")
@@ -264,7 +262,7 @@ def test_apply_returns_the_container_that_came_in(small):
     assert series.tolist() == list(map(";".join, ranking.clean_lists()))
 
 
-def test_summaries_and_tables(answered, tmp_path):
+def test_summaries_and_tables(answered):
     whole, labels = answered.summary(), answered.labels()
     assert whole["tags"] == sum(label.candidates for label in labels) == len(answered.row)
     assert whole["removed"] == sum(label.removed for label in labels) == answered.removed.sum()
@@ -272,30 +270,15 @@ def test_summaries_and_tables(answered, tmp_path):
     frame = answered.to_pandas()
     assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
     assert answered.to_polars().to_dicts() == frame.to_dict("records")
-    answered.to_csv(tmp_path / "tags.csv")
-    written = pd.read_csv(tmp_path / "tags.csv")
-    assert (np.diff(written["confidence"]) >= 0).all()
-    assert len(written) == len(frame)
     json.dumps(whole, allow_nan=False)
 
 
-def test_csv_labels_cannot_run_as_formulas(small, tmp_path):
-    names = ["=1+1", "@b", "-c", "d", "e", "f"]
-    ranking = find_noisy_labels(
-        small.X, small.candidates, label_names=names, method="CandidateRidge"
-    )
-    ranking.to_csv(tmp_path / "tags.csv")
-    written = set(pd.read_csv(tmp_path / "tags.csv")["label"])
-    assert written == {"'=1+1", "'@b", "'-c", "d", "e", "f"}
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
-def test_label_names_may_be_an_array_of_numbers(small, form, tmp_path):
+def test_label_names_may_be_an_array_of_numbers(small, form):
     names = np.arange(10, 70, 10)
     C = form(small.candidates)
     ranking = find_noisy_labels(small.X, C, label_names=names, method="CandidateRidge")
     assert ranking.label_names == ["10", "20", "30", "40", "50", "60"]
-    ranking.to_csv(tmp_path / "tags.csv")
     assert next(ranking.records())["label"] in ranking.label_names
     with pytest.raises(InputError, match="label_names holds '10' twice"):
         find_noisy_labels(small.X, C, label_names=np.full(6, 10))

@@ -91,6 +91,17 @@ def first_night():
     assert update("--answers", "q2.csv", "--name", "Ada") == 0
 
 
+def test_the_summary_of_the_first_answers(place, capsys):
+    assert update("--questions", "q.csv", "--number", "5") == 0
+    assert "removed     0\n" in capsys.readouterr().out
+    rows = read_csv("q.csv")
+    fill_in("q.csv", {(row["id"], row["tag"]): "no" for row in rows[:1]})
+    assert update("--answers", "q.csv") == 0
+    out = capsys.readouterr().out
+    assert "new, 0 restored)" in out
+    assert "the answers allow no others at a precision of 90%; answer more" in out
+
+
 def test_three_nights(place, capsys):
     first_night()
     check_decisions()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.clean_helpers import make_items, read_csv, write_csv
 
-from schirn.cleaning import Decision, Decisions
+from schirn.cleaning import ChangeList, Decision, Decisions
 from schirn.cli import main
 from schirn.exceptions import InputError
 from schirn.review import open_session
@@ -120,3 +120,14 @@ def test_an_answer_from_elsewhere_reaches_the_review(place):
     session.journal.close()
     assert tags.get("dog", "drop") == "drop"
     assert answers() == {("0003", "dog"): ("wrong", "Eve"), ("0003", "x"): ("wrong", "Eve")}
+
+
+def test_the_list_of_changes_finds_rows_by_their_ids(place):
+    session = opened()
+    item, label = decide(session, "drop")
+    session.journal.close()
+    argv = ["review", "items-review", "--changes", "changes.csv"]
+    assert main(argv) == 0
+    changes = ChangeList.read("changes.csv")
+    assert changes.id_column == "id"
+    assert [changes.keys[each.row] for each in changes if each.before == label] == [item]

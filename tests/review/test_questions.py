@@ -355,6 +355,7 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     printed = type_answers(monkeypatch, items, ["b", "x", "u", "b"])
     assert main(argv) == 0
     assert "There is nothing to take back." in printed
+    assert [line for line in printed if line.startswith("question ")][-1] == "question 50 of 50"
     assert any("of all tags are wrong (" in line for line in printed)
     assert "Not yet certified" in printed[-1]
     assert "schirn review" in capsys.readouterr().err
@@ -370,6 +371,23 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert main(check) == 0
     document = json.loads((tmp_path / "items-review" / "project.json").read_text())
     assert document["command"] == ["--labels", "tags", "--text", "description"]
+
+
+def test_the_terminal_says_when_nothing_else_can_be_removed(table, tmp_path, capsys, monkeypatch):
+    path, items = table
+    argv = ["review", path, "--labels", "tags", "--text", "description", "--terminal"]
+    printed = type_answers(monkeypatch, items, ["n", "q"])
+    assert main(argv) == 0
+    assert printed[-1].startswith("Only tags that you called wrong are removed")
+    out = str(tmp_path / "cleaned.csv")
+    assert main(["review", path, "--export", out]) == 0
+    assert "1 tags decided by hand, 1 removed" in capsys.readouterr().err
+    # All fifty answers, and no to the offer: the export mentions it.
+    type_answers(monkeypatch, items)
+    monkeypatch.setattr("schirn.cli.terminal._offer_changes", lambda session, name: None)
+    assert main(argv) == 0
+    assert main(["review", path, "--export", out]) == 0
+    assert "the answers allow to remove" in capsys.readouterr().err
 
 
 def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):

@@ -7,8 +7,9 @@ those of other files.
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe, spreadsheet_text
@@ -23,7 +24,7 @@ from schirn.tables.files import open_table
 _RIGHT = ("yes", "y", "right", "correct", "true", "1", "1.0")
 _WRONG = ("no", "n", "wrong", "incorrect", "false", "0", "0.0")
 _UNSURE = ("?", "unsure", "unknown")
-_COLUMNS = ("row", "tag", "right", "question")
+_COLUMNS = ("right", "row", "tag", "question")
 _QUESTION = re.compile(
     rf"({LISTED}|{MISSING}):([0-9a-f]{{12}})(?::certificate:([a-z]+):([0-9]{{1,6}}):([0-9a-f]{{12}}))?"
 )
@@ -70,16 +71,15 @@ def write_questions(
     if certificate is not None:
         question += f":certificate:{certificate.of}:{certificate.draw}"
         question += f":{certificate.tags_sha256[:12]}"
-    shown = {"id": ids, "text": texts}
-    columns = [name for name, cells in shown.items() if cells is not None]
-    before = ("before",) if earlier else ()
-    lines: list[Any] = [("row", *columns, "tag", *before, "right", "question")]
+    cells = {"id": ids, "text": texts}
+    columns = {name: values for name, values in cells.items() if values is not None}
+    earlier_column = ("before",) if earlier else ()
+    lines = []
     for i, label in sorted(zip(questions.row.tolist(), questions.label.tolist(), strict=True)):
-        values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        said = [spreadsheet_safe(str(earlier.get((i, label), "")))] if earlier else []
-        lines.append((i + 1, *values, spreadsheet_safe(label), *said, "", question))
-    with atomic_write(path) as stream:
-        stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
+        answer = [str(earlier.get((i, label), ""))] if earlier else []
+        values = (str(column[i]) for column in columns.values())
+        lines.append((str(i + 1), *values, label, *answer, "", question))
+    _write(path, ("row", *columns, "tag", *earlier_column, "right", "question"), lines)
 
 
 def read_answers(
@@ -99,15 +99,14 @@ def read_answers(
         Whether other tags may be removed than those that the last questions were drawn from. Their
         answers then count as earlier ones, and the next certificate needs more evidence.
     """
-    table, answers = _table(ranking), dict[tuple[int, str, str], _Line]()
+    answers: dict[tuple[int, str, str], _Line] = {}
     paths = list(paths)
-    for line in (line for path in paths for line in _lines(path, table)):
+    for line in _lines(paths, ranking):
         key = line.row, line.label, line.kind
-        before = answers.get(key)
-        told = {line.right} if before is None else {line.right, before.right}
-        if told == {True, False}:
-            raise InputError(f"{line.where}: says the opposite of {before.where}")  # type: ignore[union-attr]
-        if before is None or before.right is None:
+        earlier = answers.get(key)
+        if earlier is not None and {line.right, earlier.right} == {True, False}:
+            raise InputError(f"{line.where}: says the opposite of {earlier.where}")
+        if earlier is None or earlier.right is None:
             answers[key] = line
     if not answers:
         raise InputError(
@@ -115,8 +114,8 @@ def read_answers(
             f"right, no if it is wrong, and ? if you cannot tell"
         )
     for kind in (LISTED, MISSING):
-        lines = [each for each in answers.values() if (each.kind, each.certificate) == (kind, None)]
-        ranking = ranking.answered(_asked(lines, ranking, kind), [each.right for each in lines])
+        lines = [line for line in answers.values() if (line.kind, line.certificate) == (kind, None)]
+        ranking = ranking.answered(_questions(lines, ranking, kind), [line.right for line in lines])
     draws: dict[tuple[int, str], list[_Line]] = {}
     for line in answers.values():
         if line.certificate is not None:
@@ -124,21 +123,21 @@ def read_answers(
             draws.setdefault((draw, of), []).append(line)
     for draw, of in sorted(draws):
         lines = draws[draw, of]
-        right = [each.right for each in lines]
-        asked = replace(_asked(lines, ranking, lines[0].kind), draw=draw)
+        right = [line.right for line in lines]
+        questions = replace(_questions(lines, ranking, lines[0].kind), draw=draw)
         if (draw, of) == max(draws):
             certificate = ranking.certify(of=of, random_state=max(draw - ranking.draws, 0))
             drawn_from = of, draw, certificate.tags_sha256[:12]
-            others = [line for line in lines if line.certificate != drawn_from]
-            if not others:
-                certificate = certificate.answered(asked, right)
+            strangers = [line for line in lines if line.certificate != drawn_from]
+            if not strangers:
+                certificate = certificate.answered(questions, right)
                 return certificate.ranking or ranking, certificate
             if not draw_again:
                 raise InputError(
-                    f"{others[0].where}: was drawn from another set of tags, so the other answers "
-                    f"or the options have changed since; use the same ones, or draw again"
+                    f"{strangers[0].where}: was drawn from another set of tags, so the other "
+                    f"answers or the options have changed since; use the same ones, or draw again"
                 )
-        ranking = ranking.answered(asked, right)
+        ranking = ranking.answered(questions, right)
     return ranking, None
 
 
@@ -146,13 +145,7 @@ def answered_tags(
     paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels
 ) -> set[tuple[int, str]]:
     """Return row and name of the tags that files of answers are about."""
-    plain = {spreadsheet_safe(name): name for name in ranking.label_names}
-    names, lines = set(ranking.label_names), (_lines(path, _table(ranking)) for path in paths)
-    return {
-        (line.row, line.label if line.label in names else plain.get(line.label, line.label))
-        for each in lines
-        for line in each
-    }
+    return {(line.row, line.label) for line in _lines(paths, ranking)}
 
 
 def write_questions_by_id(
@@ -176,32 +169,50 @@ def write_questions_by_id(
     earlier : dict from (row, tag) to Decision, optional
         Answers from before a row has changed, which are shown.
     """
-    lines: list[Any] = [("id", "text", "tag", "before", "right", "columns", "content")]
+    lines, columns = [], ",".join(rows.columns)
     for i, label in zip(questions.row.tolist(), questions.label.tolist(), strict=True):
-        before = "" if earlier is None else str(earlier.get((i, label), ""))
-        shown = (rows.ids[i], texts[i], label, before, "", ",".join(rows.columns), rows.hashes[i])
-        lines.append(tuple(map(spreadsheet_safe, shown)))
-    with atomic_write(path) as stream:
-        stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
+        answer = "" if earlier is None else str(earlier.get((i, label), ""))
+        lines.append((rows.ids[i], texts[i], label, answer, "", columns, rows.hashes[i]))
+    _write(path, ("id", "text", "tag", "before", "right", "columns", "content"), lines)
 
 
 def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Decision]:
     """Return the answers in a file of `write_questions_by_id`; empty ones do not count."""
-    opened = open_table(path, delimiter=_delimiter(path))
-    names = ("id", "tag", "right", "columns", "content")
-    absent = [name for name in names if name not in opened.columns]
+    decisions = []
+    for _, right, cells in _read(path, ("right", "id", "tag", "columns", "content")):
+        name, tag, columns, content = map(spreadsheet_text, cells)
+        names = tuple(filter(None, columns.split(",")))
+        decisions.append(Decision(name, tag, right, who, "", names, content))
+    return decisions
+
+
+def _write(
+    path: str | os.PathLike[str], names: Sequence[str], lines: Iterable[Sequence[str]]
+) -> None:
+    """Write a CSV file that no spreadsheet takes for formulas."""
+    safe = [[spreadsheet_safe(cell) for cell in line] for line in lines]
+    with atomic_write(path) as stream:
+        stream.write("".join(csv_rows([names, *safe])).encode("utf-8", "replace"))
+
+
+def _read(
+    path: str | os.PathLike[str], names: Sequence[str]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield where each answer of a file is, the answer, and the other cells; no empty answers."""
+    table = open_table(path, delimiter=_delimiter(path))
+    absent = [name for name in names if name not in table.columns]
     if absent:
         raise InputError(
-            f"{path}: there is no column {absent[0]!r}, so these are not answers by id"
+            f"{path}: there is no column {absent[0]!r}, so these are not answers; write a file of "
+            f"questions first",
+            parameter="questions",
         )
-    decisions = []
-    for number, values in enumerate(zip(*map(opened.column, names), strict=True), 1):
-        texts = ["" if is_missing(v) else spreadsheet_text(str(v)) for v in values]
-        right = _answer_of(texts[2], f"{path}, answer {number}")
-        if right != "":
-            columns = tuple(filter(None, texts[3].split(",")))
-            decisions.append(Decision(texts[0], texts[1], right, who, "", columns, texts[4]))
-    return decisions
+    for number, values in enumerate(zip(*map(table.column, names), strict=True), 1):
+        right, *cells = ("" if is_missing(value) else str(value) for value in values)
+        where = f"{path}, answer {number}"
+        answer = _answer_of(right, where)
+        if answer:
+            yield where, answer, cells
 
 
 def _answer_of(text: str, where: str) -> str:
@@ -220,60 +231,44 @@ def _table(ranking: NoisyLabels) -> str:
     return tags_digest(ranking.n_rows, *columns)[:12]
 
 
-def _asked(lines: list[_Line], ranking: NoisyLabels, kind: str) -> Questions:
-    """Return the tags of some lines, as they are spelled in the table."""
+def _questions(lines: list[_Line], ranking: NoisyLabels, kind: str) -> Questions:
+    """Return the questions that some lines answer."""
     tags: Any = ranking if kind == LISTED else ranking.missing
-    names = set(ranking.label_names)
-    # A spreadsheet may show a name with an apostrophe in front.
-    plain = {spreadsheet_safe(name): name for name in ranking.label_names}
-    listed = set(zip(tags.row.tolist(), tags.label.tolist(), strict=True)) if lines else set()
-    pairs = []
-    for each in lines:
-        label = each.label if each.label in names else plain.get(each.label, each.label)
-        if (each.row, label) not in listed:
+    cells = set(zip(tags.row.tolist(), tags.label.tolist(), strict=True)) if lines else set()
+    for line in lines:
+        if (line.row, line.label) not in cells:
             raise InputError(
-                f"{each.where}: row {each.row + 1} of the table has no {kind} tag "
-                f"{brief(each.label)}"
+                f"{line.where}: row {line.row + 1} of the table has no {kind} tag "
+                f"{brief(line.label)}"
             )
-        pairs.append((each.row, label))
-    return ranking.questions_about(pairs, kind)
+    return ranking.questions_about([(line.row, line.label) for line in lines], kind)
 
 
-def _lines(path: str | os.PathLike[str], table: str) -> list[_Line]:
-    """Read the answers of a file that are not empty."""
-    opened = open_table(path, delimiter=_delimiter(path))
-    absent = [name for name in _COLUMNS if name not in opened.columns]
-    if absent:
-        raise InputError(
-            f"{path}: there is no column {absent[0]!r}, so these are not answers; write a file of "
-            f"questions first",
-            parameter="questions",
-        )
-    lines = []
-    cells = zip(*(opened.column(name) for name in _COLUMNS), strict=True)
-    for number, values in enumerate(cells, 1):
-        row, tag, right, question = ("" if is_missing(v) else str(v).strip() for v in values)
-        where = f"{path}, answer {number}"
-        word = _answer_of(right, where)
-        if not word:
-            continue
-        if not re.fullmatch(r"[1-9][0-9]{0,14}", row.removesuffix(".0")):
+def _lines(paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels) -> Iterator[_Line]:
+    """Yield the answers of files, with the tags as they are spelled in the table."""
+    table, names = _table(ranking), set(ranking.label_names)
+    # A spreadsheet may show a name with an apostrophe in front.
+    plain = {spreadsheet_safe(name): name for name in names}
+    for where, right, cells in chain.from_iterable(_read(path, _COLUMNS) for path in paths):
+        row, tag, text = (cell.strip() for cell in cells)
+        row = row.removesuffix(".0")
+        if not re.fullmatch(r"[1-9][0-9]{0,14}", row):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
-        asked = _QUESTION.fullmatch(question or f"{LISTED}:{table}")
-        if asked is None:
+        question = _QUESTION.fullmatch(text or f"{LISTED}:{table}")
+        if question is None:
             raise InputError(
-                f"{where}: {brief(question)} is not a question of this program; keep the column "
+                f"{where}: {brief(text)} is not a question of this program; keep the column "
                 f"'question' as it was written, or leave it empty"
             )
-        if asked[2] != table:
+        kind, digest, of, draw, tags = question.groups()
+        if digest != table:
             raise InputError(
                 f"{where}: the question is about another table, or its tags have changed since"
             )
-        certificate = None if asked[3] is None else (asked[3], int(asked[4]), asked[5])
-        answer = None if word == NOT_SURE else word == RIGHT
-        number_of_row = int(row.removesuffix(".0")) - 1
-        lines.append(_Line(where, number_of_row, tag, answer, asked[1], certificate))
-    return lines
+        label = tag if tag in names else plain.get(tag, tag)
+        answer = None if right == NOT_SURE else right == RIGHT
+        certificate = None if of is None else (of, int(draw), tags)
+        yield _Line(where, int(row) - 1, label, answer, kind, certificate)
 
 
 def _delimiter(path: str | os.PathLike[str]) -> str | None:

@@ -29,7 +29,7 @@ import numpy as np
 
 from schirn._files import atomic_write, brief
 from schirn._input import Number, OneOf, is_count
-from schirn.cleaning.questions import Questions
+from schirn.cleaning.questions import UNSURE, Questions
 from schirn.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -163,12 +163,14 @@ class Certificate:
         answers = dict(self.answers)
         ranking = self.ranking.answered(questions, right)
         columns = questions.row.tolist(), questions.column.tolist()
-        for row, column, told in zip(*columns, read_answers(right, len(questions)), strict=True):
+        for row, column, is_right in zip(
+            *columns, read_answers(right, len(questions)), strict=True
+        ):
             tag = row, names[column]
             if tag not in members:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
             # A definite answer takes the place of "unsure".
-            answers[tag] = answers.get(tag) if told is None else told
+            answers[tag] = answers.get(tag) if is_right is None else is_right
         return replace(self, answers=answers, ranking=ranking)
 
     @property
@@ -407,8 +409,8 @@ def largest_e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
 
 
 def _e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
-    before = np.cumsum(is_miss) - is_miss
-    m = (misses[:, None] - before) / (n_tags - np.arange(len(is_miss)))
+    earlier_misses = np.cumsum(is_miss) - is_miss
+    m = (misses[:, None] - earlier_misses) / (n_tags - np.arange(len(is_miss)))
     m = np.clip(m, 1e-9, 1 - 1e-9)
     total = np.zeros(m.shape)
     for bet in _BETS:
@@ -420,34 +422,46 @@ def _e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
 
 
 def begin(
-    ranking: "NoisyLabels",
-    tags: Sequence[Tag],
-    *,
-    of: str,
-    target: float,
-    confidence: float,
-    draw: int,
-    earlier: Mapping[Tag, bool | None],
-    options: Mapping[str, Any],
+    ranking: "NoisyLabels", *, of: str, k: int | None, target: float, confidence: float, draw: int
 ) -> Certificate:
-    """Begin a certificate of a set of tags; see `NoisyLabels.certify`."""
+    """Begin a certificate; see `NoisyLabels.certify`."""
     Number(0, high=1, open_low=True).check("target", target)
     Number(0.5, high=1 - 1e-9).check("confidence", confidence)
+    about: Any = ranking.missing if of == ADDED else ranking
+    answer, known = about.worklist.answer, ranking.known
+    if of != ADDED and known is not None:
+        answer = np.where(np.isnan(answer) & (known != 0), known > 0, answer)
+    if of == SUSPECTS:
+        members = np.zeros(len(answer), dtype=bool)
+        members[about.worklist.order[:k]] = True
+    else:
+        removed, added = ranking.removed, ranking.added
+        members = {REMOVED: removed, REMAINING: ~removed, ADDED: added}[of]
+
+    def pairs(mask: Array) -> list[Tag]:
+        return list(zip(about.row[mask].tolist(), about.label[mask].tolist(), strict=True))
+
+    tags, has_answer = pairs(members & np.isnan(answer)), ~np.isnan(answer)
+    values = [None if value == UNSURE else bool(value) for value in answer[has_answer].tolist()]
+    names = ("method", "precision", "keep_one", "max_remove_per_row")
+    options = {name: getattr(ranking, name) for name in names} | {"checked": ranking.is_checked}
+    if of == SUSPECTS:
+        options["tags"] = [list(tag) for tag in tags]
     table = tags_digest(ranking.n_rows, ranking.label_names, ranking.row, ranking.column)
     return Certificate(
-        of,
-        float(target),
-        float(confidence),
-        draw,
-        len(tags),
-        table,
-        tags_hash(tags),
-        options,
-        {},
-        earlier,
-        str(datetime.date.today()),
-        drawn_order(tags, table, draw),
-        ranking,
+        of=of,
+        target=float(target),
+        confidence=float(confidence),
+        draw=draw,
+        n_tags=len(tags),
+        table_sha256=table,
+        tags_sha256=tags_hash(tags),
+        options=options,
+        answers={},
+        earlier=dict(zip(pairs(has_answer), values, strict=True)),
+        date=str(datetime.date.today()),
+        order=drawn_order(tags, table, draw),
+        ranking=replace(ranking, ordered=ranking.removed, ordered_additions=ranking.added),
     )
 
 

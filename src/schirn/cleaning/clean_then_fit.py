@@ -17,14 +17,9 @@ from schirn.labels.tags import read_tags
 Array = np.ndarray
 
 
-def _has(*names: str) -> Any:
-    """Check that the classifier has one of these methods, or is a regressor."""
-
-    def check(self: "CleanThenFit") -> bool:
-        inner = getattr(self, "classifier_", self.classifier)
-        return is_regressor(inner) or any(hasattr(inner, name) for name in names)
-
-    return check
+def _has(name: str) -> Any:
+    """Check that the classifier has a method."""
+    return lambda self: hasattr(getattr(self, "classifier_", self.classifier), name)
 
 
 class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -36,7 +31,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     classifier : estimator
         A scikit-learn classifier for multi-label targets, such as
-        `OneVsRestClassifier(LogisticRegression())`, or a multi-output regressor.
+        `OneVsRestClassifier(LogisticRegression())`.
     method : estimator, class or str, default=None
         The method that judges the labels; None is `Sieve`.
     cv : int, splitter or iterable, optional
@@ -112,9 +107,9 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        if not hasattr(self.classifier, "fit"):
+        if not hasattr(self.classifier, "fit") or is_regressor(self.classifier):
             raise InputError(
-                f"classifier must be a scikit-learn estimator, not {self.classifier!r}"
+                f"classifier must be a scikit-learn classifier, not {self.classifier!r}"
             )
         with shown(type(self).__name__, self.verbose):
             # A classifier is trained on what is left, and no table loses a tag.
@@ -141,40 +136,33 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Predict the labels as an (n, l) 0/1 array."""
         check_is_fitted(self)
-        predicted = self._columns(self.classifier_.predict(X))
-        if is_regressor(self.classifier_):
-            predicted = predicted >= 0.5
-        return predicted.astype(np.int64)
+        return self._columns(self.classifier_.predict(X)).astype(np.int64)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> Array:
-        """Predict the (n, l) probabilities; those of a regressor are clipped to [0, 1]."""
+        """Predict the (n, l) probabilities."""
         check_is_fitted(self)
-        if is_regressor(self.classifier_):
-            return np.clip(self._columns(self.classifier_.predict(X)), 0, 1)
-        found = self.classifier_.predict_proba(X)
+        probabilities = self.classifier_.predict_proba(X)
         classes: Any = getattr(self.classifier_, "classes_", ())
-        if isinstance(found, list):
-            return np.column_stack([_true(p, c) for p, c in zip(found, classes, strict=True)])
+        if isinstance(probabilities, list):
+            return np.column_stack(
+                [_true(p, c) for p, c in zip(probabilities, classes, strict=True)]
+            )
         # With one label and one class in training, the only column is that of the class.
-        if len(self.label_names_) == 1 and np.shape(classes) == np.shape(found)[1:]:
-            return _true(found, classes)[:, None]
-        return self._columns(found)
+        if len(self.label_names_) == 1 and np.shape(classes) == np.shape(probabilities)[1:]:
+            return _true(probabilities, classes)[:, None]
+        return self._columns(probabilities)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Array:
-        """Return the (n, l) scores of the classifier, or the values of a regressor."""
+        """Return the (n, l) scores of the classifier."""
         check_is_fitted(self)
-        inner = self.classifier_
-        return self._columns(
-            inner.predict(X) if is_regressor(inner) else inner.decision_function(X)
-        )
+        return self._columns(self.classifier_.decision_function(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose labels are all predicted correctly."""
         check_is_fitted(self)
-        tags = read_tags(y, self.label_names_)
-        labels = tags.dense()
+        labels = read_tags(y, self.label_names_).dense()
         return float(super().score(X, labels, sample_weight))
 
     def _columns(self, values: Any) -> Array:

@@ -223,11 +223,11 @@ class TagTable:
 
     def _check_delimiter(self) -> None:
         """Raise InputError if the only column is a whole line of a table."""
-        for other in ",;\t|" if len(self.table.columns) == 1 else "":
-            if hasattr(self.table, "delimiter") and other in self.table.columns[0]:
+        for mark in ",;\t|" if len(self.table.columns) == 1 else "":
+            if hasattr(self.table, "delimiter") and mark in self.table.columns[0]:
                 raise InputError(
                     f"{self.path}: the only column is {brief(self.table.columns[0])}; are the "
-                    f"cells separated by {other!r}?",
+                    f"cells separated by {mark!r}?",
                     parameter="delimiter",
                 )
 
@@ -238,12 +238,12 @@ class TagTable:
         n_own = sum(self.separator in cell for cell in cells)
         if n_own > _STRAY * len(cells):
             return
-        few = f"only {n_own:,}" if n_own else "none"
-        for other in SEPARATORS:
-            if other != self.separator and 2 * sum(other in cell for cell in cells) > len(cells):
+        count = f"only {n_own:,}" if n_own else "none"
+        for mark in SEPARATORS:
+            if mark != self.separator and 2 * sum(mark in cell for cell in cells) > len(cells):
                 raise InputError(
-                    f"{self.path}: most cells of {brief(self.labels)} contain {other!r} and {few} "
-                    f"{self.separator!r}; what separates the tags?",
+                    f"{self.path}: most cells of {brief(self.labels)} contain {mark!r} and {count} "
+                    f"{self.separator!r}; give {mark!r} as the separator if it is one",
                     parameter="separator",
                 )
 
@@ -330,23 +330,25 @@ class TagTable:
             The labelling interface for a new project of Label Studio.
         """
         clean, added = self._clean_columns(ranking, suggest, True)
-        listed = _by_row(ranking.n_rows, ranking.records())
+        confidences = _by_row(ranking.n_rows, ranking.records())
         suggested = _by_row(ranking.n_rows, ranking.missing.records())
         verdicts = []
         for i, cell in enumerate(clean):
             tags = list(dict.fromkeys(self.tag_cells.split(cell)))
-            own, known = listed[i], {**suggested[i], **listed[i]}
-            right = [known[tag] for tag in tags] + [1 - p for t, p in own.items() if t not in tags]
+            of_row, known = confidences[i], {**suggested[i], **confidences[i]}
+            right = [known[tag] for tag in tags] + [
+                1 - p for t, p in of_row.items() if t not in tags
+            ]
             verdicts.append(Verdict(tags, min(right, default=None)))
         # What a person looks at to judge a row.
         columns = self._text or self._kinds["text"] or list(filter(None, [self._image]))
-        shown = (columns or self._free_columns() or [self.labels])[0]
+        column = (columns or self._free_columns() or [self.labels])[0]
         by = f"schirn {ranking.method}"
-        write_verdicts(path, self.table, verdicts, added, column=self.labels, shown=shown, by=by)
+        write_verdicts(path, self.table, verdicts, added, column=self.labels, shown=column, by=by)
         if self._is_export:
             return None
         names = sorted({*ranking.label, *(tag for verdict in verdicts for tag in verdict.tags)})
-        return label_studio_config(shown, self.labels, names, shown == self._image)
+        return label_studio_config(column, self.labels, names, column == self._image)
 
     def _clean_columns(
         self, ranking: NoisyLabels, suggest: bool, lists: bool
@@ -357,12 +359,12 @@ class TagTable:
         clean = changes.apply(cells, **self.table.cell_options(self.labels))
         removed: list[set[str]] = [set() for _ in range(ranking.n_rows)]
         added: list[list[str]] = [[] for _ in range(ranking.n_rows)]
-        for each in changes:
-            if not each.before:
-                added[each.row].append(each.after)
-            elif not each.after:
-                removed[each.row].add(self._merge.get(each.before, each.before))
-        listed = _by_row(ranking.n_rows, ranking.records())
+        for change in changes:
+            if not change.before:
+                added[change.row].append(change.after)
+            elif not change.after:
+                removed[change.row].add(self._merge.get(change.before, change.before))
+        confidences = _by_row(ranking.n_rows, ranking.records())
         likely = ranking.missing.above().records()
         suggested = _by_row(
             ranking.n_rows, (tag for tag in likely if tag["label"] not in added[tag["row"]])
@@ -380,12 +382,12 @@ class TagTable:
         unique = [list(dict.fromkeys(tags)) for tags in self.tags()]
         columns = [
             [
-                tags_cell([tag for tag in tags if tag in out])
-                for tags, out in zip(unique, removed, strict=True)
+                tags_cell([tag for tag in tags if tag in removed_tags])
+                for tags, removed_tags in zip(unique, removed, strict=True)
             ],
             [
                 confidence_cell({tag: values[tag] for tag in tags})
-                for tags, values in zip(unique, listed, strict=True)
+                for tags, values in zip(unique, confidences, strict=True)
             ],
         ]
         if any(added):
@@ -515,13 +517,13 @@ class TagTable:
             parameter="text",
         )
 
-    def _chosen_features(self, features: str, others: Mapping[str, Any]) -> dict[str, Any]:
+    def _chosen_features(self, features: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
         """Return a column of lists, or columns of numbers such as "a,b"; empty for an .npy file."""
         known = {*self.table.columns, *self._unread}
         names = [features] if features in known else [name.strip() for name in features.split(",")]
         if set(names) <= set(self._unread):
             return {"columns": names} if len(names) > 1 else {"vectors": features}
-        if "columns" in others or (others and not known.intersection(names)):
+        if "columns" in kinds or (kinds and not known.intersection(names)):
             raise InputError(
                 f"{self.path}: features are columns of numbers, or embeddings instead of other "
                 f"columns; name numbers only once, and give embeddings that go with other columns "
@@ -690,7 +692,7 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
             check_room(size, f"the numbers in {features}")
         opened = [RowFile(path) for path in files]
         rows = (
-            opened[0] if len(files) == 1 else RowFile(b for each in opened for b in each.blocks())
+            opened[0] if len(files) == 1 else RowFile(b for file in opened for b in file.blocks())
         )
     else:
         matrices = [np.asarray(read_npy(path)) for path in files]
@@ -727,13 +729,13 @@ def image_files(table: Table, column: str, path: str, root: str | None = None) -
         Folder of images; by default that of the table.
     """
     folder = Path(root or Path(path).parent)
-    inside = os.path.realpath(folder)
+    real_folder = os.path.realpath(folder)
     cells = table.column(column)
     for i, cell in enumerate(cells):
-        if cell and not is_inside(str(cell), inside):
+        if cell and not is_inside(str(cell), real_folder):
             raise InputError(
                 f"{path}: row {i + 1}, column {brief(column)}: {str(cell)[:40]!r} is not in the "
-                f"folder of images {inside!r}; give the folder that holds them all",
+                f"folder of images {real_folder!r}; give the folder that holds them all",
                 parameter="image_root",
             )
     return [folder / str(cell) if cell else None for cell in cells]

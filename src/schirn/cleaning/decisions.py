@@ -79,10 +79,10 @@ class RowContent:
     """
 
     def __init__(self, ids: Sequence[str], table: Any, columns: Sequence[str]) -> None:
-        twice = repeated(ids)
-        if twice is not None:
+        duplicate = repeated(ids)
+        if duplicate is not None:
             raise InputError(
-                f"the id {brief(twice)} occurs more than once, but decisions are kept by id; "
+                f"the id {brief(duplicate)} occurs more than once, but decisions are kept by id; "
                 f"choose a column with a different value in every row",
                 parameter="id",
             )
@@ -161,15 +161,15 @@ class Decisions:
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = complete_lines(content)
         self.repaired = lines.repaired
-        decisions = [self._decision(i, each) for i, each in enumerate(lines.records, 1)]
-        for decision in sorted(decisions, key=lambda each: each.when):
+        decisions = [self._decision(i, record) for i, record in enumerate(lines.records, 1)]
+        for decision in sorted(decisions, key=lambda record: record.when):
             self._take(decision)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Decision]:
-        return (each for each in self._latest.values() if each.answer != OPEN)
+        return (decision for decision in self._latest.values() if decision.answer != OPEN)
 
     def latest(self, id: str, tag: str) -> Decision | None:
         """Return the answer that counts; None if there is none."""
@@ -178,33 +178,33 @@ class Decisions:
 
     def since(self, when: str) -> list[Decision]:
         """Return what was said after a time, also what was taken back."""
-        return [each for each in self._latest.values() if each.when > when]
+        return [decision for decision in self._latest.values() if decision.when > when]
 
     def add(self, decisions: Iterable[Decision]) -> int:
         """Write answers that say something new, wait for the disk, and return their number."""
-        now, new = utc_now(), dict[tuple[str, str], Decision]()
-        for each in decisions:
-            if each.answer not in ANSWERS:
-                raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(each.answer)}")
-            before = new.get(each[:2]) or self._latest.get(each[:2])
-            unchanged = before is not None and before.row == each.row
-            if (before.answer if before and unchanged else OPEN) != each.answer:
-                new[each[:2]] = each._replace(when=each.when or now)
-        append_lines(self.path, [each._asdict() for each in new.values()])
-        for each in new.values():
-            self._take(each)
+        time, new = utc_now(), dict[tuple[str, str], Decision]()
+        for decision in decisions:
+            if decision.answer not in ANSWERS:
+                raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(decision.answer)}")
+            earlier = new.get(decision[:2]) or self._latest.get(decision[:2])
+            unchanged = earlier is not None and earlier.row == decision.row
+            if (earlier.answer if earlier and unchanged else OPEN) != decision.answer:
+                new[decision[:2]] = decision._replace(when=decision.when or time)
+        append_lines(self.path, [decision._asdict() for decision in new.values()])
+        for decision in new.values():
+            self._take(decision)
         return len(new)
 
     def match(self, rows: RowContent) -> Carried:
         """Find the rows of the decisions in a table."""
         valid, changed, gone = dict[Cell, Decision](), dict[Cell, Decision](), 0
-        for each in self:
-            row = rows.number.get(each.id)
+        for decision in self:
+            row = rows.number.get(decision.id)
             if row is None:
                 gone += 1
             else:
-                is_same = not each.row or rows.hashes_of(each.columns)[row] == each.row
-                (valid if is_same else changed)[row, each.tag] = each
+                is_same = not decision.row or rows.hashes_of(decision.columns)[row] == decision.row
+                (valid if is_same else changed)[row, decision.tag] = decision
         return Carried(valid, changed, gone)
 
     def answer(
@@ -234,21 +234,21 @@ class Decisions:
 
     def save(self, ranking: NoisyLabels, rows: RowContent, who: str = "") -> int:
         """Write the answers of a ranking that the file lacks; return their number."""
-        hashes, before, new = rows.hashes, self.match(rows).valid, []
+        hashes, stored, new = rows.hashes, self.match(rows).valid, []
         for tags in (ranking, ranking.missing):
             answer, label = tags.worklist.answer, tags.label
             for k in np.flatnonzero(~np.isnan(answer)).tolist():
                 row, tag, name = int(tags.row[k]), str(label[k]), _NAMES[float(answer[k])]
-                if (row, tag) not in before or before[row, tag].answer != name:
+                if (row, tag) not in stored or stored[row, tag].answer != name:
                     about = (rows.columns, hashes[row])
                     new.append(Decision(rows.ids[row], tag, name, who, "", *about))
         return self.add(new)
 
     def _take(self, decision: Decision) -> None:
         key = decision[:2]
-        before = self._latest.get(key)
-        opposite = before is not None and {before.answer, decision.answer} == {RIGHT, WRONG}
-        self.contradictions += bool(opposite and before and before.row == decision.row)
+        earlier = self._latest.get(key)
+        opposite = earlier is not None and {earlier.answer, decision.answer} == {RIGHT, WRONG}
+        self.contradictions += bool(opposite and earlier and earlier.row == decision.row)
         self._latest[key] = decision
 
     def _decision(self, number: int, record: dict[str, Any] | None) -> Decision:
@@ -278,9 +278,9 @@ def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: i
     tags: Any = ranking if questions.kind == LISTED else ranking.missing
     rows = {row for row, _ in carried.changed}
     is_open = dict(zip(_cells(tags, rows), np.isnan(_answers(tags, rows)), strict=True))
-    again = [cell for cell in carried.changed if is_open.get(cell)]
-    drawn = zip(questions.row.tolist(), questions.label.tolist(), strict=True)
-    return ranking.questions_about(list(dict.fromkeys([*again, *drawn]))[:n], questions.kind)
+    changed = [cell for cell in carried.changed if is_open.get(cell)]
+    pairs = zip(questions.row.tolist(), questions.label.tolist(), strict=True)
+    return ranking.questions_about(list(dict.fromkeys([*changed, *pairs]))[:n], questions.kind)
 
 
 def _cells(tags: Any, rows: set[int]) -> list[Cell]:
@@ -297,8 +297,8 @@ def _answers(tags: Any, rows: set[int]) -> np.ndarray:
 def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:
     """Return a ranking whose missing tags include these cells, unless they are listed."""
     rows = {row for row, _ in cells}
-    there = {*_cells(ranking, rows), *_cells(ranking.missing, rows)}
-    new = [cell for cell in cells if cell not in there]
+    cells_of_rows = {*_cells(ranking, rows), *_cells(ranking.missing, rows)}
+    new = [cell for cell in cells if cell not in cells_of_rows]
     if not new:
         return ranking
     names = list(dict.fromkeys([*ranking.label_names, *(tag for _, tag in new)]))

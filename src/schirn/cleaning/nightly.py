@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,15 @@ import numpy as np
 
 from schirn._files import atomic_write, complete_lines, utc_now
 from schirn._progress import stage, track
-from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decisions, RowContent
+from schirn.cleaning.decisions import (
+    OPEN,
+    RIGHT,
+    WRONG,
+    Carried,
+    Decision,
+    Decisions,
+    RowContent,
+)
 from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import DataError
@@ -199,16 +208,16 @@ def state_after_training(
     # From other rows only, and from no answer about the tag itself, as for new rows.
     in_fit = log_odds is not None
     p = model.calibration_.probability(log_odds) if in_fit else model.predict_proba(X)
-    now, before = utc_now(), {} if last is None else last.rows
+    time, states_before = utc_now(), {} if last is None else last.rows
     states = {}
     for i, (name, row) in enumerate(zip(rows.ids, rows.hashes, strict=True)):
-        old = before.get(name)
+        old = states_before.get(name)
         removed = old.removed if old is not None and old.row == row else []
-        states[name] = RowState(row, now, _probabilities(tags[i], p[i], place), removed)
-    counts = dict(Counter(tag for each in tags for tag in each))
+        states[name] = RowState(row, time, _probabilities(tags[i], p[i], place), removed)
+    counts = dict(Counter(chain.from_iterable(tags)))
     summary = None if last is None else last.summary
     profile = FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile()
-    return TagState(model_hash, now, now, states, counts, profile, summary)
+    return TagState(model_hash, time, time, states, counts, profile, summary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,65 +296,73 @@ def update_tags(
     precision : float, default=0.9
         Target precision of the removals.
     """
-    now, last = utc_now(), last or TagState()
-    tags = [list(dict.fromkeys(each)) for each in tags]
+    time, last = utc_now(), last or TagState()
+    tags = [list(dict.fromkeys(row_tags)) for row_tags in tags]
     hashes, is_same_model = rows.hashes, last.model in ("", model_hash)
-    before = [last.rows.get(name) for name in rows.ids]
-    new = [i for i, old in enumerate(before) if old is None]
-    changed = [i for i, old in enumerate(before) if old is not None and old.row != hashes[i]]
+    states_before = [last.rows.get(name) for name in rows.ids]
+    new = [i for i, old in enumerate(states_before) if old is None]
+    changed = [i for i, old in enumerate(states_before) if old is not None and old.row != hashes[i]]
     fresh = {*new, *changed}
     if is_same_model:
-        # A tag that is new in an old row has no probability yet.
-        fresh |= {i for i, old in enumerate(before) if old and not set(tags[i]) <= set(old.tags)}
-    judged = sorted(fresh) if is_same_model else list(range(len(tags)))
-    probabilities, drift = _judge(model, columns, tags, judged, last.profile, fresh)
+        fresh |= _rows_with_new_tags(states_before, tags)
+    rows_to_judge = sorted(fresh) if is_same_model else list(range(len(tags)))
+    probabilities, drift = _judge(model, columns, tags, rows_to_judge, last.profile, fresh)
     states = {}
-    for i, (name, old) in enumerate(zip(rows.ids, before, strict=True)):
+    for i, (name, old) in enumerate(zip(rows.ids, states_before, strict=True)):
         p = probabilities.get(i, {})
         if old is not None and is_same_model and old.row == hashes[i]:
             p = {tag: old.tags.get(tag, p.get(tag)) for tag in tags[i]}
-        states[name] = RowState(hashes[i], now if old is None or i in fresh else old.judged, p, [])
-    counts = last.tag_counts or dict(Counter(tag for each in tags for tag in each))
+        judged_at = time if old is None or i in fresh else old.judged
+        states[name] = RowState(hashes[i], judged_at, p, [])
+    counts = last.tag_counts or dict(Counter(chain.from_iterable(tags)))
     ranking = _ranking(model, [states[name].tags for name in rows.ids], counts, precision)
-    carried = Carried({}, {}, 0)
+    carried, since = Carried({}, {}, 0), list[Decision]()
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
+        since = decisions.since(last.time)
     had_answers = last.summary is not None and last.summary.wrong_share is not None
-    was = _verdicts_before(ranking, before, hashes, had_answers)
-    since = [] if decisions is None else decisions.since(last.time)
+    was = _verdicts_before(ranking, states_before, hashes, had_answers)
     is_settled = is_same_model and not since
     ranking = replace(ranking, ordered=_removals(ranking, was, carried, is_settled))
-    for k in np.flatnonzero(ranking.removed).tolist():
-        states[rows.ids[ranking.row[k]]].removed.append(str(ranking.label[k]))
-    summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
-    trained = last.trained or now
     cells = list(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
-    known = set(model.label_names_)
-    unseen = Counter(tag for each in tags for tag in each if tag not in known)
+    for row, tag in compress(cells, ranking.removed):
+        states[rows.ids[row]].removed.append(tag)
+    summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
+    state = TagState(model_hash, time, last.trained or time, states, counts, last.profile, summary)
+    unseen = Counter(chain.from_iterable(tags))
+    for name in model.label_names_:
+        del unseen[name]
     tag_drift = frequency_drift(counts, summary.tag_counts)[0]
-    n_new = sum(state.judged > trained for state in states.values())
     return Update(
         ranking=ranking,
-        state=TagState(model_hash, now, trained, states, counts, last.profile, summary),
+        state=state,
         new=new,
         changed=changed,
-        judged=judged,
+        judged=rows_to_judge,
         gone=len(last.rows) - (len(tags) - len(new)),
         unseen=dict(unseen.most_common()),
-        removed=[cells[k] for k in np.flatnonzero(ranking.removed & (was != REMOVED)).tolist()],
-        restored=[cells[k] for k in np.flatnonzero(~ranking.removed & (was == REMOVED)).tolist()],
+        removed=list(compress(cells, ranking.removed & (was != REMOVED))),
+        restored=list(compress(cells, ~ranking.removed & (was == REMOVED))),
         carried=carried,
         answers=sum(d.answer != OPEN for d in since),
         wrong_answers=sum(d.answer == WRONG for d in since),
         tag_drift=tag_drift,
         feature_drift=drift,
         advice=_advise(
-            rows=n_new / max(1, len(tags)) if last.rows else 0.0,
+            rows=_share_since_training(state) if last.rows else 0.0,
             tags=tag_drift,
             features=drift or 0.0,
-            unseen_tags=unseen.total() / max(1, len(ranking.row)),
+            unseen_tags=unseen.total() / max(1, len(cells)),
         ),
     )
+
+
+def _rows_with_new_tags(
+    states: Sequence[RowState | None], tags: Sequence[Sequence[str]]
+) -> set[int]:
+    """Return the rows with a tag that they did not have before: it has no probability yet."""
+    pairs = zip(states, tags, strict=True)
+    return {i for i, (old, names) in enumerate(pairs) if old and not set(names) <= set(old.tags)}
 
 
 def state_path(model: str) -> str:
@@ -392,7 +409,7 @@ def _ranking(
 ) -> NoisyLabels:
     """Rank all tags by their probabilities, stored and new."""
     place = {name: j for j, name in enumerate(model.label_names_)}
-    cells = [(i, tag, p) for i, each in enumerate(probabilities) for tag, p in each.items()]
+    cells = [(i, tag, p) for i, values in enumerate(probabilities) for tag, p in values.items()]
     for _, tag, _ in cells:
         place.setdefault(tag, len(place))
     p = np.array([np.nan if p is None else p for *_, p in cells], dtype=float)
@@ -424,8 +441,8 @@ def _verdicts_before(
     for k, (i, tag) in enumerate(cells):
         old = before[i]
         if old is not None and old.row == hashes[i] and tag in old.tags:
-            kept = KEPT if had_answers else NEW
-            verdicts[k] = REMOVED if tag in old.removed else kept
+            verdict = KEPT if had_answers else NEW
+            verdicts[k] = REMOVED if tag in old.removed else verdict
     return verdicts
 
 
@@ -443,15 +460,20 @@ def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: bo
     elif not len(work.answered):
         chosen = was == REMOVED
     # What a person said before the row has changed holds until somebody answers again.
-    said = {cell: decision.answer for cell, decision in carried.changed.items()}
-    if said:
+    answers = {cell: decision.answer for cell, decision in carried.changed.items()}
+    if answers:
         cells = zip(ranking.row.tolist(), ranking.label.tolist(), strict=True)
-        held = np.array([said.get(cell, "") for cell in cells], dtype=object)
+        held = np.array([answers.get(cell, "") for cell in cells], dtype=object)
         chosen = (chosen | (held == WRONG)) & (held != RIGHT)
         was = np.where(held == WRONG, REMOVED, was)
     index = np.flatnonzero(chosen)
     # Tags that were removed come first: the limits of a row must not bring them back.
     return ranking.within_limits(index[np.lexsort((position[index], was[index] != REMOVED))])
+
+
+def _share_since_training(state: TagState) -> float:
+    """Return the share of rows that are new or have changed since training."""
+    return sum(row.judged > state.trained for row in state.rows.values()) / max(1, len(state.rows))
 
 
 def _advise(**shares: float) -> list[str]:

@@ -4,7 +4,6 @@ Rank, ask, act: nothing is removed and nothing is claimed until a person answers
 orders removals with `remove`.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
+from schirn._files import brief
 from schirn._input import Number, OneOf, as_plain
 from schirn._optional import optional
 from schirn.cleaning.certificate import (
-    ADDED,
     KINDS,
-    REMAINING,
     REMOVED,
     SUSPECTS,
     Certificate,
@@ -273,19 +270,19 @@ class NoisyLabels:
         Number(0, integer=True, none=True).check("k", k)
         tags = np.flatnonzero(self.judged)
         p, q = self.confidence, self.missing.confidence
-        listed, missing = pair_by_row(self.row[tags], p[tags], self.missing.row, q)
-        listed = tags[listed]
-        wrong, right = self.column[listed], self.missing.column[missing]
-        score = (1 - p[listed]) * q[missing]
+        index, missing = pair_by_row(self.row[tags], p[tags], self.missing.row, q)
+        index = tags[index]
+        wrong, right = self.column[index], self.missing.column[missing]
+        score = (1 - p[index]) * q[missing]
         # Only the likeliest pairs count: a wrong tag says nothing about the other missing ones.
-        counted = best_pairs(score, listed, missing)
+        counted = best_pairs(score, index, missing)
         score = score * confusion(wrong, right, counted, len(self.label_names))
-        best = best_pairs(score, listed, missing)
-        is_open = np.isnan(self.worklist.answer[listed])
+        best = best_pairs(score, index, missing)
+        is_open = np.isnan(self.worklist.answer[index])
         is_open |= np.isnan(self.missing.worklist.answer[missing])
         best = best[is_open[best] & (score[best] > 0)][:k]
         columns = wrong[best], right[best]
-        return Swaps(self.row[listed[best]], *columns, score[best], self.label_names)
+        return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
     def planted_among_suspects(self, share: float = _SUSPICIOUS_SHARE) -> float:
         """Share of planted wrong tags that would be among the most suspicious listed ones.
@@ -295,10 +292,10 @@ class NoisyLabels:
         share : float, default=0.1
             Share of the judged tags that counts as most suspicious.
         """
-        listed = np.sort(self.model_confidence[self.worklist.usable])
-        if not len(self.planted_confidence) or not len(listed):
+        confidences = np.sort(self.model_confidence[self.worklist.usable])
+        if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = listed[max(int(share * len(listed)) - 1, 0)]
+        limit = confidences[max(int(share * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
     @cached_property
@@ -421,15 +418,15 @@ class NoisyLabels:
         tags: Any = self if questions.kind == LISTED else self.missing
         answers = np.array(tags.worklist.answer)
         index = self._index(questions.row, questions.column, questions.kind)
-        for k, told in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
-            value, before = UNSURE if told is None else float(told), answers[k]
-            if value != UNSURE and before == 1 - value:
+        for k, is_right in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
+            value, earlier = UNSURE if is_right is None else float(is_right), answers[k]
+            if value != UNSURE and earlier == 1 - value:
                 raise InputError(
                     f"the tag {brief(tags.label[k])} of row {tags.row[k]} was answered both right "
                     f"and wrong",
                     parameter="right",
                 )
-            answers[k] = before if value == UNSURE and before == before else value
+            answers[k] = earlier if value == UNSURE and earlier == earlier else value
         draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
         if questions.kind == LISTED:
             return replace(self, answer=answers, draws=draws)
@@ -439,13 +436,13 @@ class NoisyLabels:
         """Positions of cells among the listed or missing tags."""
         tags: Any = self if kind == LISTED else self.missing
         width = len(self.label_names)
-        cells, wanted = tags.row.astype(np.int64) * width + tags.column, row * width + column
+        cells, targets = tags.row.astype(np.int64) * width + tags.column, row * width + column
         order = np.argsort(cells)
-        place = np.searchsorted(cells, wanted, sorter=order)
+        place = np.searchsorted(cells, targets, sorter=order)
         index = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(0, dtype=int)
         absent = np.ones(len(row), dtype=bool)
         if len(order):
-            absent = (cells[index] != wanted) | (column < 0) | (column >= width)
+            absent = (cells[index] != targets) | (column < 0) | (column >= width)
         if absent.any():
             k = int(np.flatnonzero(absent)[0])
             raise InputError(
@@ -520,16 +517,18 @@ class NoisyLabels:
         """Mask of tags to remove, the most suspicious first, within the limits for every row."""
         removed = np.zeros(len(self.row), dtype=bool)
         wrong = (self.worklist.answer == 0) | (self._known < 0)
-        left = np.bincount(self.row[~wrong], minlength=self.n_rows)
-        most = np.full(self.n_rows, len(self.label_names))
+        n_left = np.bincount(self.row[~wrong], minlength=self.n_rows)
+        allowance = np.full(self.n_rows, len(self.label_names))
         if self.max_remove_per_row is not None:
-            most = self.max_remove_per_row - np.bincount(self.row[wrong], minlength=self.n_rows)
+            allowance = self.max_remove_per_row - np.bincount(
+                self.row[wrong], minlength=self.n_rows
+            )
         if self.keep_one:
-            most = np.minimum(most, left - 1)
+            allowance = np.minimum(allowance, n_left - 1)
         by_row = chosen[np.argsort(self.row[chosen], kind="stable")]
         rows = self.row[by_row]
         turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        removed[by_row[turn < most[rows]]] = True
+        removed[by_row[turn < allowance[rows]]] = True
         return removed
 
     def certify(
@@ -561,46 +560,8 @@ class NoisyLabels:
         if (of == SUSPECTS) != (k is not None):
             raise InputError('k is the number of suspects; give it with of="suspects"')
         target = self.precision if target is None else target
-        about: Any = self.missing if of == ADDED else self
-        work, options = about.worklist, self._options()
-        unasked = np.isnan(work.answer) & (True if of == ADDED else self._known == 0)
-        if of == SUSPECTS:
-            members = np.zeros(len(self.row), dtype=bool)
-            members[work.order[:k]] = True
-        else:
-            members = {REMOVED: self.removed, REMAINING: ~self.removed, ADDED: self.added}[of]
-        index = np.flatnonzero(members & unasked)
-
-        def pairs(index: Array) -> list[tuple[int, str]]:
-            return list(zip(about.row[index].tolist(), about.label[index].tolist(), strict=True))
-
-        asked = np.flatnonzero(~unasked)
-        told = np.where(np.isnan(work.answer), 0.0 if of == ADDED else self._known > 0, work.answer)
-        earlier = {
-            tag: None if value == UNSURE else bool(value)
-            for tag, value in zip(pairs(asked), told[asked].tolist(), strict=True)
-        }
-        if of == SUSPECTS:
-            options |= {"tags": [list(tag) for tag in pairs(index)]}
-        return begin(
-            replace(self, ordered=self.removed, ordered_additions=self.added),
-            pairs(index),
-            of=of,
-            target=target,
-            confidence=confidence,
-            draw=self.draws + random_state,
-            earlier=earlier,
-            options=options,
-        )
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "precision": self.precision,
-            "keep_one": self.keep_one,
-            "max_remove_per_row": self.max_remove_per_row,
-            "checked": self.is_checked,
-        }
+        draw = self.draws + random_state
+        return begin(self, of=of, k=k, target=target, confidence=confidence, draw=draw)
 
     def matrix(self, values: Any = None) -> Array:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
@@ -608,9 +569,9 @@ class NoisyLabels:
         The values are the confidences by default.
         """
         values = self.confidence if values is None else np.asarray(values)
-        out = np.zeros((self.n_rows, len(self.label_names)), dtype=values.dtype)
-        out[self.row, self.column] = values
-        return out
+        array = np.zeros((self.n_rows, len(self.label_names)), dtype=values.dtype)
+        array[self.row, self.column] = values
+        return array
 
     @property
     def clean(self) -> Array:
@@ -622,9 +583,9 @@ class NoisyLabels:
     @property
     def clean_sparse(self) -> sp.csr_array:
         """Tags after all removals and additions, as a CSR array: for very many labels."""
-        added, left = self.added, ~self.removed
-        row = np.r_[self.row[left], self.missing.row[added]]
-        column = np.r_[self.column[left], self.missing.column[added]]
+        added, remaining = self.added, ~self.removed
+        row = np.r_[self.row[remaining], self.missing.row[added]]
+        column = np.r_[self.column[remaining], self.missing.column[added]]
         ones, shape = np.ones(len(row), dtype=np.uint8), (self.n_rows, len(self.label_names))
         return sp.csr_array((ones, (row, column)), shape=shape)
 
@@ -689,7 +650,9 @@ class NoisyLabels:
         columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
         counts = [np.bincount(column, minlength=size).tolist() for column in columns]
-        summaries = [LabelSummary(*each) for each in zip(self.label_names, *counts, strict=True)]
+        summaries = [
+            LabelSummary(*values) for values in zip(self.label_names, *counts, strict=True)
+        ]
         return sorted(summaries, key=lambda label: (-label.removed, -label.candidates, label.name))
 
     def summary(self) -> dict[str, Any]:
@@ -743,23 +706,6 @@ class NoisyLabels:
         columns = self._columns
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield dict(zip(columns, values, strict=True))
-
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line per tag, the most suspicious first.
-
-        A label that a spreadsheet would run as a formula gets an apostrophe in front.
-        """
-        records = list(self.records())
-        rows: list[Any] = [("row", "label", "confidence", "verdict")]
-        for k in np.argsort(self.confidence, kind="stable").tolist():
-            each = records[k]
-            verdict = each["verdict"]
-            if verdict == "removed" and not self.is_checked:
-                verdict = f"removed, {NOT_CHECKED}"
-            label = spreadsheet_safe(each["label"])
-            rows.append((each["row"], label, f"{each['confidence']:.6g}", verdict))
-        with atomic_write(path) as stream:
-            stream.writelines(line.encode() for line in csv_rows(rows))
 
     def reasons(
         self,

@@ -314,13 +314,13 @@ class Reasons:
         self, row: int, column: int, similarity: Array, at: _Row, w: Array, b: float
     ) -> Explanation:
         label = self.ranking.label_names[column]
-        carried, others = self._tag(column)
-        others[row] = False
+        carried, counted = self._tag(column)
+        counted[row] = False
         neighbours = [
             [Neighbour(int(i), float(similarity[i])) for i in _largest(similarity, mask, _MAX_ROWS)]
-            for mask in (others & carried, others & ~carried)
+            for mask in (counted & carried, counted & ~carried)
         ]
-        nearest = _largest(similarity, others, NEAR)
+        nearest = _largest(similarity, counted, NEAR)
         words, base, rest = self._words(column, at, w, b)
         verdict, confidence = self._verdict(row, column)
         why = Explanation(
@@ -333,7 +333,7 @@ class Reasons:
             without_tag=neighbours[1],
             near=int(carried[nearest].sum()),
             n_near=len(nearest),
-            usual=float(carried[others].mean()) if others.any() else 0.0,
+            usual=float(carried[counted].mean()) if counted.any() else 0.0,
             words=words,
             score=base + rest + sum(word.contribution for word in words),
             base=base,
@@ -349,8 +349,8 @@ class Reasons:
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
         ranking, missing = self.ranking, self.ranking.missing
-        listed = np.flatnonzero((ranking.row == row) & (ranking.column == column))
-        for k in listed:
+        index = np.flatnonzero((ranking.row == row) & (ranking.column == column))
+        for k in index:
             verdict = "kept" if ranking.judged[k] else "unjudged"
             return "removed" if ranking.removed[k] else verdict, float(ranking.confidence[k])
         for k in np.flatnonzero((missing.row == row) & (missing.column == column)):
@@ -389,11 +389,11 @@ class Reasons:
         tags = []
         for k in self.ranking.column[start:end][~self._wrong[start:end]].tolist():
             rows = _column_rows(carried, k)
-            size, both = len(rows) - 1, int(has[rows].sum())
+            size, n_both = len(rows) - 1, int(has[rows].sum())
             if k != column and size > 0:
-                share = (both + _PRIOR_ROWS * usual) / (size + _PRIOR_ROWS)
+                share = (n_both + _PRIOR_ROWS * usual) / (size + _PRIOR_ROWS)
                 change = float(logit(share) - logit(usual))
-                tags.append(OtherTag(self.ranking.label_names[k], size, both / size, change))
+                tags.append(OtherTag(self.ranking.label_names[k], size, n_both / size, change))
         return sorted(tags, key=lambda tag: -abs(tag.log_odds))[:_MAX_TAGS]
 
     def _read_verdicts(self) -> None:
@@ -425,8 +425,8 @@ class Reasons:
     def _sample(self) -> Array:
         """Sorted rows for the ridge: half of them in turn from all tags, half at random."""
         ranking, Z = self.ranking, self._Z
-        most = _SAMPLE if Z.sparse else min(_SAMPLE, _SAMPLE_ENTRIES // max(1, Z.shape[1]))
-        if ranking.n_rows <= most:
+        size = _SAMPLE if Z.sparse else min(_SAMPLE, _SAMPLE_ENTRIES // max(1, Z.shape[1]))
+        if ranking.n_rows <= size:
             return np.arange(ranking.n_rows)
         order = np.random.RandomState(0).permutation(ranking.n_rows)
         place = np.empty(ranking.n_rows, dtype=np.int64)
@@ -438,9 +438,9 @@ class Reasons:
         rank[by_tag] = np.arange(len(by_tag))
         turn = np.full(ranking.n_rows, ranking.n_rows)
         np.minimum.at(turn, ranking.row, rank - starts)
-        first = np.lexsort((place, turn))[: most // 2]
-        rest = order[~np.isin(order, first)][: most - len(first)]
-        return np.sort(np.concatenate([first, rest]))
+        first = np.lexsort((place, turn))[: size // 2]
+        random_rows = order[~np.isin(order, first)][: size - len(first)]
+        return np.sort(np.concatenate([first, random_rows]))
 
     def _row(self, row: int, z: Any, influence: Array, distance: Array) -> _Row:
         if sp.issparse(z):
@@ -510,9 +510,9 @@ class _ScaledRows:
 
     def distances(self, rows: list[int]) -> Array:
         """Squared distances (n, k) of all rows from some of them."""
-        own = self[rows]
-        own = own.toarray() if sp.issparse(own) else own
-        products = np.concatenate([np.asarray(Z @ own.T) for Z in self._pieces()])
+        block = self[rows]
+        block = block.toarray() if sp.issparse(block) else block
+        products = np.concatenate([np.asarray(Z @ block.T) for Z in self._pieces()])
         products *= -2
         products += self.squares[:, None]
         products += self.squares[rows]
@@ -627,13 +627,13 @@ def _listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _largest(values: Array, mask: Array, most: int) -> Array:
+def _largest(values: Array, mask: Array, n: int) -> Array:
     """Indices of the largest values inside a mask, largest first, ties by index."""
-    inside = np.flatnonzero(mask)
-    if len(inside) > most:
-        limit = np.partition(values[inside], -most)[-most]
-        inside = inside[values[inside] >= limit]
-    return inside[np.argsort(-values[inside], kind="stable")][:most]
+    index = np.flatnonzero(mask)
+    if len(index) > n:
+        limit = np.partition(values[index], -n)[-n]
+        index = index[values[index] >= limit]
+    return index[np.argsort(-values[index], kind="stable")][:n]
 
 
 def _column_rows(matrix: Any, column: int) -> Array:

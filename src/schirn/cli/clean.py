@@ -766,7 +766,8 @@ def _check_paths(args: argparse.Namespace) -> None:
     for path in args.answers:
         if not Path(path).exists():
             raise InputError(
-                f"{path}: there is no such file; write the questions with --questions {path}"
+                f"{path}: there is no such file; give each file of answers with its own --answers, "
+                f"and write questions with --questions FILE"
             )
     if args.answers and _certificate_path(args):
         check_writable(str(_certificate_path(args)))

@@ -185,7 +185,13 @@ def _write(args: argparse.Namespace, folder: str) -> None:
         _write_certificate(certificate, session, f"{args.export}.certificate.json")
     view = session.view()
     decided, items = view["progress"]["decided"], len(session.project.items)
-    note(f"wrote {items:,} items to {outputs[0]}; {decided:,} tags decided by hand")
+    removed, ready = view["known"]["removed"], view["known"]["remove"]["new"]
+    note(
+        f"wrote {items:,} items to {outputs[0]}; {decided:,} tags decided by hand, {removed:,} "
+        f"removed"
+    )
+    if ready:
+        note(f"note: the answers allow to remove {ready:,} more tags; open the review to do so")
     for path in outputs[1:]:
         note(f"wrote {path}")
     if view["disagreements"]:

@@ -5,9 +5,10 @@ from functools import partial
 from typing import Any
 
 from schirn._progress import printable
+from schirn.cleaning.questions import LISTED
 from schirn.cli import output
 from schirn.review import open_session
-from schirn.review.session import CERTIFY, Session
+from schirn.review.session import CERTIFY, FIRST, Session
 
 # Questions are asked with --quiet as well.
 say = partial(output.say, always=True)
@@ -39,7 +40,7 @@ def ask(
         File of decisions.
     """
     session = open_session(folder, image_root=image_root, decisions=decisions)
-    say("Is the tag right? y: yes, n: no, u: unsure, b: back to the one before, q: quit")
+    say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
     try:
         while _ask_one(session, order, name):
             say(session.known()["line"])
@@ -76,6 +77,9 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
     if swap is not None:
         say(f"s: swap it for {printable(swap)}")
         keys = f"s/{keys}"
+    first = view["known"]["first"][LISTED]
+    if order == FIRST and first["answered"] < first["size"]:
+        say(f"question {first['answered'] + 1} of {first['size']}")
     prompt = f"{question}: {printable(current['label'])}? [{keys}] "
     key = _read(prompt, tuple(keys.split("/")))
     if key == "q":
@@ -97,6 +101,11 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
 def _offer_changes(session: Session, name: str) -> None:
     """Ask whether to do what the answers allow."""
     known: Any = session.known()
+    if known["answers"] and not known["remove"]["count"]:
+        say(
+            f"Only tags that you called wrong are removed: the answers allow no others at a "
+            f"precision of {known['precision']:.0%}. Answer more, or lower --precision."
+        )
     words = {"remove": ("Remove", "wrong"), "complete": ("Add", "missing")}
     for action, (verb, state) in words.items():
         new, count = known[action]["new"], known[action]["count"]

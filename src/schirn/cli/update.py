@@ -13,7 +13,7 @@ from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import RowContent, ask_again
 from schirn.cleaning.nightly import state_path
-from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.reading import (
@@ -278,15 +278,26 @@ def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, st
     if update.answers:
         share = update.wrong_answers / update.answers
         lines.append(("new answers", f"{update.answers:,}, {share:.0%} of them 'wrong'"))
-    news = f"{len(update.removed):,} more than last time, {len(update.restored):,} restored"
+    removed = f"{int(ranking.removed.sum()):,}"
+    if update.removed or update.restored:
+        removed += f" ({len(update.removed):,} new, {len(update.restored):,} restored)"
     shift = update.feature_drift
     features = "" if shift is None else f"; features {shift:.2f} standard deviations"
     return [
         *lines,
         ("wrong tags", ranking.sentence),
-        ("removed", f"{int(ranking.removed.sum()):,}: {news}"),
+        ("removed", removed),
+        *_no_others(ranking),
         ("drift", f"tags {update.tag_drift:.3f}{features}, since training"),
     ]
+
+
+def _no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
+    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
+    if not ranking.n_answers or (ranking.removed & (ranking.confidence > 0)).any():
+        return []
+    why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
+    return [("no others", f"{why}; answer more, or lower --precision")]
 
 
 def _suspects(update: Update) -> list[tuple[int, str, float]]:

@@ -186,15 +186,15 @@ class CleanReport:
     def _id(self, row: int) -> str:
         return str(row + 1 if self.ids is None else self.ids[row])
 
-    def _text(self, row: int, most: int) -> str:
-        return _cut("" if self.texts is None else str(self.texts[row]), most)
+    def _text(self, row: int, size: int) -> str:
+        return _cut("" if self.texts is None else str(self.texts[row]), size)
 
-    def _tags(self, row: int, most: int) -> str:
+    def _tags(self, row: int, size: int) -> str:
         """Return the tags that a row keeps, as one text."""
         ranking = self.ranking
         start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
-        kept = ranking.column[start:end][~ranking.removed[start:end]]
-        return _cut(", ".join(ranking.label_names[j] for j in kept), most)
+        columns = ranking.column[start:end][~ranking.removed[start:end]]
+        return _cut(", ".join(ranking.label_names[j] for j in columns), size)
 
     def _card(
         self, row: int, column: int, confidence: float, removed: bool, suggested: bool = False
@@ -202,7 +202,7 @@ class CleanReport:
         ranking = self.ranking
         of_row = range(*np.searchsorted(ranking.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
-        shown = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])
+        visible = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])
         return Card(
             row=row,
             id=self._id(row),
@@ -216,9 +216,9 @@ class CleanReport:
                     "name": ranking.label_names[ranking.column[j]],
                     "removed": bool(ranking.removed[j]),
                 }
-                for j in shown
+                for j in visible
             ],
-            n_more=len(of_row) - len(shown),
+            n_more=len(of_row) - len(visible),
             suggested=suggested,
         )
 
@@ -240,5 +240,5 @@ def _image(image: Any) -> str:
     return "" if kind is None else f"data:{kind};base64,{base64.b64encode(raw).decode()}"
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + " …"
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[:size] + " …"

@@ -81,8 +81,8 @@ def _card(demo: "Demo", row: int, kinds: dict[int, str]) -> dict[str, Any]:
 def _suspicion(demo: "Demo", row: int) -> dict[int, str]:
     """Which tags of an image are among the most suspicious ones."""
     suspects = demo.suspects.column[demo.suspects.row == row]
-    listed = np.flatnonzero(demo.train.candidates[row]).tolist()
-    return {j: "suspect" if j in suspects else "kept" for j in listed}
+    columns = np.flatnonzero(demo.train.candidates[row]).tolist()
+    return {j: "suspect" if j in suspects else "kept" for j in columns}
 
 
 def _verdicts(demo: "Demo", row: int) -> dict[int, str]:

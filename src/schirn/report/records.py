@@ -18,7 +18,7 @@ def csv_lines(records: Iterable[Record]) -> Iterator[str]:
     columns = (dict(_flat(record)) for record in records)
     for first in islice(columns, 1):
         yield from csv_rows([first, first.values()])
-    yield from csv_rows(each.values() for each in columns)
+    yield from csv_rows(values.values() for values in columns)
 
 
 def json_lines(records: Iterable[Record]) -> Iterator[str]:

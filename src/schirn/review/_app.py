@@ -98,18 +98,18 @@ def create_app(
     return Guard(Starlette(routes=routes), token, port, opened)
 
 
-def _search(session: Session, given: Mapping[str, str]) -> Any:
-    words = given.get("q", "")[:_MAX_QUERY]
-    return browse.search(session, words, given.get("scope", "all"), _offset(given))
+def _search(session: Session, query: Mapping[str, str]) -> Any:
+    words = query.get("q", "")[:_MAX_QUERY]
+    return browse.search(session, words, query.get("scope", "all"), _offset(query))
 
 
-def _batch(session: Session, given: Mapping[str, str]) -> Any:
-    show = given.get("show", "suspicious")
-    return browse.batch(session, given.get("label", ""), show, _offset(given))
+def _batch(session: Session, query: Mapping[str, str]) -> Any:
+    show = query.get("show", "suspicious")
+    return browse.batch(session, query.get("label", ""), show, _offset(query))
 
 
-def _offset(given: Mapping[str, str]) -> int:
-    text = given.get("offset", "0")
+def _offset(query: Mapping[str, str]) -> int:
+    text = query.get("offset", "0")
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InputError("the offset must be a whole number")
     return int(text)
@@ -162,15 +162,15 @@ class _Api:
         """Record one action; the answer holds the next question."""
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return JSONResponse({"error": "The request must be JSON."}, 415)
-        wanted: Mapping[str, Any] = {}
+        body: Mapping[str, Any] = {}
         try:
-            wanted = _wanted(await read_body(request, MAX_BODY))
-            await run_in_threadpool(self._act, wanted)
+            body = _wanted(await read_body(request, MAX_BODY))
+            await run_in_threadpool(self._act, body)
         except ClientDisconnect:
             # Nobody reads this answer, but without it a traceback would reach the terminal.
             return Response(status_code=400)
         except Conflict as conflict:
-            view = await run_in_threadpool(self._view, wanted)
+            view = await run_in_threadpool(self._view, body)
             return JSONResponse({"error": str(conflict), "state": view}, 409)
         except TooLarge:
             error, status = "The request is too large.", 413
@@ -184,40 +184,40 @@ class _Api:
             reason = failure.strerror or failure
             error, status = f"The decision could not be saved: {reason}.", 507
         else:
-            return JSONResponse(await run_in_threadpool(self._view, wanted))
+            return JSONResponse(await run_in_threadpool(self._view, body))
         return JSONResponse({"error": error}, status)
 
-    def _act(self, given: Mapping[str, Any]) -> None:
+    def _act(self, body: Mapping[str, Any]) -> None:
         """Hand a request to the session."""
-        session, action = self._session, given["action"]
-        seen, person = given["seen"], given.get("person", "")
+        session, action = self._session, body["action"]
+        sequence, person = body["seen"], body.get("person", "")
         if action == "undo":
-            has_tag = isinstance(given.get("item"), str) and "of" not in given
-            tag = (given["item"], given.get("label")) if has_tag else None
-            session.undo(seen, person, of=given.get("of"), tag=tag)
+            has_tag = isinstance(body.get("item"), str) and "of" not in body
+            tag = (body["item"], body.get("label")) if has_tag else None
+            session.undo(sequence, person, of=body.get("of"), tag=tag)
             return
         if action in KIND:
-            if not is_count(given.get("count")):
+            if not is_count(body.get("count")):
                 raise InputError("the request must give 'count' as a whole number")
-            session.apply_answers(action, given["count"], seen, person)
+            session.apply_answers(action, body["count"], sequence, person)
             return
-        record = {"action": action, **{key: given[key] for key in _NEEDS[action]}}
+        record = {"action": action, **{key: body[key] for key in _NEEDS[action]}}
         if action == "batch":
-            rows, items = given.get("rows"), session.project.items
+            rows, items = body.get("rows"), session.project.items
             fits = isinstance(rows, list) and all(type(i) is int for i in rows)
             if not fits or not all(0 <= i < len(items) for i in rows):  # type: ignore[union-attr]
                 raise InputError("'rows' must be a list of row numbers")
             record["items"] = [items[i].id for i in rows]  # type: ignore[union-attr]
-        session.act(record, seen, person)
+        session.act(record, sequence, person)
 
-    def _view(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        person = checked_person(given.get("person", ""))
+    def _view(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        person = checked_person(query.get("person", ""))
         # What was just decided is not what to show next.
         chosen = None
-        if "action" not in given and "item" in given:
-            chosen = given["item"], given.get("label", "")
-        second = given.get("second") in ("1", True)
-        order = given.get("order", FIRST)
+        if "action" not in query and "item" in query:
+            chosen = query["item"], query.get("label", "")
+        second = query.get("second") in ("1", True)
+        order = query.get("order", FIRST)
         view = self._session.view(person, order=order, second=second, chosen=chosen)
         return {**view, "name": self._name, "table": self._kind}
 
@@ -280,24 +280,24 @@ def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
 def _wanted(body: bytes) -> dict[str, Any]:
     """Return the request after checking that its action has what it needs."""
     try:
-        wanted = json.loads(body)
+        request = json.loads(body)
     except (ValueError, RecursionError):
         raise InputError("the request is not valid JSON") from None
-    if not isinstance(wanted, dict):
+    if not isinstance(request, dict):
         raise InputError("the request must be a JSON object")
-    action, seen = wanted.get("action"), wanted.get("seen")
+    action, sequence = request.get("action"), request.get("seen")
     if not isinstance(action, str) or action not in _NEEDS:
         raise InputError(f"the request must give an 'action': {', '.join(_NEEDS)}")
     for key in _NEEDS[action]:
-        if not isinstance(wanted.get(key), str):
+        if not isinstance(request.get(key), str):
             raise InputError(f"the request must give {key!r} as text")
-        wanted[key] = whole_text(wanted[key])
-    if not is_count(seen):
+        request[key] = whole_text(request[key])
+    if not is_count(sequence):
         raise InputError("the request must give 'seen' as a whole number of at least 0")
-    if wanted.get("order", FIRST) not in ORDERS:
+    if request.get("order", FIRST) not in ORDERS:
         raise InputError(f"the order must be one of {', '.join(ORDERS)}")
-    checked_person(wanted.get("person", ""))
-    return wanted
+    checked_person(request.get("person", ""))
+    return request
 
 
 class Guard:
@@ -316,15 +316,15 @@ class Guard:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        given = request.query_params.get("token")
-        refusal = self._refuse(request, given)
+        token = request.query_params.get("token")
+        refusal = self._refuse(request, token)
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._add_headers(message, remember=given is not None and refusal is None)
+                self._add_headers(message, remember=token is not None and refusal is None)
             await send(message)
 
-        if given is not None and refusal is None and self._opened is not None:
+        if token is not None and refusal is None and self._opened is not None:
             self._opened()
         try:
             await (refusal or self._app)(scope, receive, send_safely)
@@ -335,7 +335,7 @@ class Guard:
             # Starlette has answered 500; the same error is shown once.
             warnings.warn(f"the page could not answer a request ({reason_of(error)})", stacklevel=1)
 
-    def _refuse(self, request: Request, given: str | None) -> Response | None:
+    def _refuse(self, request: Request, query_token: str | None) -> Response | None:
         # Another site could point its own name at 127.0.0.1, but its Host header gives it away.
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
@@ -345,7 +345,7 @@ class Guard:
             return PlainTextResponse("Requests from other sites are refused.", 403)
         if request.method not in ("GET", "HEAD") and not origins:
             return PlainTextResponse("Changes must come from the page itself.", 403)
-        token = given if given is not None else request.cookies.get(self._cookie, "")
+        token = query_token if query_token is not None else request.cookies.get(self._cookie, "")
         if not secrets.compare_digest(token.encode("utf-8", "replace"), self._token):
             return PlainTextResponse("Open the address that schirn review printed.", 403)
         return None

@@ -1,7 +1,5 @@
 """What the page lists: found rows, tags with their counts, batches and people."""
 
-from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from schirn._input import Array
 from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
 from schirn.review._questions import DROP, KEEP, SKIP
+from schirn.review._state import DECISION
 from schirn.review.session import Session
 
 PAGE = 50
@@ -35,9 +34,9 @@ def search(session: Session, words: str, scope: str, offset: int) -> dict[str, A
     if scope not in SCOPES:
         raise InputError(f"the scope must be one of {', '.join(SCOPES)}, not {brief(scope)}")
     items = session.project.items
-    wanted = words.casefold().split()
-    found = np.ones(len(items), dtype=bool)
-    for word in wanted:
+    terms = words.casefold().split()
+    is_match = np.ones(len(items), dtype=bool)
+    for word in terms:
         hit = np.zeros(len(items), dtype=bool)
         if scope in ("all", "text"):
             hit |= np.fromiter((word in item.text.casefold() for item in items), bool, len(items))
@@ -46,8 +45,8 @@ def search(session: Session, words: str, scope: str, offset: int) -> dict[str, A
         if scope in ("all", "tag"):
             columns = [j for j, name in enumerate(session.names) if word in name.casefold()]
             hit[session.row[np.isin(session.column, columns) & _visible(session)]] = True
-        found &= hit
-    rows = np.flatnonzero(found) if wanted else np.zeros(0, dtype=int)
+        is_match &= hit
+    rows = np.flatnonzero(is_match) if terms else np.zeros(0, dtype=int)
     final = session.final()
     return {
         "total": len(rows),
@@ -74,8 +73,8 @@ def tag_counts(session: Session) -> list[dict[str, Any]]:
     for key, mask in masks.items():
         for j, n in enumerate(np.bincount(index[mask], minlength=len(totals)).tolist()):
             totals[j][key] = n
-    known = [each for each in totals if any(each[key] for key in masks)]
-    return sorted(known, key=lambda each: (-each["suspicious"], each["label"]))
+    known = [count for count in totals if any(count[key] for key in masks)]
+    return sorted(known, key=lambda count: (-count["suspicious"], count["label"]))
 
 
 def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any]:
@@ -99,65 +98,34 @@ def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any
     mask = _mask(session, show, final) & _visible(session) & np.isin(session.column, columns)
     tags = np.flatnonzero(mask)
     tags = tags[np.argsort(session.confidence[tags], kind="stable")]
-    listed = []
+    cells = []
     for k in tags[offset : offset + PAGE].tolist():
         i = int(session.row[k])
         chips = session.chips(i, final, k)
-        listed.append(
+        cells.append(
             {**session.about_row(i), **next(c for c in chips if c["current"]), "tags": chips}
         )
-    return {"label": label, "show": show, "total": len(tags), "offset": offset, "cells": listed}
+    return {"label": label, "show": show, "total": len(tags), "offset": offset, "cells": cells}
 
 
 def people(session: Session) -> dict[str, Any]:
-    """Return who decided how much, how far they agree, and where they do not."""
-    mine: dict[str, dict[int, int]] = {}
-    for tag, votes in session.votes.items():
-        for who, vote in votes.items():
-            if vote != SKIP:
-                mine.setdefault(who, {})[tag] = vote
-    disagreements = session.disagreements()
-    final = session.final()
+    """Return the names of all who decided, and the tags about which they disagree."""
+    disagreements, final = session.disagreements(), session.final()
     return {
-        "people": [
-            {
-                "name": who,
-                "kept": list(of.values()).count(KEEP),
-                "dropped": list(of.values()).count(DROP),
-            }
-            for who, of in sorted(mine.items())
-        ],
-        "pairs": list(_pairs(mine)),
+        "people": sorted({who for votes in session.votes.values() for who in votes}),
         "total": len(disagreements),
         "disagreements": [
             {
                 **session.about_row(int(session.row[k])),
                 "label": session.name(k),
                 "votes": {
-                    who: "keep" if v == KEEP else "drop"
-                    for who, v in session.votes[k].items()
-                    if v != SKIP
+                    who: DECISION[vote] for who, vote in session.votes[k].items() if vote != SKIP
                 },
                 "kept": bool(final[k]),
             }
             for k in disagreements[:_MAX_DISAGREEMENTS]
         ],
     }
-
-
-def _pairs(mine: dict[str, dict[int, int]]) -> Iterator[dict[str, Any]]:
-    """Yield the agreement of each two people about the tags that both decided."""
-    for one, other in combinations(sorted(mine), 2):
-        both = [tag for tag in mine[one] if tag in mine[other]]
-        if not both:
-            continue
-        first, second = (np.array([mine[who][t] == KEEP for t in both]) for who in (one, other))
-        share = float((first == second).mean())
-        # Cohen's kappa: agreement beyond what the two would reach by chance.
-        p, q = first.mean(), second.mean()
-        chance = float(p * q + (1 - p) * (1 - q))
-        kappa = None if chance == 1 else (share - chance) / (1 - chance)
-        yield {"people": [one, other], "both": len(both), "share": share, "kappa": kappa}
 
 
 def _visible(session: Session) -> Array:

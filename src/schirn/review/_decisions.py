@@ -60,9 +60,9 @@ class DecisionLink:
             if action == "undo":
                 answer = _ANSWER.get(int(session.status[tag]), OPEN)
             row, label = int(session.row[tag]), self._label(tag)
-            before = self._store.latest(self._rows.ids[row], label)
+            earlier = self._store.latest(self._rows.ids[row], label)
             when = str(record["time"]).replace("+00:00", "Z")
-            if only_newer and before is not None and before.when >= when:
+            if only_newer and earlier is not None and earlier.when >= when:
                 continue
             self.changed.pop(tag, None)
             words = (self._rows.ids[row], label, answer, str(record.get("person", "")), when)
@@ -82,13 +82,13 @@ class DecisionLink:
             (int(row), self._label(tag)): tag for tag, row in enumerate(session.row.tolist())
         }
         records: list[Record] = []
-        for (row, label), each in carried.valid.items():
+        for (row, label), decision in carried.valid.items():
             tag, item = numbers.get((row, label)), self._rows.ids[row]
-            action = _ACTION[each.answer]
-            is_new = tag is None and each.answer == RIGHT
+            action = _ACTION[decision.answer]
+            is_new = tag is None and decision.answer == RIGHT
             if is_new or (tag is not None and session.status[tag] != STATUS[action]):
                 name = label if tag is None else session.name(tag)
-                record = {"time": each.when, "action": "add" if is_new else action}
-                records.append({**record, "item": item, "label": name, "person": each.who})
+                record = {"time": decision.when, "action": "add" if is_new else action}
+                records.append({**record, "item": item, "label": name, "person": decision.who})
         session.take_over(records)
         self.changed = {numbers[cell]: d for cell, d in carried.changed.items() if cell in numbers}

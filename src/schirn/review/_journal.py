@@ -144,16 +144,16 @@ class Journal:
         """Whether the path still leads to the open file, and only this program wrote to it."""
         file: Any = self._file
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError:
             return False
-        return os.path.samestat(found, os.fstat(file)) and found.st_size == size
+        return os.path.samestat(status, os.fstat(file)) and status.st_size == size
 
     def _replaced(self) -> str:
         """Copy all records to another file, and return a sentence about it."""
         if self._rescued is None:
-            now = f"{datetime.now():%Y%m%d-%H%M%S}"
-            target = self.path.with_name(f"{self.path.stem}-rescued-{now}{self.path.suffix}")
+            time = f"{datetime.now():%Y%m%d-%H%M%S}"
+            target = self.path.with_name(f"{self.path.stem}-rescued-{time}{self.path.suffix}")
             chain = hashlib.sha256()
             with contextlib.suppress(OSError), atomic_write(target) as stream:
                 for record in ({"seq": 0, **self._head}, *self.records):
@@ -172,8 +172,8 @@ class Journal:
 
 def _line(record: Record, chain: Any) -> bytes:
     """Return a record as a line, with the checksum of all records so far."""
-    whole = {**record, "sum": _checksum(record, chain)}
-    return json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    signed = {**record, "sum": _checksum(record, chain)}
+    return json.dumps(signed, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _checksum(record: Record, chain: Any) -> str:

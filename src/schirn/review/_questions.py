@@ -86,22 +86,22 @@ class Questions:
             The tag that was decided last.
         """
         ranking = self.ranking(status)
-        listed, missing = self.tags[LISTED], self.tags[MISSING]
+        tags, missing = self.tags[LISTED], self.tags[MISSING]
         suspects, suggestions = ranking.worklist.order, ranking.missing.worklist.order
         if order == FIRST:
             yield from self.steps(LISTED, status)
         elif order == CLOSE:
             close = np.abs(ranking.confidence[suspects] - LIKELY)
-            yield from listed[suspects[np.argsort(close, kind="stable")]].tolist()
+            yield from tags[suspects[np.argsort(close, kind="stable")]].tolist()
         elif order == TAG:
-            yield from listed[_of_one_label(ranking, suspects, self._column(last))].tolist()
+            yield from tags[_of_one_label(ranking, suspects, self._column(last))].tolist()
         elif order == SWAPS:
             for pair in self.swaps(status).items():
                 yield from pair
         elif order == SUGGESTED:
             yield from self.steps(MISSING, status)
             yield from missing[suggestions].tolist()
-        yield from listed[suspects].tolist()
+        yield from tags[suspects].tolist()
         yield from missing[suggestions].tolist()
         yield from range(len(self._project.row))
 
@@ -179,18 +179,18 @@ class Questions:
         return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
 
     def _draw_steps(self, kind: str, status: bytes) -> list[int]:
-        now = np.frombuffer(status, dtype=np.uint8)
+        current = np.frombuffer(status, dtype=np.uint8)
         first = self._draw(self._without_answers, kind, SPREAD)
-        if any(now[tag] == OPEN for tag in first):
+        if any(current[tag] == OPEN for tag in first):
             return first
         # Only the first answers decide about the second questions, whatever is decided meanwhile.
-        then = np.zeros_like(now)
-        then[first] = now[first]
-        return first + self._draw(self.ranking(then), kind, LIMIT)
+        first_answers = np.zeros_like(current)
+        first_answers[first] = current[first]
+        return first + self._draw(self.ranking(first_answers), kind, LIMIT)
 
     def _draw(self, ranking: NoisyLabels, kind: str, order: str) -> list[int]:
-        asked = ranking.questions(STEP, kind=kind, order=order)
-        cells = zip(asked.row.tolist(), asked.column.tolist(), strict=True)
+        questions = ranking.questions(STEP, kind=kind, order=order)
+        cells = zip(questions.row.tolist(), questions.column.tolist(), strict=True)
         return [self._number[cell] for cell in cells]
 
 
@@ -200,8 +200,8 @@ def _of_one_label(ranking: NoisyLabels, suspects: Array, column: int) -> Array:
     if not len(wrong):
         return wrong
     columns = ranking.column[wrong]
-    most = int(np.bincount(columns).argmax())
-    return np.asarray(wrong[columns == (column if column in columns else most)])
+    worst = int(np.bincount(columns).argmax())
+    return np.asarray(wrong[columns == (column if column in columns else worst)])
 
 
 def say_what_is_known(ranking: NoisyLabels) -> str:
@@ -227,17 +227,19 @@ def say_what_is_known(ranking: NoisyLabels) -> str:
 
 def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     """Return what the page shows about a certificate."""
-    asked = certificate.n_answers
+    n_answers = certificate.n_answers
     if certificate.certified:
-        return {"words": f"{certificate}.", "certified": True, "asked": asked, "more": 0}
-    answers = "no answers yet" if not asked else f"{asked} answer{'s' * (asked > 1)} so far"
-    more, ahead = certificate.more_answers, "it is probably out of reach"
-    if more is not None:
-        ahead = f"probably {more:,} more to go"
-    if asked < _SUREST and (fewest := certificate.fewest_answers) is not None:
+        return {"words": f"{certificate}.", "certified": True, "asked": n_answers, "more": 0}
+    answers = (
+        "no answers yet" if not n_answers else f"{n_answers} answer{'s' * (n_answers > 1)} so far"
+    )
+    n_more, ahead = certificate.more_answers, "it is probably out of reach"
+    if n_more is not None:
+        ahead = f"probably {n_more:,} more to go"
+    if n_answers < _SUREST and (fewest := certificate.fewest_answers) is not None:
         ahead = f"at least {fewest:,} more to go"
     words = (
         f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
         f"tags removed at once are wrong: {answers}; {ahead}."
     )
-    return {"words": words, "certified": False, "asked": asked, "more": more}
+    return {"words": words, "certified": False, "asked": n_answers, "more": n_more}

@@ -8,12 +8,24 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from schirn._optional import optional
 from schirn.review._state import checked_person
 from schirn.review.session import open_session
 
 HOST = "127.0.0.1"
+# No access log, because it would contain the token. No other log either: whoever sends nonsense to
+# the port must not fill the terminal. The application reports its errors.
+_OPTIONS: dict[str, Any] = {
+    "access_log": False,
+    "log_level": "critical",
+    "lifespan": "off",
+    "ws": "none",
+    "server_header": False,
+    "proxy_headers": False,
+    "timeout_graceful_shutdown": 2,
+}
 
 
 def serve(
@@ -79,19 +91,8 @@ create one with: schirn clean TABLE --project /nowhere
             address = f"http://{HOST}:{port}/?token={token}"
             page = _RedirectFile(Path(folder), address) if browser else None
             forget = None if page is None else page.remove
-            # No access log, because it would contain the token. No other log either: whoever sends
-            # nonsense to the port must not fill the terminal. The application reports its errors.
-            config = uvicorn.Config(
-                create_app(session, token, port, opened=forget, name=name),
-                http=LimitedProtocol,
-                access_log=False,
-                log_level="critical",
-                lifespan="off",
-                ws="none",
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,
-            )
+            app = create_app(session, token, port, opened=forget, name=name)
+            config = uvicorn.Config(app, http=LimitedProtocol, **_OPTIONS)
             if ready is not None:
                 ready(address)
             if page is not None:

@@ -235,8 +235,8 @@ class ReviewState:
     def _undoable(self, record: Record) -> list[int]:
         step = self._last(str(record.get("person", "")))
         # Journals of version 0.1 do not number what is undone.
-        same = step and record.get("of", step.seq) == step.seq
-        if not step or not same or about(step.record) != about(record):
+        is_same = step and record.get("of", step.seq) == step.seq
+        if not step or not is_same or about(step.record) != about(record):
             raise InputError("there is no such record to undo")
         action = step.record["action"]
         if action in ("rename", *KIND):
@@ -339,9 +339,9 @@ class ReviewState:
     def _vote(self, tag: int, person: str, status: int) -> tuple[Any, ...]:
         """Record a vote; return what undo puts back."""
         votes = self.votes.setdefault(tag, {})
-        before, settled = votes.get(person), self.settled.pop(tag, None)
+        earlier, settled = votes.get(person), self.settled.pop(tag, None)
         votes[person] = status
-        return before, settled
+        return earlier, settled
 
     def _touch(self, tags: list[int], person: str, seq: int) -> None:
         """Derive the status of tags from the votes on them."""
@@ -350,9 +350,9 @@ class ReviewState:
         for tag in tags:
             self._changed[tag] = self._changed_by[tag, person] = seq
             votes = list(self.votes.get(tag, {}).values())
-            kept, dropped = votes.count(KEEP), votes.count(DROP)
-            status = KEEP if kept > dropped else DROP if dropped > kept else OPEN
-            if votes and not kept and not dropped:
+            n_keep, dropped = votes.count(KEEP), votes.count(DROP)
+            status = KEEP if n_keep > dropped else DROP if dropped > n_keep else OPEN
+            if votes and not n_keep and not dropped:
                 status = SKIP
             status = self.settled.get(tag, status)
             if self.status[tag] not in (OPEN, status) and tag in self._drawn():
@@ -382,21 +382,21 @@ class ReviewState:
             self.names[j] = name
         self._merged_at = seq
         times = Counter(self.names)
-        merged = np.isin(self.column, [j for j, own in enumerate(self.names) if times[own] > 1])
+        merged = np.isin(self.column, [j for j, label in enumerate(self.names) if times[label] > 1])
         first: dict[tuple[int, str], int] = {}
         self.merged = {}
         for tag in np.flatnonzero(merged).tolist():
-            other = first.setdefault((int(self.row[tag]), self.name(tag)), tag)
-            if other != tag:
-                self.merged[tag] = other
+            first_tag = first.setdefault((int(self.row[tag]), self.name(tag)), tag)
+            if first_tag != tag:
+                self.merged[tag] = first_tag
 
     def _note(self, record: Record, person: str, text: str) -> str:
         """Keep a note, or forget it if the text is empty; return the one before."""
         texts = self.notes.setdefault((self._row_of[record["item"]], record["label"]), {})
-        before = texts.get(person, "")
+        earlier = texts.get(person, "")
         self._restore(texts, person, text, absent="")
         self.notes = {key: texts for key, texts in self.notes.items() if texts}
-        return before
+        return earlier
 
     @staticmethod
     def _restore(values: dict[Any, Any], key: Any, value: Any, *, absent: Any = None) -> None:

@@ -47,11 +47,11 @@ class Why:
         with session.lock:
             for name in ("with_tag", "without_tag"):
                 why[name] = [
-                    {**session.about_row(other["row"]), "similarity": other["similarity"]}
-                    for other in why[name]
+                    {**session.about_row(neighbour["row"]), "similarity": neighbour["similarity"]}
+                    for neighbour in why[name]
                 ]
-            for other in why["other_tags"]:
-                other["name"] = session.names[project.labels.index(other["name"])]
+            for neighbour in why["other_tags"]:
+                neighbour["name"] = session.names[project.labels.index(neighbour["name"])]
         return why
 
     @cached_property

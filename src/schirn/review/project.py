@@ -191,23 +191,10 @@ def write_project(
         row, label, confidence = record["row"], record["label"], record["confidence"]
         if confidence >= LIKELY or (row, label) in swapped:
             suggested[row].append({"label": label, "confidence": confidence})
-    # The layout of `schirn.datasets.read_npz`.
     start = np.searchsorted(ranking.row, np.arange(ranking.n_rows + 1))
-    arrays: dict[str, Any] = {
-        "C_indices": ranking.column.astype(np.int64),
-        "C_indptr": start.astype(np.int64),
-        "label_names": np.array(ranking.label_names, dtype=str),
-    }
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
-    else:
-        arrays["X"] = X
-    if feature_names is not None:
-        # Cut, since every entry of the array takes the room of the longest.
-        arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
-    if scaled is not None:
-        arrays["scaled"] = np.array(scaled)
+    arrays = _feature_arrays(X, feature_names, scaled)
+    arrays |= {"C_indices": ranking.column.astype(np.int64), "C_indptr": start.astype(np.int64)}
+    arrays["label_names"] = np.array(ranking.label_names, dtype=str)
     with whole_folder(path) as folder:
         with (folder / "items.jsonl").open("wb") as stream:
             for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
@@ -227,6 +214,22 @@ def write_project(
         if table is not None and roles is not None:
             head["table"] = write_project_table(folder, table, source, roles)
         (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
+
+
+def _feature_arrays(
+    X: Any, feature_names: Iterable[object] | None, scaled: bool | None
+) -> dict[str, Any]:
+    """Return the features in the layout of `schirn.datasets.read_npz`."""
+    arrays: dict[str, Any] = {"X": X}
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    if feature_names is not None:
+        # Cut, since every entry of the array takes the room of the longest.
+        arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
+    if scaled is not None:
+        arrays["scaled"] = np.array(scaled)
+    return arrays
 
 
 def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: str) -> bool:
@@ -303,10 +306,10 @@ def _read_head(folder: Path) -> dict[str, Any]:
         head = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not valid JSON ({error}); create the project again") from None
-    found = head.get("format") if isinstance(head, dict) else None
-    if found != FORMAT:
+    form = head.get("format") if isinstance(head, dict) else None
+    if form != FORMAT:
         raise DataError(
-            f"{path}: the format is {brief(found)}, not {FORMAT!r}; choose another folder"
+            f"{path}: the format is {brief(form)}, not {FORMAT!r}; choose another folder"
         )
     # Projects of version 1 have no table.
     if head.get("version") not in (1, VERSION) or head.get("version") is True:
@@ -317,9 +320,9 @@ def _read_head(folder: Path) -> dict[str, Any]:
     for key, (must, fits) in _RULES.items():
         if not fits(head.get(key)):
             raise DataError(f"{path}: {key!r} must {must}, not {brief(head.get(key))}")
-    twice = repeated(map(whole_text, head["labels"]))
-    if twice is not None:
-        raise DataError(f"{path}: the label {brief(twice)} is listed twice")
+    duplicate = repeated(map(whole_text, head["labels"]))
+    if duplicate is not None:
+        raise DataError(f"{path}: the label {brief(duplicate)} is listed twice")
     if head.get("features") is not None and not (folder / head["features"]).is_file():
         name = folder / head["features"]
         raise DataError(f"{name}: the features are missing; create the project again")
@@ -337,22 +340,22 @@ def _read_items(
     column = {name: j for j, name in enumerate(labels)}
     items: list[Item] = []
     tags: list[tuple[int, int, float, bool, bool, bool]] = []
-    seen: set[str] = set()
+    ids: set[str] = set()
     for where, record in _records(path):
         if not isinstance(record, dict) or not isinstance(record.get("id"), str | int):
             raise DataError(f"{where}: not an item with an 'id'; create the project again")
         item = Item(whole_text(str(record["id"])), whole_text(str(record.get("text") or "")))
-        if item.id in seen:
+        if item.id in ids:
             raise DataError(
                 f"{where}: the id {brief(item.id)} occurs twice; give each item its own"
             )
-        seen.add(item.id)
-        found = list(_tags(where, record.get("tags"), column))
+        ids.add(item.id)
+        item_tags = list(_tags(where, record.get("tags"), column))
         suggested = record.get("suggested", [])
-        found += _tags(where, suggested, column, suggested=True)
-        if len({tag[0] for tag in found}) < len(found):
+        item_tags += _tags(where, suggested, column, suggested=True)
+        if len({tag[0] for tag in item_tags}) < len(item_tags):
             raise DataError(f"{where}: the item {brief(item.id)} has the same tag twice")
-        tags += [(len(items), *tag) for tag in found]
+        tags += [(len(items), *tag) for tag in item_tags]
         items.append(item)
     return items, tags
 

@@ -204,13 +204,13 @@ class Session(ReviewState):
         with self.lock:
             if seen > self.sequence:
                 raise Conflict("This page belongs to an earlier session and was reloaded.")
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            whole: Record = {"time": now, **record}
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            entry: Record = {"time": time, **record}
             person = checked_person(person)
             if person:
-                whole["person"] = person
+                entry["person"] = person
             try:
-                tags = self._tags_of(whole)
+                tags = self._tags_of(entry)
             except InputError:
                 if seen == self.sequence or record["action"] == "undo":
                     raise
@@ -219,11 +219,11 @@ class Session(ReviewState):
                 for tag in tags:
                     if self._changed_by.get((tag, person), 0) > seen:
                         raise Conflict("This tag was decided in another tab; nothing was changed.")
-            seq = self.journal.append(whole)
+            seq = self.journal.append(entry)
             self._apply(self.journal.records[-1], tags)
             if self.link is not None:
                 # A tag that is new in the review has its number only now.
-                self.link.write(whole, tags or self.history[-1].tags)
+                self.link.write(entry, tags or self.history[-1].tags)
         return seq
 
     def take_over(self, records: list[Record]) -> None:
@@ -272,9 +272,9 @@ class Session(ReviewState):
             return self._undone[person]
         if second:
             decided = (self.status == KEEP) | (self.status == DROP)
-            others = np.flatnonzero(decided)
-            others = others[np.argsort(self.confidence[others], kind="stable")]
-            fresh = (t for t in others.tolist() if t not in self.settled)
+            decided_tags = np.flatnonzero(decided)
+            decided_tags = decided_tags[np.argsort(self.confidence[decided_tags], kind="stable")]
+            fresh = (t for t in decided_tags.tolist() if t not in self.settled)
             return next((t for t in fresh if person not in self.votes[t]), None)
         last = self._last(person)
         tag_before = last.tags[0] if last and last.tags else None
@@ -362,14 +362,14 @@ class Session(ReviewState):
         """Number of tags that the answers allow to remove or add, and how many of them are new."""
         tags, chosen = self.questions.ready(kind, self.status), self.chosen[kind]
         new = len(tags if chosen is None else np.setdiff1d(tags, chosen))
-        few = 0 if chosen is None else _FEW_MORE * len(chosen)
-        return {"count": len(tags), "new": new if new > few else 0}
+        minimum = 0 if chosen is None else _FEW_MORE * len(chosen)
+        return {"count": len(tags), "new": new if new > minimum else 0}
 
     def _is_blind(self, tag: int, order: str) -> bool:
         """Whether a question must not show what the model thinks, which would sway the answer."""
         kind = MISSING if order == SUGGESTED else LISTED
-        asked = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
-        return asked or order == CERTIFY
+        is_step = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
+        return is_step or order == CERTIFY
 
     def final_tags(self) -> Iterator[dict[str, Any]]:
         """Yield one record per item: tags, and those removed, decided by a person, and added.
@@ -382,61 +382,61 @@ class Session(ReviewState):
             into, notes = dict(self.merged), self._notes_by_row()
             rows = [self.tags_of_row(i) for i in range(len(self.project.items))]
         for i, (item, tags) in enumerate(zip(self.project.items, rows, strict=True)):
-            shown = [k for k in tags if k not in into]
-            given = {names[k] for k in tags if listed[k]}
+            visible = [k for k in tags if k not in into]
+            before_names = {names[k] for k in tags if listed[k]}
             record = {
                 "id": item.id,
-                "tags": [names[k] for k in shown if kept[k]],
-                "removed": [names[k] for k in shown if names[k] in given and not kept[k]],
-                "checked": [names[k] for k in shown if status[k] in (KEEP, DROP)],
-                "added": [names[k] for k in shown if names[k] not in given and kept[k]],
+                "tags": [names[k] for k in visible if kept[k]],
+                "removed": [names[k] for k in visible if names[k] in before_names and not kept[k]],
+                "checked": [names[k] for k in visible if status[k] in (KEEP, DROP)],
+                "added": [names[k] for k in visible if names[k] not in before_names and kept[k]],
             }
             if notes:
-                parts = (each.values() for each in notes.get(i, ()))
+                parts = (texts.values() for texts in notes.get(i, ()))
                 record["notes"] = [": ".join(filter(None, part)) for part in parts]
             yield record
 
     def changes(self) -> ChangeList:
         """List how the tags of the table change: removals, additions, renames and merges."""
-        project, found = self.project, []
+        project, changes = self.project, list[Change]()
         with self.lock:
-            kept = self.final()
+            final = self.final()
             rows = [self.tags_of_row(i) for i in range(len(project.items))]
             for i, tags in enumerate(rows):
-                final = {self.name(k) for k in tags if k not in self.merged and kept[k]}
-                listed = [k for k in tags if self.listed[k]]
-                names = [self.name(k) for k in listed]
-                spelled = None if self.table is None else self.table.tags(i)
-                for k, after in zip(listed, names, strict=True):
-                    label = project.labels[project.column[k]].strip()
-                    own = [label]
-                    if spelled is not None:
-                        own = [tag for tag, judged in spelled if judged == label] or own
-                    for before in own:
-                        if after not in final:
-                            why, sure = self._reason(k)
-                            found.append(Change(i, "removal", before, "", sure, why))
-                        elif before != after:
-                            several = names.count(after) > 1 or len(own) > 1
-                            why = "in the list of merges"
-                            if label != after:
-                                why = "renamed in the review"
-                            kind = "merge" if several else "rename"
-                            found.append(Change(i, kind, before, after, None, why))
-                new = [k for k in tags if not self.listed[k] and k not in self.merged]
-                for k in new:
-                    if self.name(k) in final.difference(names):
-                        why, sure = self._reason(k)
-                        found.append(Change(i, "addition", "", self.name(k), sure, why))
+                changes += self._row_changes(i, tags, final)
         if self.table is None:
-            own = [
+            cells = [
                 [project.labels[project.column[k]] for k in tags if self.listed[k]] for tags in rows
             ]
-            return ChangeList.from_cells(own, found)
-        cells, roles = self.table.cells, self.table.roles
-        about: dict[str, Any] = {"column": roles.column, "separator": roles.separator}
-        changes = ChangeList.from_cells(cells, found, **about, **self.table.cell_options)
-        return changes.keyed(self.table.table)
+            return ChangeList.from_cells(cells, changes)
+        roles, options = self.table.roles, self.table.cell_options
+        options = {"column": roles.column, "separator": roles.separator, **options}
+        listing = ChangeList.from_cells(self.table.cells, changes, **options)
+        return listing.keyed(self.table.table, roles.id)
+
+    def _row_changes(self, i: int, tags: list[int], final: Array) -> Iterator[Change]:
+        """Yield the changes of a row, its listed tags first."""
+        names_left = {self.name(k) for k in tags if k not in self.merged and final[k]}
+        in_table = [k for k in tags if self.listed[k]]
+        names = [self.name(k) for k in in_table]
+        cell = [] if self.table is None else self.table.tags(i)
+        for k, name in zip(in_table, names, strict=True):
+            label = self.project.labels[self.project.column[k]].strip()
+            spellings = [tag for tag, merged_tag in cell if merged_tag == label] or [label]
+            for spelling in spellings:
+                if name not in names_left:
+                    why, confidence = self._reason(k)
+                    yield Change(i, "removal", spelling, "", confidence, why)
+                elif spelling != name:
+                    is_merge = names.count(name) > 1 or len(spellings) > 1
+                    why = "in the list of merges" if label == name else "renamed in the review"
+                    kind = "merge" if is_merge else "rename"
+                    yield Change(i, kind, spelling, name, None, why)
+        for k in tags:
+            is_new = not self.listed[k] and k not in self.merged
+            if is_new and self.name(k) in names_left.difference(names):
+                why, confidence = self._reason(k)
+                yield Change(i, "addition", "", self.name(k), confidence, why)
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
         """Write the whole table with the final tags: all columns, all rows, in their order.
@@ -457,10 +457,10 @@ class Session(ReviewState):
                 f"{self.project.folder}: this project keeps no table; create it again to export "
                 f"all columns"
             )
-        whole, roles = table.table, table.roles
+        source, roles = table.table, table.roles
         cells = self.changes().apply(table.cells, **table.cell_options)
         changed = {roles.column: cells}
-        write_copy(os.fspath(path), whole, changed, {}, separator=roles.separator)
+        write_copy(os.fspath(path), source, changed, {}, separator=roles.separator)
 
     def verify(self, certificate: Certificate) -> None:
         """Raise InputError unless a certificate is about what `write_table` writes."""
@@ -490,18 +490,18 @@ class Session(ReviewState):
         if status in (KEEP, DROP):
             votes = self.votes.get(tag, {})
             people = ", ".join(who for who, vote in votes.items() if vote == status and who)
-            done = "dropped" if status == DROP else "added"
-            why, sure = f"{done} by {people or 'a person'}", None
-        said = self.notes.get((int(self.row[tag]), self.name(tag)), {}).values()
-        return ". ".join([why, *said]), sure
+            verb = "dropped" if status == DROP else "added"
+            why, sure = f"{verb} by {people or 'a person'}", None
+        notes = self.notes.get((int(self.row[tag]), self.name(tag)), {}).values()
+        return ". ".join([why, *notes]), sure
 
     def _notes_by_row(self) -> dict[int, list[dict[str, str]]]:
-        found: dict[int, list[dict[str, str]]] = {}
+        notes: dict[int, list[dict[str, str]]] = {}
         for (i, label), texts in self.notes.items():
-            found.setdefault(i, []).extend(
+            notes.setdefault(i, []).extend(
                 {"label": label, "person": who, "text": text} for who, text in texts.items()
             )
-        return found
+        return notes
 
     def _replay(self, record: Record) -> None:
         if record.get("action") in _IGNORED:
@@ -540,8 +540,8 @@ class Session(ReviewState):
         if hidden:
             tags = [chip | {"decision": None} for chip in tags]
         if blind:
-            shown = (chip for chip in tags if chip["listed"] or chip["current"])
-            tags = [chip | {"confidence": None, "kept": True} for chip in shown]
+            visible = (chip for chip in tags if chip["listed"] or chip["current"])
+            tags = [chip | {"confidence": None, "kept": True} for chip in visible]
         votes = {} if hidden else self.votes.get(tag, {})
         return {
             **self.about_row(i),

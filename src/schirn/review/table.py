@@ -141,9 +141,9 @@ class ProjectTable:
 
     def others(self, row: int) -> Iterator[tuple[str, str]]:
         """Yield name and cell of the columns that are neither tags, text nor image."""
-        shown = {self.roles.column, *self.roles.text, self.roles.image}
+        columns = {self.roles.column, *self.roles.text, self.roles.image}
         for name, cells in self._columns.items():
-            if name not in shown and not is_missing(cells[row]) and cells[row] != "":
+            if name not in columns and not is_missing(cells[row]) and cells[row] != "":
                 yield name, _short(cells[row])
 
     def image_name(self, row: int) -> str | None:
@@ -156,8 +156,8 @@ class ProjectTable:
     def tags(self, row: int) -> list[tuple[str, str]]:
         """Return the tags of a row, as they are in the table and as they were judged."""
         merge = self.roles.merge or {}
-        listed = self._tag_cells.split(self.cells[row])
-        return [(tag, merge.get(tag, tag)) for tag in dict.fromkeys(listed)]
+        names = self._tag_cells.split(self.cells[row])
+        return [(tag, merge.get(tag, tag)) for tag in dict.fromkeys(names)]
 
     def image_file(self, row: int) -> tuple[Path, str] | None:
         """Return path and type of the image of a row; None if it cannot be shown.
@@ -183,9 +183,9 @@ class ProjectTable:
 
     def image(self, row: int) -> tuple[bytes, str] | None:
         """Return content and type of the image of a row; None if it cannot be shown."""
-        found = self.image_file(row)
+        file = self.image_file(row)
         try:
-            return None if found is None else (found[0].read_bytes(), found[1])
+            return None if file is None else (file[0].read_bytes(), file[1])
         except OSError:
             return None
 
@@ -193,7 +193,7 @@ class ProjectTable:
 def _short(cell: Any) -> str:
     """Return a cell as text that fits on the page."""
     if isinstance(cell, list | tuple) and len(cell) > 8:
-        start = ", ".join(_short(each)[:40] for each in cell[:4])
+        start = ", ".join(_short(value)[:40] for value in cell[:4])
         return f"{start}, … ({len(cell):,} values)"
     text = f"{cell:.6g}" if isinstance(cell, float) else str(cell)
     return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} …"

@@ -146,16 +146,6 @@ export async function showPeople() {
   const people = await get("/api/people");
   if (!people || !latest()) return;
   app.people = people.people.length;
-  const rows = people.people.map((each) => make("tr", {}, make("th", { scope: "row" }, each.name || "no name"), make("td", {}, number(each.kept)), make("td", {}, number(each.dropped))));
-  $("people-table").tBodies[0].replaceChildren(...rows);
-  $("no-pairs").hidden = !!people.pairs.length;
-  $("pairs-table").hidden = !people.pairs.length;
-  const pairs = people.pairs.map((pair) => {
-    const kappa = pair.kappa === null ? "–" : pair.kappa.toFixed(2);
-    const names = pair.people.map((name) => name || "no name").join(" and ");
-    return make("tr", {}, make("th", { scope: "row" }, names), make("td", {}, number(pair.both)), make("td", {}, percent(pair.share)), make("td", {}, kappa));
-  });
-  $("pairs-table").tBodies[0].replaceChildren(...pairs);
   const total = people.total === 1 ? "1 disagreement" : `${number(people.total)} disagreements`;
   $("disagreements-title").textContent = people.total ? total : "No disagreements";
   const cards = people.disagreements.map((cell) => {
