@@ -4,7 +4,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from schirn.lab.bench.comparison import MOST_TIED
+from schirn.lab.bench.comparison import MOST_TIED, value_of
 from schirn.lab.bench.results import STATUSES, Result
 from schirn.metrics import METRICS
 
@@ -101,7 +101,7 @@ def tie_warnings(results: list[Result]) -> list[str]:
     """Warn about methods whose metrics depend on the rule for ties."""
     shares: dict[str, list[float]] = defaultdict(list)
     for result in results:
-        share = result["metrics"].get("tied_rows")
+        share = value_of(result, "tied_rows")
         if share is not None:
             shares[method_label(result)].append(share)
     means = {name: statistics.fmean(values) for name, values in shares.items()}
