@@ -189,7 +189,7 @@ def test_rows_are_not_left_without_tags_unless_asked(tmp_path, capsys):
         (["--remove-below", "2"], "from 0 to 1, not '2'"),
         (["--precision", "0"], "--precision must be above 0"),
         (["--questions", "q.txt"], "must end in .csv"),
-        (["--answers", "none.csv"], "write the questions with --questions none.csv"),
+        (["--answers", "none.csv"], "write questions with --questions FILE"),
         (["--order", "best", "--questions", "q.csv"], "--order"),
     ],
 )

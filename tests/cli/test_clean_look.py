@@ -176,7 +176,7 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
         (["--expect", "no.toml"], "no.toml: there is no such file"),
         (["--merge", "no.csv"], "no.csv: there is no such file"),
         (["--merge", "m.csv", "--propose-merges", "m.csv"], "is the input"),
-        (["--propose-merges", "m.csv", "--changes", "m.csv"], "both the changes and"),
+        (["--propose-merges", "m.csv", "--changes", "m.csv"], "both the list of changes and"),
         (["--propose-merges", "no/m.csv"], "does not exist"),
     ],
 )

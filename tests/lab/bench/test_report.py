@@ -193,7 +193,7 @@ def test_tables_can_be_sorted_from_the_keyboard(page):
 
 def test_figures_come_light_and_dark_with_words(page):
     images, dark = page.all("img"), page.all("source")
-    assert len(images) == len(dark) == 8
+    assert len(images) == len(dark) == 7
     assert all(attrs["alt"] for attrs in images)
     assert all(a["src"] != b["srcset"] for a, b in zip(images, dark, strict=True))
 
