@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "debian_tags.py"
@@ -27,13 +28,14 @@ def rows(script):
     return rows
 
 
-def test_removed_tags_of_packages_are_wrong_and_most_wrong_ones_are_found(script, rows, tmp_path):
+def test_suspicious_tags_of_packages_are_wrong_and_most_wrong_ones_are_found(
+    script, rows, tmp_path
+):
     noisy = script.with_wrong_tags(script.sample(rows, 800))
     confidence, wrong = script.clean(noisy, tmp_path)
     assert wrong.sum() == 800
-    removed = confidence < 0.5
-    assert wrong[removed].mean() >= 0.9
-    assert removed[wrong].mean() >= 0.5
+    # Nine of ten of the most suspicious tags are wrong, down to half of the wrong ones.
+    assert wrong[np.argsort(confidence)[:445]].mean() >= 0.9
 
 
 def test_paragraphs_become_fields(script):

@@ -20,7 +20,7 @@ from schirn.scale.memory import (
 
 STATUS = "/proc/self/status"
 CHILD = """
-import json, sys, warnings
+import importlib, json, sys, warnings
 import numpy as np
 import schirn.solvers.candidates as rows
 from schirn import Sieve
@@ -44,7 +44,7 @@ with memory_limit(float(sys.argv[1])):
 print(json.dumps([peak() - before, float(model.label_confidence_.sum())]))
 """
 CLEAN = """
-import json, sys, warnings
+import importlib, json, sys, warnings
 import numpy as np
 import pyarrow, pyarrow.compute, pyarrow.parquet
 from schirn.cli import main
@@ -55,7 +55,7 @@ def peak():
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 folder, memory, out = sys.argv[1:]
-sys.modules["schirn.methods.sieve"]._FILE_CELLS = 2**20
+importlib.import_module("schirn.methods.sieve")._FILE_CELLS = 2**20
 _arrow._ROWS_BYTES = 2**22
 few = ["--param", "n_landmarks=50", "--param", "max_iter=2"]
 def clean(folder, out):
