@@ -31,9 +31,11 @@ _CODE = (".py", ".pyc", ".so", ".pyd")
 _SYSTEM = tuple({"/proc/", "/sys/", "/dev/", sys.prefix, sys.base_prefix})
 # Frames of these belong to whoever called them.
 _LOOKING = ("inspect", "traceback")
-_LIBRARIES = ("numpy", "scipy", "sklearn", "joblib", "threadpoolctl", "pandas", "schirn")
-# PyTorch imports the last two when it first needs them.
-_LIBRARIES += ("torch", "sympy", "typing_extensions")
+_LIBRARIES = (
+    *("numpy", "scipy", "sklearn", "joblib", "threadpoolctl", "pandas", "schirn"),
+    # PyTorch imports the last two when it first needs them.
+    *("torch", "sympy", "typing_extensions"),
+)
 _STACK_EVENTS = ("sys._getframe", "sys._current_frames", "gc.get_objects", "gc.get_referrers")
 
 
