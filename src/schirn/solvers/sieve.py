@@ -156,12 +156,10 @@ class SieveResult(NamedTuple):
         """
         rows = self.fitted.splits[0].train
         noises = [self.noise] if rows.known is not None else [self.first_noise, self.noise]
-        q = mean_odds(
-            [to_numpy(soft_labels(rows, self.p, n, rows.known is not None).q) for n in noises]
-        )
+        q = mean_odds([soft_labels(rows, self.p, n, rows.known is not None).q for n in noises])
         c = rows.candidates
         xp = namespace(c.label)
-        cells = q, to_numpy(xp.astype(c.label, xp.int32)), c.indptr
+        cells = to_numpy(q), to_numpy(xp.astype(c.label, xp.int32)), c.indptr
         return sp.csr_array(cells, shape=c.shape)[self._order()]
 
     def log_odds(self) -> Array:
@@ -181,11 +179,16 @@ class SieveResult(NamedTuple):
         return self.pool.log_odds([X @ W + b for W, b in self.ridges])
 
 
-def mean_odds(probabilities: Sequence[np.ndarray]) -> np.ndarray:
-    """Probabilities whose log-odds are the mean of those given; one alone stays as it is."""
+def mean_odds(probabilities: Sequence[Array]) -> Array:
+    """Probabilities whose log-odds are the mean of those of one or two given; one stays as it is.
+
+    The odds of the mean are the square root of the product of the odds.
+    """
     if len(probabilities) == 1:
         return probabilities[0]
-    return np.asarray(expit(np.mean([logit(q) for q in probabilities], axis=0)))
+    xp, (first, second) = namespace(probabilities[0]), probabilities
+    true, false = xp.sqrt(first * second), xp.sqrt((1 - first) * (1 - second))
+    return true / (true + false)
 
 
 # ---- Rounds
