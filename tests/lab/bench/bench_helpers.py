@@ -61,11 +61,6 @@ class Detaching(Mean):
         time.sleep(600)
 
 
-class Greedy(Mean):
-    def fit(self, X, y):
-        self.wide_ = np.ones(10**9 // 8)
-        return super().fit(X, y)
-
 
 class Failing(Mean):
     def fit(self, X, y):

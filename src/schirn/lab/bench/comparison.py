@@ -4,8 +4,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,8 @@ PAPER_NOISE = ("legacy", "exact")
 HOUSE_METHODS = ("Sieve", "Schirn")
 
 
-class MetricInfo(NamedTuple):
+@dataclass(frozen=True)
+class MetricInfo:
     """Label and direction of a metric or cost."""
 
     label: str
@@ -70,7 +71,8 @@ COSTS: dict[str, MetricInfo] = {
 }
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True)
+class Setting:
     """A data set at a noise level; r is None for data sets with their own candidates.
 
     `noise` names the kind of noise if the results have several, or one that papers do not use.
@@ -91,7 +93,8 @@ class Setting(NamedTuple):
         return self.dataset if self.r is None else f"{self.dataset} r={self.level}"
 
 
-class Contender(NamedTuple):
+@dataclass(frozen=True)
+class Contender:
     """A method with its tuning and its features.
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
@@ -107,6 +110,11 @@ class Contender(NamedTuple):
     ceiling: bool = False
     reconstructed: bool = False
     baseline: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Method, tuning and features, which distinguish contenders."""
+        return self.method, self.tuning, self.features
 
 
 @dataclass(frozen=True)
@@ -187,7 +195,7 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
     contenders = _contenders(results)
     kinds = _named_kinds(results)
     settings = _settings(results, kinds)
-    by_key = {c[:3]: c for c in contenders}
+    by_key = {c.key: c for c in contenders}
     values: dict[tuple[Setting, Contender], dict[Fold, float]] = {}
     reasons: dict[tuple[Setting, Contender], dict[Fold, str]] = {}
     for result in results:
@@ -295,11 +303,11 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
         ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in runs)
         reconstructed = key[0] in known and known[key[0]]._info.reconstructed
         contender = Contender(*key, "", oracle, ceiling, reconstructed, key[0] in BASELINES)
-        contenders.append(contender._replace(label=_label(contender, keys)))
+        contenders.append(replace(contender, label=_label(contender, keys)))
     # A method without a grid does not depend on the tuning, but may have been run with two.
     labels = Counter(c.label for c in contenders)
     contenders = [
-        c._replace(label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c
+        replace(c, label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c
         for c in contenders
     ]
     order = list(dict.fromkeys(key[0] for key in keys))
@@ -308,7 +316,7 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
 
 def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
     """Method with its marks, and whatever else distinguishes it from the others."""
-    method, tuning, features = contender[:3]
+    method, tuning, features = contender.key
     # An import path shows as its class, unless another method has the same name.
     name = method.rpartition(":")[2] or method
     shared = any(k[0].rpartition(":")[2] == name for k in keys if k[0] != method)

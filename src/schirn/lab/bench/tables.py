@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ from schirn.lab.bench.comparison import (
     default_reference,
     key_of,
     mark_notes,
-    metric_info,
     value_of,
 )
-from schirn.lab.bench.published import Published
+from schirn.lab.bench.published import Published, published_counts
 from schirn.lab.bench.published import published as published_value
 from schirn.lab.bench.rendering import Cell, Table
+from schirn.lab.bench.running.methods import SELF_TUNED
 from schirn.lab.bench.stats import TESTS, Pairwise, WinTieLoss
 from schirn.metrics import METRICS
 
@@ -46,7 +47,6 @@ __all__ = [
 
 MISSING = "–"
 _MARK = {"win": "•", "loss": "◦"}
-_FLOOR_OF_P = "With n data sets, no p-value can be below 2/2^n before Holm's correction."
 _COSTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "fit s, mean": ("fit_seconds", np.mean),
     "fit s, longest": ("fit_seconds", np.max),
@@ -59,7 +59,7 @@ _COSTS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 def results(
     rows: Iterable[Result],
-    metric: str | Sequence[str],
+    metric: str,
     *,
     reference: str | None = AUTO,
     published: bool = False,
@@ -69,15 +69,14 @@ def results(
     """Mean ± standard deviation of every method in every setting.
 
     The best oracle-tuned method and the best of the others are marked, and the settings in which
-    the reference differs significantly. With "wilcoxon", the last line of each metric has the
-    p-values instead.
+    the reference differs significantly.
 
     Parameters
     ----------
     rows : list of dict
         Results of a benchmark; methods stand in the order of the results.
-    metric : str or list of str
-        Metric to show; several make one combined table.
+    metric : str
+        Metric to show.
     reference : str or None
         Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
         nothing.
@@ -85,7 +84,7 @@ def results(
         Add the published value and the distance from it.
     alpha : float
         Significance level.
-    test : {"paired", "corrected", "wilcoxon"}
+    test : {"paired", "corrected"}
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
     Returns
@@ -100,72 +99,47 @@ def results(
     ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
     ... ]
     >>> print(tables.results(results, "one_error").render("csv").splitlines()[1])
-    d,1,Schirn,none,,one_error,5,0.22,0.0158114,True,reference,,,,
+    d,1,22.0 ± 1.6,32.0 ± 1.6 •
     """
     rows = list(rows)
-    names = [metric] if isinstance(metric, str) else list(metric)
-    several = len(names) > 1
-    comparison = compare(rows, names[-1])
-    ours = reference_of(rows, comparison, reference)
-    over_sets = ours is not None and test == "wilcoxon"
-    body: list[list[Cell]] = []
-    records: list[dict[str, Any]] = []
-    groups = []
-    for name in names:
-        groups.append(len(body))
-        lines, lines_of_csv = _metric_lines(rows, name, ours, alpha, test, published)
-        for line in lines if several else ():
-            line.insert(0, Cell("" if line is not lines[0] else metric_info(name).label))
-        body += lines
-        records += lines_of_csv
-    what = "All metrics" if several else capital(comparison.info.label)
-    unit = ", in percent" if comparison.info.in_percent else ""
-    notes = [_FLOOR_OF_P] if over_sets else []
-    if {c.oracle for c in comparison.rivals} == {False, True}:
-        notes.append("The best oracle-tuned method and the best of the others are marked.")
-    if several or _tied(rows, names[0]):
-        notes += _tie_notes(rows)
-    if published and any(record["published_mean"] for record in records):
-        notes.append("In brackets: the published value and ours − published, in points.")
-    return Table(
-        "results" if several else f"results_{names[0]}",
-        f"{what}{unit}, mean ± standard deviation over the folds" + _tested(ours, alpha, test),
-        [*(["metric"] if several else []), "data", "r", *(c.label for c in comparison.contenders)],
-        body,
-        [*notes, *_mark_notes(rows)],
-        stub=3 if several else 2,
-        foot=int(not several and over_sets),
-        groups=groups[1:],
-        records=records,
-    )
-
-
-def _metric_lines(
-    rows: Sequence[Result],
-    metric: str,
-    ours: Contender | None,
-    alpha: float,
-    test: str,
-    published: bool,
-) -> tuple[list[list[Cell]], list[dict[str, Any]]]:
-    """Lines of one metric, and the lines of the CSV file, one per setting and method."""
     comparison = compare(rows, metric)
+    ours = reference_of(rows, comparison, reference)
     verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
-    marks = {} if test == "wilcoxon" else _MARK
     tied = _tied(rows, metric)
-    lines, records = [], []
+    body = []
     for setting in comparison.settings:
         best = _best(comparison, setting, tied)
-        lines.append([Cell(setting.dataset), Cell(setting.level)])
+        body.append([Cell(setting.dataset), Cell(setting.level)])
         for c in comparison.contenders:
-            verdict = verdicts.get((setting, c), "")
-            mark = marks.get(verdict, "")
-            lines[-1].append(_result(comparison, setting, c, c in best, mark, published))
-            verdict = "reference" if c == ours else verdict
-            records.append(_record(comparison, setting, c, c in best, verdict))
-    if ours is not None and test == "wilcoxon":
-        lines.append(_holm_line(rows, comparison, ours, alpha))
-    return lines, records
+            mark = _MARK.get(verdicts.get((setting, c), ""), "")
+            body[-1].append(_result(comparison, setting, c, c in best, mark, published))
+    notes = []
+    if {c.oracle for c in comparison.rivals} == {False, True}:
+        notes.append("The best oracle-tuned method and the best of the others are marked.")
+    if tied:
+        names = [c.label for c in comparison.contenders if any(c == other for _, other in tied)]
+        notes.append(
+            f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
+            f"{', '.join(names)}. They are not marked as best there; see the values with ties "
+            "broken at random."
+        )
+    if any(cell.detail for line in body for cell in line):
+        notes.append("In brackets: the published value and ours − published, in points.")
+    unit = ", in percent" if comparison.info.in_percent else ""
+    caption = f"{capital(comparison.info.label)}{unit}, mean ± standard deviation over the folds"
+    if ours is not None:
+        caption += (
+            f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
+            f"level {alpha:g}"
+        )
+    return Table(
+        f"results_{metric}",
+        caption,
+        ["data", "r", *(c.label for c in comparison.contenders)],
+        body,
+        [*notes, *_mark_notes(rows)],
+        stub=2,
+    )
 
 
 def against_published(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
@@ -306,21 +280,32 @@ def costs(rows: Iterable[Result]) -> Table:
     rows = list(rows)
     body = []
     for c in compare(rows, "fit_seconds").contenders:
-        runs = [result for result in rows if key_of(result) == c[:3]]
+        runs = [result for result in rows if key_of(result) == c.key]
         finished = [result for result in runs if result.get("metrics")]
         counts = [len(finished), len(runs) - len(finished)]
         cells = [_cost(finished, *column) for column in _COSTS.values()]
-        body.append([Cell(c.label), *cells, *(Cell(str(count), count) for count in counts)])
+        search = Cell(", ".join(sorted({_search(result) for result in finished})) or MISSING)
+        body.append([Cell(c.label), search, *cells, *(Cell(str(n), n) for n in counts)])
     return Table(
         "costs",
         "Time and memory per run",
-        ["method", *_COSTS, "runs", "failed"],
+        ["method", "search", *_COSTS, "runs", "failed"],
         body,
         [
             "One run is one fold. Wall time depends on other load; CPU time does not.",
+            "search in fit: the method chooses its parameters in fit, and the times of fit include "
+            "that search. separate: the benchmark searches, and tuning is its time.",
             *_mark_notes(rows),
         ],
+        stub=2,
     )
+
+
+def _search(result: Result) -> str:
+    """Where the parameters of a run were searched."""
+    if result.get("grid"):
+        return "separate"
+    return "in fit" if result["method"] in ("Sieve", *SELF_TUNED) else "none"
 
 
 def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> Cell:
@@ -372,6 +357,7 @@ def win_tie_loss(
     reference: str | None = AUTO,
     metrics: Sequence[str] | None = None,
     *,
+    published: bool = False,
     alpha: float = 0.05,
     test: str = "paired",
 ) -> Table:
@@ -385,6 +371,8 @@ def win_tie_loss(
         Method that the others are tested against; "auto" takes Sieve, else Schirn.
     metrics : list of str, optional
         Metrics to show; by default the five of the papers, as far as the results have them.
+    published : bool
+        Add the counts that the paper prints, which are those of Schirn.
     alpha, test
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
@@ -398,25 +386,25 @@ def win_tie_loss(
     }
     rivals = [c for c in compare(rows, names[0]).contenders if c != ours]
     total = {c.label: _add([counts[name][c.label] for name in names]) for c in rivals}
-    lines = []
-    for name in names:
-        marks = {}
-        if test == "wilcoxon":
-            pairs = stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha)
-            marks = {pair.contender: _holm(pair).mark for pair in pairs}
-        lines.append([Cell(ALL_METRICS[name].label), *_tally(counts[name], rivals, marks)])
-    lines.append([Cell("total"), *_tally(total, rivals, {})])
+    lines = [[Cell(ALL_METRICS[name].label), *_tally(counts[name], rivals)] for name in names]
+    lines.append([Cell("total"), *_tally(total, rivals)])
     notes = []
+    if published and ours.method == "Schirn":
+        columns = [c.method for c in rivals] + ["total"]
+        for line, name in zip(lines, [*names, "total"], strict=True):
+            theirs = [published_counts().get((name, column), "") for column in columns]
+            line[1:] = [
+                replace(cell, detail=f"[{counts}]") if counts else cell
+                for cell, counts in zip(line[1:], theirs, strict=True)
+            ]
+        notes.append("In brackets: the counts of the paper, over its 23 settings.")
     if any(c.ceiling for c in rivals):
         notes.append(f"The total excludes {CEILING}, which is trained on the true labels.")
     if any(w.missing for w in total.values()):
         notes.append("Settings without results of both methods are not counted.")
-    how = f"{TESTS[test]}, level {alpha:g}"
-    if test == "wilcoxon":
-        how = f"means of the settings{_tested(ours, alpha, test)}"
     return Table(
         "win_tie_loss",
-        f"Win/tie/loss of {ours.label} against each method: {how}",
+        f"Win/tie/loss of {ours.label} against each method: {TESTS[test]}, level {alpha:g}",
         ["metric", *(c.label for c in rivals), "total"],
         lines,
         [*notes, *_mark_notes(rows)],
@@ -424,13 +412,10 @@ def win_tie_loss(
     )
 
 
-def _tally(
-    counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender], marks: Mapping[str, str]
-) -> list[Cell]:
-    """Counts per contender with their marks, and their sum without the ceiling."""
-    cells = [(counts[c.label], marks.get(c.label, "")) for c in rivals]
+def _tally(counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender]) -> list[Cell]:
+    """Counts per contender, and their sum without the ceiling."""
     total = _add([counts[c.label] for c in rivals if not c.ceiling])
-    return [Cell(str(w), w.win - w.loss, mark=mark) for w, mark in (*cells, (total, ""))]
+    return [Cell(str(w), w.win - w.loss) for w in (*(counts[c.label] for c in rivals), total)]
 
 
 def _add(counts: Sequence[WinTieLoss]) -> WinTieLoss:
@@ -520,7 +505,7 @@ def wilcoxon_tests(
     lines: dict[str, list[Cell]] = {}
     for k, name in enumerate(names):
         for pair in stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha):
-            cells = lines.setdefault(pair.contender, [_holm(None)] * len(names))
+            cells = lines.setdefault(pair.contender, [Cell(MISSING)] * len(names))
             cells[k] = _holm(pair)
     return Table(
         "wilcoxon",
@@ -529,7 +514,7 @@ def wilcoxon_tests(
         [[Cell(label), *cells] for label, cells in lines.items()],
         [
             f"• {ours.label} is better, ◦ worse, at level {alpha:g}.",
-            _FLOOR_OF_P,
+            "With n data sets, no p-value can be below 2/2^n before Holm's correction.",
             *_mark_notes(rows),
         ],
     )
@@ -566,21 +551,8 @@ def ranked_metrics(results: Iterable[Result]) -> list[str]:
     return [name for name in names if name in METRICS] or names
 
 
-def _holm_line(
-    rows: Sequence[Result], comparison: Comparison, ours: Contender, alpha: float
-) -> list[Cell]:
-    """P-values of the reference against every method; none against one trained on the truth."""
-    tests = stats.wilcoxon_holm(rows, ours.label, comparison.metric, alpha=alpha)
-    pairs = {pair.contender: pair for pair in tests}
-    cells = [
-        Cell("") if c == ours or c.ceiling else _holm(pairs.get(c.label))
-        for c in comparison.contenders
-    ]
-    return [Cell("p (Holm)"), Cell(""), *cells]
-
-
-def _holm(pair: Pairwise | None) -> Cell:
-    if pair is None or math.isnan(pair.holm):
+def _holm(pair: Pairwise) -> Cell:
+    if math.isnan(pair.holm):
         return Cell(MISSING, note="fewer than two common values")
     mark = ("•" if pair.median > 0 else "◦") if pair.significant else ""
     return Cell(f"{pair.holm:.3g}", pair.holm, mark=mark)
@@ -618,53 +590,12 @@ def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Publishe
     return published_value(setting.dataset, setting.r, c.method, comparison.metric)
 
 
-def _record(
-    comparison: Comparison, setting: Setting, c: Contender, best: bool, verdict: str
-) -> dict[str, Any]:
-    """One line of the CSV file."""
-    printed = _printed(comparison, setting, c) or Published(math.nan, math.nan)
-    mean = comparison.mean(setting, c)
-    why = comparison.missing.get((setting, c)) or comparison.partial.get((setting, c), "")
-    return {
-        "dataset": setting.dataset,
-        "r": setting.level,
-        "method": c.method,
-        "tuning": "oracle" if c.oracle else c.tuning,
-        "features": c.features,
-        "metric": comparison.metric,
-        "folds": len(comparison.values.get((setting, c), {})),
-        "mean": _plain(mean),
-        "std": _plain(comparison.std(setting, c)),
-        "best": best,
-        "reference_verdict": verdict,
-        "published_mean": _plain(printed.mean),
-        "published_std": _plain(printed.std),
-        "distance": _plain(mean - printed.mean),
-        "missing": why,
-    }
-
-
-def _plain(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.6g}"
-
-
 def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]:
     """Where a metric of the papers depends on the rule for ties."""
     if metric not in METRICS or "tied_rows" not in metrics_in(rows):
         return set()
     shares = compare(rows, "tied_rows")
     return {pair for pair in shares.values if shares.mean(*pair) > MOST_TIED}
-
-
-def _tie_notes(rows: Sequence[Result]) -> list[str]:
-    tied = dict.fromkeys(c.label for _, c in sorted(_tied(rows, "one_error")))
-    if not tied:
-        return []
-    return [
-        f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
-        f"{', '.join(tied)}. They are not marked as best there; see the values with ties broken at "
-        "random."
-    ]
 
 
 def _best(
@@ -698,16 +629,6 @@ def _mark_notes(results: Sequence[Result]) -> list[str]:
     if labels := [c.label for c in contenders if c.ceiling]:
         notes.append(f"{' and '.join(labels)}: trained on the true labels, for reference only.")
     return notes
-
-
-def _tested(ours: Contender | None, alpha: float, test: str) -> str:
-    """End of a caption: what the marks mean, and by which test."""
-    if ours is None:
-        return ""
-    return (
-        f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
-        f"level {alpha:g}"
-    )
 
 
 def _number(value: float, text: str, *, note: str = "", best: bool = False) -> Cell:

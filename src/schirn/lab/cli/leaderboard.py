@@ -1,6 +1,7 @@
 """`schirn leaderboard`: check result files and build the pages that compare them."""
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from schirn.cli.output import note, print_json, printable, say, table, working
@@ -53,7 +54,7 @@ def add(commands: Any) -> None:
         run_build,
         help="write the pages of a leaderboard",
         description="Write static pages that need no network: one line per method, one column per "
-        "track, a page per data set and per method, and the command that reproduces each number.",
+        "track, and a page per data set.",
         examples=_BUILD,
     )
     pack = add_command(
@@ -79,7 +80,6 @@ def add(commands: Any) -> None:
             "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
         )
     build.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the pages")
-    build.add_argument("--title", metavar="TEXT", help="heading of the first page")
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -91,7 +91,7 @@ def run_check(args: argparse.Namespace) -> int:
     if args.json:
         files = []
         for path, check in checks.items():
-            document = {"path": path, "verdict": check.verdict, **check._asdict()}
+            document = {"path": path, "verdict": check.verdict, **asdict(check)}
             files.append(document | {"results": len(check.results)})
         print_json({"verified": code == 0, "tolerance": TOLERANCE, "files": files})
         return code
@@ -126,8 +126,7 @@ def run_pack(args: argparse.Namespace) -> None:
 
 def run_build(args: argparse.Namespace) -> None:
     """Write the pages."""
-    options = {} if args.title is None else {"title": args.title}
-    pages = build_leaderboard(args.results, args.output, **options)
+    pages = build_leaderboard(args.results, args.output)
     if args.json:
         print_json({"pages": [str(page) for page in pages]})
     else:

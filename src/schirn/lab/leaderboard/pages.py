@@ -11,12 +11,11 @@ import json
 import math
 import os
 import re
-import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._files import atomic_write
 from schirn._optional import optional
@@ -34,18 +33,17 @@ from schirn.lab.bench.comparison import (
     value_of,
 )
 from schirn.lab.bench.results import Result, newest
-from schirn.lab.bench.running.methods import default_grid, own_methods, recommended
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
 from schirn.lab.leaderboard.submission import SUMS, implausible, is_stale, read_entries
 from schirn.report.page import render
 
 TITLE = "Leaderboard of partial multi-label methods"
-_GENERATOR = '<meta name="generator" content="schirn leaderboard">'
 _MOST_SHOWN = 3
 _TUNINGS = ("candidates", *(name for name in TUNINGS if name != "candidates"))
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     """A number of the leaderboard."""
 
     name: str
@@ -66,7 +64,8 @@ COLUMNS = (
 )
 
 
-class Track(NamedTuple):
+@dataclass(frozen=True)
+class Track:
     """A kind of noise, the features and the selection of parameters."""
 
     noise: str
@@ -79,7 +78,8 @@ class Track(NamedTuple):
         return f"{self.noise}, {self.features} features, selection: {self.tuning}"
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """A setting: a data set at a noise level within a track."""
 
     track: Track
@@ -92,7 +92,8 @@ class Place(NamedTuple):
         return "own candidates" if self.r is None else f"r={self.r}"
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True)
+class Line:
     """A method in a setting: its values by column, or the reason why it has none."""
 
     values: dict[str, float]
@@ -100,10 +101,10 @@ class Line(NamedTuple):
     n_done: int
     n_wanted: int
     reason: str
-    command: str
 
 
-class Board(NamedTuple):
+@dataclass(frozen=True)
+class Board:
     """All lines, with the methods, columns and tracks that occur."""
 
     lines: dict[tuple[Place, str], Line]
@@ -115,10 +116,7 @@ class Board(NamedTuple):
 
 
 def build_leaderboard(
-    paths: Iterable[str | os.PathLike[str]],
-    folder: str | os.PathLike[str],
-    *,
-    title: str = TITLE,
+    paths: Iterable[str | os.PathLike[str]], folder: str | os.PathLike[str]
 ) -> list[Path]:
     """Write the pages of the leaderboard.
 
@@ -127,10 +125,7 @@ def build_leaderboard(
     paths : list of paths
         Files of results (``.jsonl``, ``.jsonl.gz``), or folders of them.
     folder : path
-        Folder of the pages: ``index.html``, and one page per data set and per method. Pages of an
-        earlier leaderboard that are no longer needed are removed.
-    title : str
-        Heading of the first page.
+        Folder of the pages: ``index.html``, and one page per data set.
 
     Returns
     -------
@@ -145,26 +140,16 @@ def build_leaderboard(
     >>> data, method = "digits_attributes:1", "CandidateRidge"
     >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
     >>> [page.name for page in leaderboard.build_leaderboard([folder], folder + "/site")]
-    ['index.html', 'dataset-digits_attributes.html', 'method-CandidateRidge.html']
+    ['index.html', 'dataset-digits_attributes.html']
     """
     board = make_board(read_results(paths))
-    datasets = list(dict.fromkeys(place.dataset for place in board.places))
-    pages = {
-        **_page_names("dataset", datasets),
-        **_page_names("method", list(board.contenders)),
-    }
+    pages = _page_names(sorted({place.dataset for place in board.places}))
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    shared = {"title": title, "marks": _marks(board), "columns": board.columns}
+    shared = {"title": TITLE, "marks": _marks(board), "columns": board.columns}
     written = {"index.html": _index(board, pages, shared)}
-    for name in datasets:
-        written[pages["dataset", name]] = _dataset_page(board, name, pages, shared)
-    for name in board.contenders:
-        written[pages["method", name]] = _method_page(board, name, pages, shared)
-    for old in (*folder.glob("dataset-*.html"), *folder.glob("method-*.html")):
-        with suppress(OSError, UnicodeDecodeError):
-            if old.name not in written and _GENERATOR in old.read_text("utf-8")[:2000]:
-                old.unlink()
+    for dataset, page in pages.items():
+        written[page] = _dataset_page(board, dataset, shared)
     for name, text in written.items():
         with atomic_write(folder / name) as stream:
             stream.write(text.encode())
@@ -201,15 +186,18 @@ def make_board(results: Sequence[Result]) -> Board:
         by_track.setdefault(track, []).append(result)
     order = ((*KINDS, "own"), FEATURES, _TUNINGS)
     tracks = sorted(
-        by_track, key=lambda t: [known.index(v) for known, v in zip(order, t, strict=True)]
+        by_track,
+        key=lambda t: [
+            known.index(v) for known, v in zip(order, (t.noise, t.features, t.tuning), strict=True)
+        ],
     )
     lines: dict[tuple[Place, str], Line] = {}
     contenders: dict[str, Contender] = {}
     for track in tracks:
         for contender in compare(by_track[track], "average_precision").contenders:
             old = contenders.setdefault(contender.method, contender)
-            contenders[contender.method] = old._replace(
-                oracle=False, ceiling=old.ceiling or contender.ceiling
+            contenders[contender.method] = replace(
+                old, oracle=False, ceiling=old.ceiling or contender.ceiling
             )
         lines |= _track_lines(track, by_track[track])
     names = list(contenders)
@@ -220,7 +208,7 @@ def make_board(results: Sequence[Result]) -> Board:
     # Methods that were not run in a setting are missing, and are shown as such.
     for place in places:
         for name in names:
-            lines.setdefault((place, name), Line({}, math.nan, 0, 0, "not run", ""))
+            lines.setdefault((place, name), Line({}, math.nan, 0, 0, "not run"))
     columns = tuple(c for c in COLUMNS if any(c.name in line.values for line in lines.values()))
     return Board(lines, contenders, columns, tuple(tracks), tuple(places), list(results))
 
@@ -250,7 +238,6 @@ def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, s
             len(finished),
             n_wanted,
             "" if is_whole else "; ".join(reasons) or "not all folds were run",
-            reproducing_command(runs),
         )
     precisions = {
         key: line.values["average_precision"]
@@ -281,56 +268,16 @@ def _number(result: Result, column: str) -> Any:
     return result["peak_memory_mb"] if column == "memory" else value_of(result, column)
 
 
-def reproducing_command(runs: Sequence[Result]) -> str:
-    """The command that runs a method in a setting again, with both references."""
-    first = runs[0]
-    method, r, seeds = first["method"], first["r"], sorted({result["seed"] for result in runs})
-    methods = list(dict.fromkeys((method, FLOOR, CEILING)))
-    default_seed = r if first["noise"] == "legacy" else first["seed"]
-    noise_seeds = {result["noise_seed"] for result in runs}
-    is_usual = len(noise_seeds) > 1 or (len(seeds) == 1 and first["noise_seed"] == default_seed)
-    options = {
-        "datasets": f"{first['dataset']}:{'own' if r is None else r}",
-        "methods": ",".join(methods),
-        "noise": None if r is None else first["noise"],
-        "features": first["features"],
-        "tuning": first["tuning"],
-        "folds": first["folds"],
-        "seeds": ",".join(map(str, seeds)),
-        "noise-seed": None if r is None or is_usual else first["noise_seed"],
-        "search-rows": first["search_rows"],
-        "inner-folds": None if first["inner_folds"] == 3 else first["inner_folds"],
-    }
-    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    words += ["--stored-folds"] if first["split"] == "stored" else []
-    words += [f"--param={method}.{name}={value}" for name, value in _fixed(first).items()]
-    return " ".join(["schirn bench", *map(shlex.quote, words), "--output=out"])
-
-
-def _fixed(result: Result) -> dict[str, str]:
-    """Parameters of a method of this library that are not the usual ones."""
-    method = result["method"]
-    if method not in own_methods():
-        return {}
-    usual = {**recommended(method), "random_state": result["seed"], "fit_intercept": True}
-    searched = default_grid(method) or {}
-    return {
-        name: json.dumps(value)
-        for name, value in result["params"].items()
-        if name not in searched and (name not in usual or usual[name] != value)
-    }
-
-
-def _page_names(kind: str, names: Sequence[str]) -> dict[tuple[str, str], str]:
-    """File names of pages: harmless, and different also where case does not count."""
-    pages: dict[tuple[str, str], str] = {}
+def _page_names(names: Sequence[str]) -> dict[str, str]:
+    """File names of the pages of data sets: harmless, and different also in lower case."""
+    pages: dict[str, str] = {}
     used: set[str] = set()
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]
         if plain != name or plain.lower() in used:
             plain += "-" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
         used.add(plain.lower())
-        pages[kind, name] = f"{kind}-{plain}.html"
+        pages[name] = f"dataset-{plain}.html"
     return pages
 
 
@@ -360,23 +307,17 @@ def _name(contender: Contender) -> str:
     return contender.method + "".join(note[0] for note in mark_notes([contender]))
 
 
-def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]) -> str:
+def _index(board: Board, pages: Mapping[str, str], shared: dict[str, Any]) -> str:
     """The first page: the data of the tables, which its script draws and filters."""
     names, columns = list(board.contenders), board.columns
-    datasets = sorted({place.dataset for place in board.places})
     document = {
-        "columns": [column._asdict() for column in columns],
+        "columns": [asdict(column) for column in columns],
         "methods": [
-            {
-                "name": _name(c),
-                "page": pages["method", m],
-                "ceiling": c.ceiling,
-                "reference": m in (FLOOR, CEILING),
-            }
+            {"name": _name(c), "ceiling": c.ceiling, "reference": m in (FLOOR, CEILING)}
             for m, c in board.contenders.items()
         ],
         "places": [
-            {**place.track._asdict(), "dataset": place.dataset, "level": place.level}
+            {**asdict(place.track), "dataset": place.dataset, "level": place.level}
             for place in board.places
         ],
         # One line per setting, one list of numbers per method.
@@ -390,14 +331,13 @@ def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str,
         kind="index",
         heading=shared["title"],
         data=document,
-        datasets=[(name, pages["dataset", name]) for name in datasets],
-        methods=[(_name(c), pages["method", m]) for m, c in board.contenders.items()],
+        datasets=list(pages.items()),
         noises=list(dict.fromkeys(track.noise for track in board.tracks)),
         features=sorted({track.features for track in board.tracks}, key=FEATURES.index),
         tunings=sorted({track.tuning for track in board.tracks}, key=_TUNINGS.index),
         counts={
             "methods": len(names),
-            "data sets": len(datasets),
+            "data sets": len(pages),
             "tracks": len(board.tracks),
             "settings": len(board.places),
             "runs": len(board.results),
@@ -405,17 +345,17 @@ def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str,
     )
 
 
-def _dataset_page(
-    board: Board, name: str, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]
-) -> str:
+def _dataset_page(board: Board, name: str, shared: dict[str, Any]) -> str:
+    """A table per setting, one line per method."""
     results = [result for result in board.results if result["dataset"] == name]
     sections = {}
     for place in board.places:
         if place.dataset == name:
             title = place.track.title.replace(",", f", {place.level},", 1)
             sections[title] = [
-                (_name(c) + _oracle(place.track, c), pages["method", m], board.lines[place, m])
+                (_name(c) + _oracle(place.track, c), line, _cells(board, line))
                 for m, c in board.contenders.items()
+                if (line := board.lines[place, m])
             ]
     first = next((r for r in results if r["status"] == "done"), results[0])
     sizes = (first["n_train"], first["n_test"])
@@ -431,61 +371,17 @@ def _dataset_page(
             )
         },
     }
-    return _page(board, shared, f"Data set {name}", "method", sections, facts)
-
-
-def _method_page(
-    board: Board, name: str, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]
-) -> str:
-    contender = board.contenders[name]
-    results = [result for result in board.results if result["method"] == name]
-    sections = {
-        f"{track.title} {_oracle(track, contender)}".strip(): [
-            (f"{p.dataset}, {p.level}", pages["dataset", p.dataset], board.lines[p, name])
-            for p in board.places
-            if p.track == track
-        ]
-        for track in board.tracks
-    }
-    versions = {
-        f"{package} {version}"
-        for result in results
-        for package, version in (result["versions"] or {}).items()
-    }
-    cls = own_methods().get(name)
-    facts = {
-        "about": (cls.__doc__ or "").strip().splitlines()[0] if cls else "not part of schirn",
-        "versions": ", ".join(sorted(versions)),
-        "runs": f"{sum(r['status'] == 'done' for r in results)} of {len(results)} finished, "
-        f"{sum(map(is_stale, results))} stale",
-    }
-    return _page(board, shared, f"Method {_name(contender)}", "data set", sections, facts)
+    return _rendered(
+        **shared,
+        kind="page",
+        heading=f"Data set {name}",
+        sections=sections,
+        facts={key: value for key, value in facts.items() if value not in (None, "")},
+    )
 
 
 def _oracle(track: Track, contender: Contender) -> str:
     return ORACLE_MARK if track.tuning == "oracle" and not contender.ceiling else ""
-
-
-def _page(
-    board: Board,
-    shared: dict[str, Any],
-    heading: str,
-    first: str,
-    sections: Mapping[str, Sequence[tuple[str, str, Line]]],
-    facts: Mapping[str, Any],
-) -> str:
-    """A page with a table per section, one line per method or setting."""
-    return _rendered(
-        **shared,
-        kind="page",
-        heading=heading,
-        first=first,
-        sections={
-            title: [(name, page, line, _cells(board, line)) for name, page, line in lines]
-            for title, lines in sections.items()
-        },
-        facts={name: value for name, value in facts.items() if value not in (None, "")},
-    )
 
 
 def _cells(board: Board, line: Line) -> list[tuple[float | None, str]]:
@@ -493,9 +389,9 @@ def _cells(board: Board, line: Line) -> list[tuple[float | None, str]]:
     cells = []
     for column in board.columns:
         value = line.values.get(column.name)
-        text = shown(value, column)
+        text = _text(value, column)
         if column.name == "average_precision" and value is not None:
-            text += "" if math.isnan(line.deviation) else f" ± {shown(line.deviation, column)}"
+            text += "" if math.isnan(line.deviation) else f" ± {_text(line.deviation, column)}"
         cells.append((value, text))
     return cells
 
@@ -506,17 +402,10 @@ def _rendered(*, data: Any = None, **context: Any) -> str:
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    generator = markup(_GENERATOR)
-    return render(
-        "schirn.lab.leaderboard",
-        "leaderboard.html",
-        data=markup(text),
-        generator=generator,
-        **context,
-    )
+    return render("schirn.lab.leaderboard", "leaderboard.html", data=markup(text), **context)
 
 
-def shown(value: float | None, column: Column) -> str:
+def _text(value: float | None, column: Column) -> str:
     """A value in the unit of its column."""
     if value is None:
         return "–"

@@ -13,6 +13,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +65,8 @@ class Entry(NamedTuple):
     file: Path
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True)
+class Check:
     """What a check of result files found.
 
     Attributes

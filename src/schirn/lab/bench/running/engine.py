@@ -18,8 +18,6 @@ from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.workers import LocalWorker, ProcessWorker
 
 _POLL_SECONDS = 0.5
-# Expected times are rough, and a run that is stopped at the end is lost.
-_SLACK = 1.5
 
 
 class Batch(NamedTuple):
@@ -53,9 +51,7 @@ class Report(NamedTuple):
 class Engine:
     """The share of one process in a benchmark.
 
-    With `cost`, the expected seconds of a run, the longest runs come first, so that many jobs stay
-    busy to the end. With `stop_after` the shortest come first, so that most runs are finished in
-    time; no run is started that would end later, and unfinished runs leave no trace. `left` counts
+    After `stop_after` seconds no run is started, and unfinished runs leave no trace. `left` counts
     them.
     """
 
@@ -68,12 +64,9 @@ class Engine:
         time_limit: float | None,
         retry: bool,
         keep_scores: bool,
-        report: Callable[[Report], None] | None,
-        cost: Callable[[Run], float] | None = None,
+        report: Callable[[Report], None] | None = None,
         stop_after: float | None = None,
-        make_worker: Callable[[int], Any] = ProcessWorker,
     ):
-        self._make_worker = make_worker
         self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
         self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
         self._lock = threading.Lock()
@@ -87,9 +80,6 @@ class Engine:
             self._pending += [(folder, run) for run in runs]
         self._all = list(self._pending)
         self._folders = list(dict.fromkeys(folder for folder, _ in self._pending))
-        self._cost = cost if cost is not None else lambda run: 0.0
-        sign = -1 if stop_after is None else 1
-        self._pending.sort(key=lambda item: sign * self._cost(item[1]))
         self._progress = _Progress([run for _, run in self._pending], max(1, jobs), report)
 
     @property
@@ -99,7 +89,7 @@ class Engine:
 
     def run(self) -> None:
         """Work until every run is finished, here or elsewhere, or the time is up."""
-        workers = [self._make_worker(self.threads) for _ in range(self.jobs)]
+        workers = [ProcessWorker(self.threads) for _ in range(self.jobs)]
         try:
             self._refresh(old=True)
             self._progress.say_stale(sum(len(folder.stale) for folder in self._folders))
@@ -160,11 +150,12 @@ class Engine:
         """Claim a run; wait while other processes hold all that are left."""
         while not self._stop.is_set():
             with self._lock:
-                time_left = (self._deadline - time.monotonic()) / _SLACK
+                if time.monotonic() >= self._deadline:
+                    return None
                 for item in list(self._pending):
-                    if self._cost(item[1]) < time_left and self._claim(*item):
+                    if self._claim(*item):
                         return item
-                if not any(self._cost(run) < time_left for _, run in self._pending):
+                if not self._pending:
                     return None
             self._stop.wait(_POLL_SECONDS)
             with self._lock:
