@@ -65,7 +65,6 @@ def test_outputs_are_all_there(folder):
         "friedman",
         "wilcoxon",
         "gap_closed_average_precision",
-        "published",
         "costs",
     }
     suffixes = {path.suffix for path in (folder / "tables").iterdir()}
@@ -166,7 +165,7 @@ def test_page_needs_no_network(page):
 
 def test_tables_can_be_sorted_from_the_keyboard(page):
     tables = [attrs for attrs in page.all("table") if attrs.get("class") == "sortable"]
-    assert len(tables) == 13
+    assert len(tables) == 12
     heads = [attrs for attrs in page.all("th") if attrs.get("scope") == "col"]
     assert len(page.all("button")) == len(heads)
     assert len(page.all("caption")) == len(tables)
@@ -190,7 +189,6 @@ def test_one_data_set_without_references(tmp_path):
     page = Page(write_outputs(results, tmp_path)[0].read_text(encoding="utf-8"))
     assert "No critical-difference diagram" in page.text
     assert "Gap closed" not in page.text
-    assert "Comparison with the paper" not in page.text
 
 
 def test_a_tie_for_the_best_rank_is_no_lead(tmp_path):

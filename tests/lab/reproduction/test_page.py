@@ -96,18 +96,6 @@ def test_methods_left_out_are_named():
     assert not lines(page(results), "- Left out")
 
 
-def test_grids_are_those_that_were_searched():
-    searched = {"grid": {"lam": [1.0, 2.0], "scale": ["none"]}, "search_rows": 600}
-    results = [
-        make_result("mine", 1, "PMLNI", 0, average_precision=0.5) | searched,
-        make_result("mine", 1, "Sieve", 0, average_precision=0.5) | {"grid": None},
-    ]
-    assert table(page(results), "Grids, searched in every fold") == [
-        ["PMLNI", "lam: 1, 2; scale: none", "2", "held-out rows, at most 600 in all"],
-        ["Sieve", "–", "–", "in fit, all rows"],
-    ]
-
-
 def test_kernel_tables_have_their_own_references_and_no_printed_numbers():
     flat = [
         make_result("scene", r, name, fold, average_precision=value + fold / 100)
@@ -159,17 +147,3 @@ def test_the_fits_of_a_study_are_counted():
     text = page(results, studies)
     assert "2 fits and their searches, which took 2.0 hours of wall time in one process" in text
     assert "## Studies\n\n**A table of the study**" in text
-
-
-def test_all_versions_are_listed():
-    results = [
-        make_result("mine", 1, "Schirn", k, average_precision=0.5, versions={"numpy": version})
-        for k, version in enumerate(["2.0", "2.5", "2.5"])
-    ]
-    text = page(results)
-    assert lines(text, "- Versions") == [
-        "- Versions of 2 fits: numpy 2.5.",
-        "- Versions of 1 fits: numpy 2.0.",
-    ]
-    assert "shared by machines" in text
-    assert lines(page(results[1:]), "- Versions") == ["- Versions: numpy 2.5."]

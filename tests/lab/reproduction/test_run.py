@@ -69,7 +69,7 @@ def test_command_from_end_to_end(place, capsys):
     command += ["--methods", "Schirn,NLR,CandidateRidge,OracleRidge", "--folds", "2", "--jobs", "0"]
     command += ["--output", "out"]
     studied = ["--studies", "theorem,convergence,ablation,sensitivity"]
-    assert main([*command, *studied, "--page", "docs/page.md"]) == 0
+    assert main([*command, *studied]) == 0
     captured = capsys.readouterr()
     assert "schirn: skipped absent:2" in captured.err
     assert "start with out" in captured.out
@@ -78,16 +78,8 @@ def test_command_from_end_to_end(place, capsys):
     assert "**This is the quick part**" in text
     assert "](results/reproduction.md)" in text
     assert "The bound of the theorem holds" in text
-    copy = (place / "docs" / "page.md").read_text("utf-8")
-    assert copy.replace("](images/reproduction/", "](figures/") == text
     tables = (place / "out" / "results" / "reproduction.md").read_text("utf-8")
     assert "](../figures/noise_levels_average_precision.svg)" in tables
-    copy = (place / "docs" / "results" / "reproduction.md").read_text("utf-8")
-    assert "](../page.md)" in copy
-    copy = copy.replace("](../page.md)", "](../reproduction.md)")
-    assert copy.replace("](../images/reproduction/", "](../figures/") == tables
-    images = {path.name for path in (place / "docs" / "images" / "reproduction").iterdir()}
-    assert images == {"gap_closed.svg", "noise_levels_average_precision.svg"}
     names = {path.name for path in (place / "out").iterdir()}
     assert {"rows", "report.html", "theorem.jsonl", "ablation.jsonl", "sensitivity"} <= names
     assert (place / "out" / "figures" / "gap_closed.svg").stat().st_size > 1000

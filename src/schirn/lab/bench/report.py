@@ -63,11 +63,10 @@ def write_outputs(
 
     The folder gets ``report.html``, one file that needs no network and prints well; ``tables/``
     with every table as ``.md``, ``.tex`` and ``.csv`` (``results_<metric>``, ``ranks``,
-    ``win_tie_loss``, ``friedman``, ``wilcoxon``, ``gap_closed_<metric>``, ``published``,
-    ``costs``); ``figures/`` with every figure as ``.svg`` and ``.pdf``; ``protocol.tex`` and
-    ``protocol.txt``, a paragraph that states the protocol; and ``references.bib``. Each file is
-    replaced completely or not at all. Tables and figures for which results are missing are left
-    out.
+    ``win_tie_loss``, ``friedman``, ``wilcoxon``, ``gap_closed_<metric>``, ``costs``);
+    ``figures/`` with every figure as ``.svg`` and ``.pdf``; ``protocol.tex`` and ``protocol.txt``,
+    a paragraph that states the protocol; and ``references.bib``. Each file is replaced completely
+    or not at all. Tables and figures for which results are missing are left out.
 
     Parameters
     ----------
@@ -191,7 +190,6 @@ def _possible_tables(
         "friedman": lambda: tables.friedman_tests(results, metrics, alpha=alpha),
         "wilcoxon": lambda: tables.wilcoxon_tests(results, reference, metrics, alpha=alpha),
         "gaps": lambda: tables.gaps(results, metrics[0]),
-        "published": lambda: tables.against_published(results, metrics),
         "costs": lambda: tables.costs(results),
     }
     possible = {}

@@ -35,7 +35,6 @@ from schirn.metrics import METRICS
 
 __all__ = [
     "Table",
-    "against_published",
     "costs",
     "friedman_tests",
     "gaps",
@@ -142,48 +141,6 @@ def results(
     )
 
 
-def against_published(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
-    """Compare our means with those that the paper prints.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Results of a benchmark.
-    metrics : list of str, optional
-        Metrics to show; all five of the paper by default.
-
-    Returns
-    -------
-    Table
-    """
-    rows = list(rows)
-    body = []
-    for record in published_records(rows, list(METRICS) if metrics is None else metrics):
-        names = [record[name] for name in ("metric", "dataset", "level", "label")]
-        distance = record["distance"]
-        body.append(
-            [
-                *map(Cell, names),
-                record["ours"],
-                record["published"],
-                _number(distance, signed(distance)),
-                Cell(record["reached"] or MISSING),
-            ]
-        )
-    return Table(
-        "published",
-        "Our results and the published numbers, in percent",
-        ["metric", "data", "r", "method", "ours", "published", "distance", "reached"],
-        body,
-        [
-            "distance: ours − published. reached: yes, if ours is at least as good; nearly, if it "
-            "falls short by no more than the published standard deviation.",
-            *_mark_notes(rows),
-        ],
-        stub=4,
-    )
-
-
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
     """One record per metric, setting and method that the paper has a number for."""
     rows, records = list(rows), []
@@ -196,17 +153,12 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
                     continue
                 distance = comparison.mean(setting, c) - printed.mean
                 advantage = distance if comparison.info.greater_is_better else -distance
-                theirs = _mean_std(comparison, printed.mean, printed.std)
                 records.append(
                     {
                         "metric": comparison.info.label,
-                        "dataset": setting.dataset,
-                        "level": setting.level,
                         "setting": setting.label,
                         "method": c.method,
                         "label": c.label,
-                        "ours": _result(comparison, setting, c, False, "", False),
-                        "published": Cell(theirs, printed.mean),
                         "distance": distance,
                         "reached": _reached(advantage, printed.std),
                     }

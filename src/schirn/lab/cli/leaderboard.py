@@ -52,9 +52,9 @@ def add(commands: Any) -> None:
         below,
         "build",
         run_build,
-        help="write the pages of a leaderboard",
-        description="Write static pages that need no network: one line per method, one column per "
-        "track, and a page per data set.",
+        help="write the page of a leaderboard",
+        description="Write a static page that needs no network: a line per method, a column "
+        "per track.",
         examples=_BUILD,
     )
     pack = add_command(
@@ -79,7 +79,7 @@ def add(commands: Any) -> None:
         command.add_argument(
             "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
         )
-    build.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the pages")
+    build.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the page")
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -125,9 +125,9 @@ def run_pack(args: argparse.Namespace) -> None:
 
 
 def run_build(args: argparse.Namespace) -> None:
-    """Write the pages."""
-    pages = build_leaderboard(args.results, args.output)
+    """Write the page."""
+    page = str(build_leaderboard(args.results, args.output))
     if args.json:
-        print_json({"pages": [str(page) for page in pages]})
+        print_json({"page": page})
     else:
-        say(f"{len(pages)} pages; open {printable(str(pages[0]))}")
+        say(f"open {printable(page)}")

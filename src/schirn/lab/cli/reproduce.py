@@ -12,7 +12,7 @@ from schirn.lab.bench import read_rows
 from schirn.lab.cli._options import parse_methods, split_list
 from schirn.lab.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.lab.reproduction.plan import STUDIES, Plan, make_plan
-from schirn.lab.reproduction.run import publish, reproduce
+from schirn.lab.reproduction.run import reproduce
 
 _EXAMPLES = """
 schirn reproduce --plan
@@ -36,7 +36,6 @@ _OPTIONS = f"""
     in this process)
 --time-limit T:duration  stop a fit after this time, such as 90, 9m or 2h
 --retry  repeat fits that failed or timed out
---page FILE  also write the page to this file, with its figures next to it
 """
 
 
@@ -83,7 +82,6 @@ def run(args: argparse.Namespace) -> int:
             time_limit=args.time_limit,
             retry=args.retry,
         )
-    written += publish(args.output, args.page) if args.page else []
     if args.json:
         print_json({"files": [str(path) for path in written], "skipped": plan.skipped})
     else:

@@ -13,8 +13,9 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
@@ -177,7 +178,8 @@ def _pick(
     return name
 
 
-class Variable(NamedTuple):
+@dataclass(frozen=True)
+class Variable:
     """A matrix and its position in the file."""
 
     name: str

@@ -1,18 +1,17 @@
-"""The leaderboard: static pages that compare methods over tracks, from result files.
+"""The leaderboard: a static page that compares methods over tracks, from result files.
 
 A track is a kind of noise, the features and the selection of parameters. A setting is a data set at
 a noise level within a track. A value of a method in a setting is its mean over all folds and seeds;
-a method that lacks some of them has no value there. The script of the first page computes means
+a method that lacks some of them has no value there. The script of the page computes means
 over settings, which state how many they cover, and ranks.
 """
 
-import hashlib
 import json
 import math
 import os
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from schirn.lab.bench.comparison import (
     CEILING,
     FLOOR,
     MARKS,
-    ORACLE_MARK,
     SMALLEST_GAP,
     Contender,
     compare,
@@ -72,11 +70,6 @@ class Track:
     features: str
     tuning: str
 
-    @property
-    def title(self) -> str:
-        """Track in words."""
-        return f"{self.noise}, {self.features} features, selection: {self.tuning}"
-
 
 @dataclass(frozen=True)
 class Place:
@@ -93,21 +86,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A method in a setting: its values by column, or the reason why it has none."""
-
-    values: dict[str, float]
-    deviation: float
-    n_done: int
-    n_wanted: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class Board:
-    """All lines, with the methods, columns and tracks that occur."""
+    """Values by setting and method, with the methods, columns and tracks that occur."""
 
-    lines: dict[tuple[Place, str], Line]
+    values: dict[tuple[Place, str], dict[str, float]]
     contenders: dict[str, Contender]
     columns: tuple[Column, ...]
     tracks: tuple[Track, ...]
@@ -117,20 +99,20 @@ class Board:
 
 def build_leaderboard(
     paths: Iterable[str | os.PathLike[str]], folder: str | os.PathLike[str]
-) -> list[Path]:
-    """Write the pages of the leaderboard.
+) -> Path:
+    """Write the page of the leaderboard.
 
     Parameters
     ----------
     paths : list of paths
         Files of results (``.jsonl``, ``.jsonl.gz``), or folders of them.
     folder : path
-        Folder of the pages: ``index.html``, and one page per data set.
+        Folder of the page.
 
     Returns
     -------
-    list of Path
-        The pages written, ``index.html`` first.
+    Path
+        The page, ``index.html``.
 
     Examples
     --------
@@ -139,21 +121,15 @@ def build_leaderboard(
     >>> folder = tempfile.mkdtemp()
     >>> data, method = "digits_attributes:1", "CandidateRidge"
     >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
-    >>> [page.name for page in leaderboard.build_leaderboard([folder], folder + "/site")]
-    ['index.html', 'dataset-digits_attributes.html']
+    >>> leaderboard.build_leaderboard([folder], folder + "/site").name
+    'index.html'
     """
-    board = make_board(read_results(paths))
-    pages = _page_names(sorted({place.dataset for place in board.places}))
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    shared = {"title": TITLE, "marks": _marks(board), "columns": board.columns}
-    written = {"index.html": _index(board, pages, shared)}
-    for dataset, page in pages.items():
-        written[page] = _dataset_page(board, dataset, shared)
-    for name, text in written.items():
-        with atomic_write(folder / name) as stream:
-            stream.write(text.encode())
-    return [folder / name for name in written]
+    text = _page(make_board(read_results(paths)))
+    page = Path(folder) / "index.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(page) as stream:
+        stream.write(text.encode())
+    return page
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
@@ -191,7 +167,7 @@ def make_board(results: Sequence[Result]) -> Board:
             known.index(v) for known, v in zip(order, (t.noise, t.features, t.tuning), strict=True)
         ],
     )
-    lines: dict[tuple[Place, str], Line] = {}
+    values: dict[tuple[Place, str], dict[str, float]] = {}
     contenders: dict[str, Contender] = {}
     for track in tracks:
         for contender in compare(by_track[track], "average_precision").contenders:
@@ -199,21 +175,23 @@ def make_board(results: Sequence[Result]) -> Board:
             contenders[contender.method] = replace(
                 old, oracle=False, ceiling=old.ceiling or contender.ceiling
             )
-        lines |= _track_lines(track, by_track[track])
+        values |= _track_values(track, by_track[track])
     names = list(contenders)
     places = sorted(
-        {place for place, _ in lines},
+        {place for place, _ in values},
         key=lambda p: (tracks.index(p.track), p.dataset, -1 if p.r is None else p.r),
     )
-    # Methods that were not run in a setting are missing, and are shown as such.
+    # Methods that were not run in a setting have no values.
     for place in places:
         for name in names:
-            lines.setdefault((place, name), Line({}, math.nan, 0, 0, "not run"))
-    columns = tuple(c for c in COLUMNS if any(c.name in line.values for line in lines.values()))
-    return Board(lines, contenders, columns, tuple(tracks), tuple(places), list(results))
+            values.setdefault((place, name), {})
+    columns = tuple(c for c in COLUMNS if any(c.name in line for line in values.values()))
+    return Board(values, contenders, columns, tuple(tracks), tuple(places), list(results))
 
 
-def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, str], Line]:
+def _track_values(
+    track: Track, results: Sequence[Result]
+) -> dict[tuple[Place, str], dict[str, float]]:
     """Values of every method in every setting of a track."""
     groups: dict[tuple[Place, str], list[Result]] = {}
     n_folds: dict[Place, dict[int, int]] = {}
@@ -224,30 +202,17 @@ def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, s
     lines = {}
     for (place, method), runs in groups.items():
         finished = [result for result in runs if result["status"] == "done"]
-        n_wanted = sum(n_folds[place].values())
-        precision = [v for r in finished if (v := value_of(r, "average_precision")) is not None]
-        reasons = dict.fromkeys(
-            f"{r['status']}: {r['reason']}" if r["reason"] else str(r["status"])
-            for r in runs
-            if r["status"] != "done"
-        )
-        is_whole = len(finished) == n_wanted
-        lines[place, method] = Line(
-            _means(finished) if is_whole else {},
-            statistics.stdev(precision) if len(precision) > 1 else math.nan,
-            len(finished),
-            n_wanted,
-            "" if is_whole else "; ".join(reasons) or "not all folds were run",
-        )
+        is_complete = len(finished) == sum(n_folds[place].values())
+        lines[place, method] = _means(finished) if is_complete else {}
     precisions = {
-        key: line.values["average_precision"]
-        for key, line in lines.items()
-        if "average_precision" in line.values
+        key: values["average_precision"]
+        for key, values in lines.items()
+        if "average_precision" in values
     }
     for (place, method), value in precisions.items():
         low, high = (precisions.get((place, name), math.nan) for name in (FLOOR, CEILING))
         if high - low >= SMALLEST_GAP:
-            lines[place, method].values["gap"] = (value - low) / (high - low)
+            lines[place, method]["gap"] = (value - low) / (high - low)
     return lines
 
 
@@ -266,19 +231,6 @@ def _number(result: Result, column: str) -> Any:
         parts = [result[name] for name in ("tune_seconds", "fit_seconds", "predict_seconds")]
         return None if None in parts else sum(parts)
     return result["peak_memory_mb"] if column == "memory" else value_of(result, column)
-
-
-def _page_names(names: Sequence[str]) -> dict[str, str]:
-    """File names of the pages of data sets: harmless, and different also in lower case."""
-    pages: dict[str, str] = {}
-    used: set[str] = set()
-    for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]
-        if plain != name or plain.lower() in used:
-            plain += "-" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-        used.add(plain.lower())
-        pages[name] = f"dataset-{plain}.html"
-    return pages
 
 
 def _marks(board: Board) -> list[str]:
@@ -307,9 +259,10 @@ def _name(contender: Contender) -> str:
     return contender.method + "".join(note[0] for note in mark_notes([contender]))
 
 
-def _index(board: Board, pages: Mapping[str, str], shared: dict[str, Any]) -> str:
-    """The first page: the data of the tables, which its script draws and filters."""
+def _page(board: Board) -> str:
+    """Render the page: the data of the tables, which its script draws and filters."""
     names, columns = list(board.contenders), board.columns
+    datasets = sorted({place.dataset for place in board.places})
     document = {
         "columns": [asdict(column) for column in columns],
         "methods": [
@@ -322,95 +275,33 @@ def _index(board: Board, pages: Mapping[str, str], shared: dict[str, Any]) -> st
         ],
         # One line per setting, one list of numbers per method.
         "values": [
-            [[_rounded(board.lines[place, m].values.get(c.name)) for c in columns] for m in names]
+            [[_rounded(board.values[place, m].get(c.name)) for c in columns] for m in names]
             for place in board.places
         ],
     }
-    return _rendered(
-        **shared,
-        kind="index",
-        heading=shared["title"],
-        data=document,
-        datasets=list(pages.items()),
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # Names in the data cannot end the script element.
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return render(
+        "schirn.lab.leaderboard",
+        "leaderboard.html",
+        title=TITLE,
+        data=optional("markupsafe", "cli", "Writing an HTML page").Markup(text),
+        marks=_marks(board),
+        columns=columns,
+        datasets=datasets,
         noises=list(dict.fromkeys(track.noise for track in board.tracks)),
         features=sorted({track.features for track in board.tracks}, key=FEATURES.index),
         tunings=sorted({track.tuning for track in board.tracks}, key=_TUNINGS.index),
         counts={
             "methods": len(names),
-            "data sets": len(pages),
+            "data sets": len(datasets),
             "tracks": len(board.tracks),
             "settings": len(board.places),
             "runs": len(board.results),
         },
     )
-
-
-def _dataset_page(board: Board, name: str, shared: dict[str, Any]) -> str:
-    """A table per setting, one line per method."""
-    results = [result for result in board.results if result["dataset"] == name]
-    sections = {}
-    for place in board.places:
-        if place.dataset == name:
-            title = place.track.title.replace(",", f", {place.level},", 1)
-            sections[title] = [
-                (_name(c) + _oracle(place.track, c), line, _cells(board, line))
-                for m, c in board.contenders.items()
-                if (line := board.lines[place, m])
-            ]
-    first = next((r for r in results if r["status"] == "done"), results[0])
-    sizes = (first["n_train"], first["n_test"])
-    facts = {
-        "rows": None if None in sizes else sum(sizes),
-        "features": first["n_features"],
-        "labels": first["n_labels"],
-        "data_sha256": first["data_sha256"],
-        **{
-            f"candidates_sha256, {noise}{'' if r is None else f' r={r} seed {seed}'}": digest
-            for noise, r, seed, digest in dict.fromkeys(
-                (x["noise"], x["r"], x["noise_seed"], x["candidates_sha256"]) for x in results
-            )
-        },
-    }
-    return _rendered(
-        **shared,
-        kind="page",
-        heading=f"Data set {name}",
-        sections=sections,
-        facts={key: value for key, value in facts.items() if value not in (None, "")},
-    )
-
-
-def _oracle(track: Track, contender: Contender) -> str:
-    return ORACLE_MARK if track.tuning == "oracle" and not contender.ceiling else ""
-
-
-def _cells(board: Board, line: Line) -> list[tuple[float | None, str]]:
-    """Number and text of each column."""
-    cells = []
-    for column in board.columns:
-        value = line.values.get(column.name)
-        text = _text(value, column)
-        if column.name == "average_precision" and value is not None:
-            text += "" if math.isnan(line.deviation) else f" ± {_text(line.deviation, column)}"
-        cells.append((value, text))
-    return cells
-
-
-def _rendered(*, data: Any = None, **context: Any) -> str:
-    """Render a page; names in the data cannot end the script element."""
-    markup = optional("markupsafe", "cli", "Writing an HTML page").Markup
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return render("schirn.lab.leaderboard", "leaderboard.html", data=markup(text), **context)
-
-
-def _text(value: float | None, column: Column) -> str:
-    """A value in the unit of its column."""
-    if value is None:
-        return "–"
-    text = f"{column.factor * value:.{column.digits}f}"
-    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "−")
 
 
 def _rounded(value: float | None) -> float | None:

@@ -2,7 +2,8 @@
 
 import functools
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +27,8 @@ ENOUGH = 1e-6
 MAX_PRIMES = 5
 
 
-class RankReport(NamedTuple):
+@dataclass(frozen=True)
+class RankReport:
     """The rank of a matrix and how it was found.
 
     Attributes

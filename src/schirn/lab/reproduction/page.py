@@ -1,15 +1,14 @@
 """The pages of a reproduction: a summary with its reading, and all tables."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schirn.lab.bench import tables
 from schirn.lab.bench.comparison import Result
+from schirn.lab.bench.protocol import protocol_paragraph
 from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.report import summary
-from schirn.lab.bench.running.methods import default_grid
 from schirn.lab.bench.tables import finite_mean, metrics_in, signed
 from schirn.lab.reproduction.experiments import Part
 from schirn.lab.reproduction.findings import findings
@@ -67,7 +66,7 @@ def pages(
         *_few_folds(part, fits),
         *(f"Left out because it takes too long: {method}." for method in part.left_out),
         *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
-        *_versions(fits),
+        protocol_paragraph(rows),
     ]
     main_tables = [tables.results([*rows, *oracle], m, published=True) for m in metrics]
     more_tables = [*_comparisons(rows, metrics, published=True), tables.costs(rows)]
@@ -80,7 +79,6 @@ def pages(
         "tables.md",
         "../figures",
         protocol=protocol,
-        grids=_grids(rows),
         studies=[str(study.table) for study in studies.values()],
         main_tables=map(str, main_tables),
         more_tables=map(str, more_tables),
@@ -125,21 +123,6 @@ def code_note(results: Sequence[Result]) -> str:
     )
 
 
-def _versions(results: Sequence[Result]) -> list[str]:
-    """List the versions that produced the results."""
-    counts = Counter(
-        ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
-        for result in results
-    )
-    if len(counts) < 2:
-        return [f"Versions: {text}." for text in counts]
-    return [
-        *(f"Versions of {count} fits: {text}." for text, count in counts.most_common()),
-        "The fits were shared by machines with these versions. Times in the tables are those of "
-        "the machine that a fit happened to run on, with one process per core.",
-    ]
-
-
 def _seconds(results: Sequence[Result]) -> float:
     """Time of searches, fits and scores."""
     names = ("tune_seconds", "fit_seconds", "predict_seconds")
@@ -154,29 +137,6 @@ def _few_folds(part: Part, results: Sequence[Result]) -> list[str]:
         for name, count in part.few_folds.items()
         if name in (*datasets, "kernel", "sensitivity")
     ]
-
-
-def _grids(results: Sequence[Result]) -> str:
-    """What every method searches."""
-    first = {str(r["method"]): r for r in reversed(results) if r["status"] == "done"}
-    body = []
-    for method in dict.fromkeys(str(result["method"]) for result in results):
-        if method not in first:
-            continue
-        grid, rows = first[method].get("grid"), first[method].get("search_rows")
-        where = "held-out rows, all" if rows is None else f"held-out rows, at most {rows:,} in all"
-        if grid is None:
-            grid, where = default_grid(method) or {}, "in fit, all rows"
-        text = "; ".join(f"{k}: {', '.join(map(_value, values))}" for k, values in grid.items())
-        points = str(math.prod(map(len, grid.values())))
-        body.append([*map(Cell, (method, text or "–", points if grid else "–", where))])
-    title = "Grids, searched in every fold on every data set"
-    head = ["method", "values", "points", "scored on"]
-    return str(Table("grids", title, head, body, stub=2)) if body else ""
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
@@ -200,7 +160,7 @@ def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
         body,
         [
             "reached: ours is at least as good; nearly: it falls short by no more than the printed "
-            "standard deviation. The table named published lists all settings.",
+            "standard deviation. The tables of results have the published values in brackets.",
         ],
     )
     return str(table) if records else ""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from schirn.lab.bench.running.engine import Batch, Engine, default_threads
 from schirn.lab.bench.running.methods import importable_here
 from schirn.lab.bench.running.run import results_of
 from schirn.lab.reproduction import ablations, studies
-from schirn.lab.reproduction.page import SUMMARY, TABLES_PAGE, pages
+from schirn.lab.reproduction.page import pages
 from schirn.lab.reproduction.plan import (
     STUDIES,
     Plan,
@@ -26,8 +25,6 @@ from schirn.lab.reproduction.plan import (
     to_tie,
 )
 from schirn.lab.reproduction.studies import Study
-
-_PUBLISHED_FIGURES = "images/reproduction"
 
 
 def reproduce(
@@ -105,22 +102,6 @@ def _write_results(
     figures = {path.stem: path.name for path in sorted((folder / "figures").glob("*.svg"))}
     texts = pages(results, by_name, figures, part=plan.part, skipped=plan.skipped, date=date)
     return [*(write_file(folder / name, text.encode()) for name, text in texts.items()), *written]
-
-
-def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -> list[Path]:
-    """Copy the summary, the tables and their figures to another folder; return the files."""
-    folder, target = Path(output), Path(page_file)
-    copies, figures = {}, []
-    for name, copy in ((SUMMARY, target), (TABLES_PAGE, target.parent / TABLES_PAGE)):
-        text = (folder / name).read_text(encoding="utf-8")
-        figures += re.findall(r"\]\((?:\.\./)?figures/([\w.]+)\)", text)
-        text = re.sub(r"\]\(((?:\.\./)?)figures/", rf"](\1{_PUBLISHED_FIGURES}/", text)
-        copies[copy] = text.replace(f"](../{SUMMARY})", f"](../{target.name})")
-    images = target.parent / _PUBLISHED_FIGURES
-    return [
-        *(write_file(copy, text.encode()) for copy, text in copies.items()),
-        *(write_file(images / n, (folder / "figures" / n).read_bytes()) for n in figures),
-    ]
 
 
 def _batches(output: str | os.PathLike[str], plan: Plan, chosen: Sequence[str]) -> list[Batch]:

@@ -97,13 +97,13 @@ def label_ranks(sets: Iterable[Dataset]) -> Study:
         records.append(
             {
                 "dataset": name,
-                "n": card.n_samples,
-                "l": card.n_labels,
-                "rank_candidates": card.rank_candidates,
+                "n": card["n_samples"],
+                "l": card["n_labels"],
+                "rank_candidates": card.get("rank_candidates"),
                 "published_rank_candidates": _paper_value("label_rank", name, "candidates"),
-                "rank_true": card.rank_true,
+                "rank_true": card.get("rank_true"),
                 "published_rank_true": _paper_value("label_rank", name, "truth"),
-                "ratio_percent": None if card.ratio is None else 100 * card.ratio,
+                "ratio_percent": None if (ratio := card.get("ratio")) is None else 100 * ratio,
                 "published_ratio_percent": _paper_value("label_rank", name, "candidates", "ratio"),
             }
         )

@@ -107,17 +107,6 @@ def test_time_limit_and_sudden_death(place):
     assert not is_running(int((place / "endless.pid").read_text()))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
-def test_a_detached_process_does_not_outlive_the_time_limit(place):
-    limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")
-    ran = bench(place, "--methods", "mymethods:Detaching", *limit, "--output", "out")
-    assert ran.returncode == 1
-    results = schirn.lab.bench.read_rows(place / "out")
-    assert [result["status"] for result in results] == ["timeout", "timeout"]
-    assert not is_running(int((place / "endless.pid").read_text()))
-
-
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 def test_no_child_outlives_a_killed_parent(place):
     process = start_bench(place, "--methods", "mymethods:Endless", "--output", "out")

@@ -2,9 +2,9 @@
 
 import math
 import os
+import statistics
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -185,9 +185,9 @@ class _Progress:
     """Counts finished runs and learns how long the runs of a method take."""
 
     def __init__(self, runs: list[Run], jobs: int, report: Callable[[Report], None] | None):
-        self._left = {run.key: (run.fields["dataset"], run.fields["method"]) for run in runs}
+        self._left = {run.key: run.fields["method"] for run in runs}
         self._total, self._jobs, self._report = len(self._left), jobs, report
-        self._costs: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._costs: dict[str, list[float]] = {}
         # Results are added by other threads, which do not know about it.
         self._display = current()
 
@@ -203,9 +203,7 @@ class _Progress:
         names = ("tune_seconds", "fit_seconds", "predict_seconds")
         if result["status"] == "done":
             cost = sum(result[name] or 0.0 for name in names)
-            for group in ((result["dataset"], result["method"]), (result["method"],), ()):
-                total, count = self._costs.get(group, (0.0, 0))
-                self._costs[group] = total + cost, count + 1
+            self._costs.setdefault(result["method"], []).append(cost)
         if old:
             return
         report = Report(result, self._total - len(self._left), self._total, self._seconds_left())
@@ -218,14 +216,11 @@ class _Progress:
             self._report(report)
 
     def _seconds_left(self) -> float | None:
-        """Estimate from runs on the same data set and method, else of the method, else all."""
+        """Estimate from the finished runs of each method, else from all runs."""
         if not self._costs:
             return None
-        seconds = 0.0
-        for (dataset, method), n_runs in Counter(self._left.values()).items():
-            group = next(g for g in ((dataset, method), (method,), ()) if g in self._costs)
-            total, count = self._costs[group]
-            seconds += n_runs * total / count
+        usual = [cost for costs in self._costs.values() for cost in costs]
+        seconds = sum(statistics.fmean(self._costs.get(m, usual)) for m in self._left.values())
         return seconds / min(self._jobs, max(1, len(self._left)))
 
 

@@ -7,15 +7,12 @@ records what it has done, or nobody does.
 
 import os
 import pickle
-import secrets
 import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any
 
 from threadpoolctl import threadpool_limits
@@ -87,8 +84,6 @@ class ProcessWorker:
 
     def __init__(self, threads: int):
         self._threads = threads
-        # Inherited by whatever the child starts, so that processes that detach are found.
-        self._mark = f"SCHIRN_WORKER_{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._timed_out = False
         self._loaded: tuple[Any, ...] = ()
@@ -128,7 +123,6 @@ class ProcessWorker:
             # Poll first, so that a child that ended by itself keeps its code.
             if process.poll() is None:
                 _kill(process)
-        _kill_marked(self._mark)
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             with suppress(OSError):
@@ -165,13 +159,10 @@ class ProcessWorker:
             self._timed_out = True
             with suppress(OSError):
                 _kill(process)
-            # One that detached may hold the pipe, on which we wait.
-            _kill_marked(self._mark)
 
     def _launch(self) -> subprocess.Popen[bytes]:
         self._loaded = ()
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self._threads))}
-        environment[self._mark] = "1"
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         return subprocess.Popen(
             # -P: a file in the current folder must not shadow a module of Python.
@@ -190,23 +181,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-
-
-def _kill_marked(mark: str) -> None:
-    """Kill all processes with this variable in their environment, as far as Linux shows them."""
-    end = time.monotonic() + 5
-    is_alive = True
-    while is_alive and time.monotonic() < end:
-        is_alive = False
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            # Processes end meanwhile, and those of other users cannot be read.
-            with suppress(OSError):
-                if f"{mark}=1".encode() in path.read_bytes().split(b"\0"):
-                    os.kill(int(path.parent.name), signal.SIGKILL)
-                    is_alive = True
-        if is_alive:
-            # Until they are gone, and with them what they started in the meantime.
-            time.sleep(0.01)
 
 
 def _how(code: int | None) -> str:
