@@ -288,15 +288,6 @@ def test_bad_format_and_reference(hand):
         tables.win_tie_loss([make_result("d", 1, "NLR", 0, one_error=0.1)])
 
 
-def test_costs_are_not_shown_in_percent():
-    results = [make_result("scene", 1, "NLR", k, fit_seconds=v) for k, v in enumerate((1.0, 2.0))]
-    results.append(make_result("scene", 1, "GLC", 0, fit_seconds=0.01234))
-    table = tables.results(results, "fit_seconds")
-    assert "percent" not in table.title
-    assert [cell.text for cell in table.body[0][2:]] == ["1.5 ± 0.71", "0.0123"]
-    assert [cell.best for cell in table.body[0][2:]] == [False, True]
-
-
 def test_a_table_without_notes_has_no_empty_lines_below_it():
     table = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]])
     text = table.render("latex")

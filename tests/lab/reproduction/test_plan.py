@@ -56,18 +56,15 @@ def test_data_sets_of_the_user_stand_alone(place):
     assert [data.name for data in labelled(plan)] == ["mine"]
     assert [data.name for data in to_tie(plan)] == ["mine"]
     assert authors(plan) == []
-    assert [path.name for path in plan.files] == ["mine.npz"]
 
 
-def test_files_of_the_studies_are_read_too(place):
+def test_data_sets_of_the_studies(place):
     save(place, "yeastmf")
     save(place, "music_style_labels_only", features=False)
     save(place, AUTHORS)
     plan = make_plan(FULL, methods=["CandidateRidge"])
     assert [data.name for data in authors(plan)] == [AUTHORS]
     assert [data.name for data in to_tie(plan)] == ["yeastmf"]
-    names = {path.stem for path in plan.files}
-    assert names == {"yeastmf", AUTHORS, "music_style_labels_only"}
 
 
 def test_candidates_are_the_own_ones_or_drawn_as_in_the_tables(place):

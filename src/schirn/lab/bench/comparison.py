@@ -37,11 +37,10 @@ HOUSE_METHODS = ("Sieve", "Schirn")
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """Label and direction of a metric or cost."""
+    """Label and direction of a metric."""
 
     label: str
     greater_is_better: bool
-    in_percent: bool = True
 
     @property
     def name(self) -> str:
@@ -61,13 +60,6 @@ ALL_METRICS: dict[str, MetricInfo] = {
     "tied_rows": MetricInfo("rows with ties ↓", False),
     "average_precision_random_ties": MetricInfo("average precision, ties at random ↑", True),
     "one_error_random_ties": MetricInfo("one-error, ties at random ↓", False),
-}
-COSTS: dict[str, MetricInfo] = {
-    "tune_seconds": MetricInfo("tuning seconds ↓", False, False),
-    "fit_seconds": MetricInfo("fit seconds ↓", False, False),
-    "fit_cpu_seconds": MetricInfo("fit CPU seconds ↓", False, False),
-    "predict_seconds": MetricInfo("predict seconds ↓", False, False),
-    "peak_memory_mb": MetricInfo("peak MB ↓", False, False),
 }
 
 
@@ -175,16 +167,23 @@ class Comparison:
 
 def metric_info(metric: str) -> MetricInfo:
     """Look up a metric; raise InputError with the known names if there is none."""
-    known = ALL_METRICS | COSTS
-    if metric not in known:
-        raise InputError(f"Unknown metric {metric!r}; one of: {', '.join(known)}.")
-    return known[metric]
+    if metric not in ALL_METRICS:
+        raise InputError(f"Unknown metric {metric!r}; one of: {', '.join(ALL_METRICS)}.")
+    return ALL_METRICS[metric]
 
 
 def mark_notes(contenders: Iterable[Contender]) -> list[str]:
     """What the marks of some contenders mean."""
     contenders = list(contenders)
     return [text for flag, text in MARKS.items() if any(getattr(c, flag) for c in contenders)]
+
+
+def contender_notes(contenders: Iterable[Contender]) -> list[str]:
+    """What the marks mean, and which contenders are trained on true labels."""
+    contenders = list(contenders)
+    labels = [c.label for c in contenders if c.ceiling]
+    truth = [f"{' and '.join(labels)}: trained on the true labels, for reference only."]
+    return mark_notes(contenders) + (truth if labels else [])
 
 
 def compare(results: Iterable[Result], metric: str) -> Comparison:
@@ -224,8 +223,7 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
 
 def value_of(result: Result, metric: str) -> float | None:
     """Finite value of a metric in a result, or None."""
-    source = result if metric in COSTS else (result.get("metrics") or {})
-    value = source.get(metric)
+    value = (result.get("metrics") or {}).get(metric)
     return float(value) if value is not None and math.isfinite(value) else None
 
 

@@ -11,7 +11,6 @@ from schirn.exceptions import InputError
 from schirn.lab.bench import stats
 from schirn.lab.bench.comparison import (
     FLOOR,
-    Comparison,
     Contender,
     Result,
     compare,
@@ -50,87 +49,6 @@ STYLE = {
 """Settings of matplotlib for the figures of a report."""
 
 
-def noise_levels(
-    rows: Iterable[Result],
-    metric: str,
-    dataset: str,
-    *,
-    legend: bool = True,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw a metric against the noise level of a data set, one line per method.
-
-    With a single level, one dot per method.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Results of a benchmark.
-    metric : str
-        Metric to draw.
-    dataset : str
-        Data set to draw.
-    legend : bool
-        Whether to draw a legend.
-    ax : matplotlib Axes, optional
-        Axes to draw into; new ones by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> from schirn.lab.bench.figures import noise_levels
-    >>> results = [
-    ...     {"dataset": "d", "r": r, "method": "NLR", "fold": f, "metrics": {"one_error": r / 10}}
-    ...     for r in (1, 2, 3) for f in range(5)
-    ... ]
-    >>> noise_levels(results, "one_error", "d").get_xlabel()
-    'wrong labels per row'
-    """
-    comparison = compare(rows, metric)
-    settings = [s for s in comparison.settings if s.dataset == dataset]
-    if not settings:
-        known = ", ".join(dict.fromkeys(s.dataset for s in comparison.settings))
-        raise InputError(
-            f"There are no results for data set {dataset!r}; there are results for: {known}."
-        )
-    ax = _axes(ax)
-    single = len(settings) == 1
-    # A data set may lack some methods.
-    contenders = [
-        c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)
-    ]
-    numeric = all(isinstance(s.r, int | float) for s in settings)
-    numeric = numeric and len({s.noise for s in settings}) == 1
-    levels = [s.r for s in settings] if numeric else list(range(len(settings)))
-    styles = look(comparison.contenders)
-    for k, c in enumerate(contenders):
-        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
-        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
-        style = styles[c] | {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
-        ax.errorbar([k] if single else levels, means, yerr=spread, **style)
-    if single:
-        names = [_name(c.label) for c in contenders]
-        ax.set_xticks(
-            range(len(contenders)), names, rotation=40, ha="right", rotation_mode="anchor"
-        )
-        ax.set_xlabel(hint(comparison.contenders).strip() if legend else "")
-    else:
-        ax.set_xticks(levels, [s.level or "own" for s in settings])
-        ax.set_xlabel("wrong labels per row" if numeric else "noise")
-    ax.grid(True, axis="y", alpha=0.6)
-    ax.set_title(_name(dataset))
-    ax.set_ylabel(_unit(comparison))
-    if legend and not single:
-        title = hint(comparison.contenders).strip(" ()") or None
-        ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return ax
-
-
 def critical_difference(
     rows: Iterable[Result],
     metric: str,
@@ -145,10 +63,14 @@ def critical_difference(
 
     Parameters
     ----------
-    rows, metric, ax
-        As in `noise_levels`.
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to draw.
     alpha : float
         Significance level.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
 
     Returns
     -------
@@ -207,7 +129,7 @@ def gap_closed(
     Parameters
     ----------
     rows, metric, ax
-        As in `noise_levels`.
+        As in `critical_difference`.
 
     Returns
     -------
@@ -259,14 +181,6 @@ def _axes(ax: "Axes | None") -> "Axes":
         return ax
     pyplot = optional("matplotlib.pyplot", "plot", "Drawing a figure")
     return pyplot.subplots(figsize=(7, 4.2), layout="constrained")[1]
-
-
-def _unit(comparison: Comparison) -> str:
-    return comparison.info.label + (" (%)" if comparison.info.in_percent else "")
-
-
-def _scale(comparison: Comparison) -> int:
-    return 100 if comparison.info.in_percent else 1
 
 
 def _name(text: str) -> str:

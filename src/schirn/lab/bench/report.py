@@ -27,7 +27,7 @@ from schirn.lab.bench.comparison import (
 )
 from schirn.lab.bench.protocol import bibtex, protocol_paragraph
 from schirn.lab.bench.rendering import SUFFIXES, Table
-from schirn.lab.bench.tables import capital, finite_mean, metrics_in, signed
+from schirn.lab.bench.tables import finite_mean, metrics_in, signed
 from schirn.metrics import METRICS
 from schirn.report.page import render
 
@@ -79,12 +79,11 @@ def write_outputs(
     date : str, optional
         Date to print. Without it, equal results give equal files.
     reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
-        nothing.
+        As in `schirn.lab.bench.tables.results`, like alpha and test.
     metrics : list of str, optional
         Metrics to show, the most important first. Defaults to all that the results have.
     alpha, test
-        Level and kind of the significance tests, as in `schirn.lab.bench.tables.results`.
+        Level and kind of the significance tests.
 
     Returns
     -------
@@ -95,14 +94,9 @@ def write_outputs(
     --------
     >>> import tempfile
     >>> from schirn.lab.bench.report import write_outputs
-    >>> results = [
-    ...     {"dataset": "d", "r": 1, "method": m, "fold": f, "metrics": {"one_error": v + f / 100}}
-    ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
-    ... ]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = write_outputs(results, folder)[0]
-    ...     page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    True
+    >>> result = {"dataset": "d", "method": "NLR", "fold": 0, "metrics": {"one_error": 0.3}}
+    >>> write_outputs([result], tempfile.mkdtemp())[0].name
+    'report.html'
     """
     results = list(rows)
     names = metrics_in(results) if metrics is None else list(metrics)
@@ -111,51 +105,68 @@ def write_outputs(
         raise InputError(f"There is no benchmark result to report{failed}.")
     options: dict[str, Any] = {"reference": reference, "alpha": alpha, "test": test}
     main = [name for name in names if name in METRICS] or names
-    comparison = compare(results, names[0])
-    # Without a reference method, nothing is tested.
-    tested = test if tables.reference_of(results, comparison, reference) else None
-    paragraph = partial(protocol_paragraph, results, test=tested, alpha=alpha)
     further = _possible_tables(results, main, options)
-    drawings = {d.name: d for d in _drawings(results, main[0], alpha)}
-    texts = {
-        "protocol.txt": f"{paragraph()}\n",
-        "protocol.tex": f"{paragraph(latex=True)}\n",
-        "references.bib": bibtex([c.method for c in comparison.contenders]),
-    }
-    page = render(
-        "schirn.lab.bench",
-        "report.html",
-        extra="bench",
+    drawings = _drawings(results, main[0], alpha)
+    texts = _texts(results, names[0], reference, alpha, test)
+    page = _page(
+        results,
+        names,
         title=title,
         date=date,
-        summary=summary(results, names[0]),
-        n_settings=len(comparison.settings),
-        n_methods=len(comparison.contenders),
-        n_runs=len(results),
-        n_failed=sum(not result.get("metrics") for result in results),
-        labels=[ALL_METRICS[name].label for name in names],
-        ceilings={c.label for c in comparison.contenders if c.ceiling},
-        oracles={c.label for c in comparison.contenders if c.oracle},
         paragraph=texts["protocol.txt"],
         references=texts["references.bib"],
         results=[tables.results(results, name, published=True, **options) for name in names],
         tables=further,
-        drawn=drawings,
+        drawn={drawing.name: drawing for drawing in drawings},
     )
     return _write_all(
         Path(folder),
         {"report.html": page, **texts},
         [*(tables.results(results, name, **options) for name in names), *further.values()],
-        drawings.values(),
+        drawings,
+    )
+
+
+def _texts(
+    results: list[Result], metric: str, reference: str | None, alpha: float, test: str
+) -> dict[str, str]:
+    """The protocol and the references, by file name."""
+    comparison = compare(results, metric)
+    # Without a reference method, nothing is tested.
+    tested = test if tables.reference_of(results, comparison, reference) else None
+    paragraph = partial(protocol_paragraph, results, test=tested, alpha=alpha)
+    return {
+        "protocol.txt": f"{paragraph()}\n",
+        "protocol.tex": f"{paragraph(latex=True)}\n",
+        "references.bib": bibtex([c.method for c in comparison.contenders]),
+    }
+
+
+def _page(rows: Sequence[Result], metrics: Sequence[str], **context: Any) -> str:
+    """Render the report."""
+    comparison = compare(rows, metrics[0])
+    return render(
+        "schirn.lab.bench",
+        "report.html",
+        extra="bench",
+        summary=summary(rows, metrics[0]),
+        n_settings=len(comparison.settings),
+        n_methods=len(comparison.contenders),
+        n_runs=len(rows),
+        n_failed=sum(not result.get("metrics") for result in rows),
+        labels=[ALL_METRICS[name].label for name in metrics],
+        ceilings={c.label for c in comparison.contenders if c.ceiling},
+        oracles={c.label for c in comparison.contenders if c.oracle},
+        **context,
     )
 
 
 def _write_all(
-    folder: Path, texts: Mapping[str, str], made: Iterable[Table], drawings: Iterable[Drawing]
+    folder: Path, texts: Mapping[str, str], all_tables: Iterable[Table], drawings: Iterable[Drawing]
 ) -> list[Path]:
     """Write texts, tables and figures; return the files."""
     written = [write_file(folder / name, text.encode()) for name, text in texts.items()]
-    for table in made:
+    for table in all_tables:
         written += write_table(folder, table)
     for drawing in drawings:
         for suffix, content in drawing.formats.items():
@@ -277,40 +288,26 @@ def _drawings(results: Sequence[Result], metric: str, alpha: float) -> list[Draw
     """Draw all figures that the results allow."""
     comparison = compare(results, metric)
     label = comparison.info.name
-    n = len({result["dataset"] for result in results})
-    columns = _columns(n)
     return [
-        _draw(
-            f"noise_levels_{metric}",
-            f"{capital(label)} by noise level",
-            "Mean and standard deviation over the folds; the numbers are in the tables.",
-            partial(_noise_panels, results=results, metric=metric),
-            ((4.0 if columns == 3 else 5.2) * columns, 3.4 * math.ceil(n / columns) + 0.5),
-        ),
         _draw(
             "gap_closed",
             f"Gap closed in {label}",
             "One dot per setting; the bar is the mean. The numbers are in the table.",
-            _single(figures.gap_closed, results, metric),
+            partial(figures.gap_closed, results, metric),
             (7.5, 1.6 + 0.42 * len(comparison.contenders)),
         ),
         _draw(
             "critical_difference",
             f"Critical-difference diagram of {label}",
             "Mean ranks over the data sets; bars join methods that cannot be distinguished.",
-            _single(figures.critical_difference, results, metric, alpha=alpha),
+            partial(figures.critical_difference, results, metric, alpha=alpha),
             (8.5, 4.2),
         ),
     ]
 
 
-def _single(draw: Callable[..., Any], *args: Any, **options: Any) -> Callable[[Any], Any]:
-    """A painter of a figure with one panel."""
-    return lambda figure: draw(*args, **options, ax=figure.subplots())
-
-
 def _draw(
-    name: str, title: str, alt: str, paint: Callable[[Any], Any], size: tuple[float, float]
+    name: str, title: str, alt: str, paint: Callable[..., Any], size: tuple[float, float]
 ) -> Drawing:
     """Draw a figure, or note why that is impossible."""
     matplotlib = optional("matplotlib", "plot", "Drawing a figure")
@@ -319,7 +316,7 @@ def _draw(
     try:
         with matplotlib.rc_context(figures.STYLE):
             figure = module.Figure(figsize=size, layout="constrained")
-            paint(figure)
+            paint(ax=figure.subplots())
             # Without a date, equal results give equal files.
             for format, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
                 stream = io.BytesIO()
@@ -328,28 +325,3 @@ def _draw(
     except (InputError, MissingExtraError) as error:
         return Drawing(name, title, alt, {}, str(error))
     return Drawing(name, title, alt, formats)
-
-
-def _columns(n: int) -> int:
-    return 2 if n in (2, 4) else min(3, n)
-
-
-def _noise_panels(figure: Any, results: Sequence[Result], metric: str) -> None:
-    """Draw one panel per data set with a common legend."""
-    names = list(dict.fromkeys(str(result["dataset"]) for result in results))
-    columns = _columns(len(names))
-    axes = figure.subplots(math.ceil(len(names) / columns), columns, squeeze=False).ravel()
-    for ax in axes[len(names) :]:
-        ax.set_visible(False)
-    handles: dict[str, Any] = {}
-    for ax, name in zip(axes, names, strict=False):
-        figures.noise_levels(results, metric, name, legend=False, ax=ax)
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.legend(
-        handles.values(),
-        handles,
-        loc="outside lower center",
-        ncols=min(6, len(handles)),
-        title=figures.hint(compare(results, metric).contenders).strip(" ()") or None,
-    )

@@ -378,7 +378,6 @@ def friedman(
     metric: str,
     *,
     alpha: float = 0.05,
-    methods: Sequence[str] | None = None,
 ) -> Friedman:
     """Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
 
@@ -390,8 +389,6 @@ def friedman(
         Metric to compare.
     alpha : float
         Significance level of the critical difference.
-    methods : list of str, optional
-        Methods or labels to compare. Defaults to all that are not trained on the truth.
 
     Returns
     -------
@@ -410,7 +407,7 @@ def friedman(
     >>> result.ranks, round(result.pvalue, 4), round(result.critical_difference, 2)
     ({'Schirn': 1.0, 'NLR': 2.0, 'PMLNI': 3.0}, 0.0025, 1.35)
     """
-    means = blocks(rows, metric, methods=methods)
+    means = blocks(rows, metric)
     sign = -1 if metric_info(metric).greater_is_better else 1
     n, k = means.values.shape
     values = np.round(means.values, _DIGITS)

@@ -1,7 +1,7 @@
 """Tables of a benchmark: results, ranks, win/tie/loss, tests, costs, distance from the paper."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from schirn.lab.bench.comparison import (
     Result,
     Setting,
     compare,
+    contender_notes,
     default_reference,
     key_of,
     mark_notes,
@@ -112,20 +113,12 @@ def results(
         for c in comparison.contenders:
             mark = _MARK.get(verdicts.get((setting, c), ""), "")
             body[-1].append(_result(comparison, setting, c, c in best, mark, published))
-    notes = []
-    if {c.oracle for c in comparison.rivals} == {False, True}:
-        notes.append("The best oracle-tuned method and the best of the others are marked.")
-    if tied:
-        names = [c.label for c in comparison.contenders if any(c == other for _, other in tied)]
-        notes.append(
-            f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
-            f"{', '.join(names)}. They are not marked as best there; see the values with ties "
-            "broken at random."
-        )
+    notes = [*_best_notes(comparison, tied)]
     if any(cell.detail for line in body for cell in line):
         notes.append("In brackets: the published value and ours − published, in points.")
-    unit = ", in percent" if comparison.info.in_percent else ""
-    caption = f"{capital(comparison.info.label)}{unit}, mean ± standard deviation over the folds"
+    caption = (
+        f"{capital(comparison.info.label)}, in percent, mean ± standard deviation over the folds"
+    )
     if ours is not None:
         caption += (
             f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
@@ -139,6 +132,21 @@ def results(
         [*notes, *_mark_notes(rows)],
         stub=2,
     )
+
+
+def _best_notes(
+    comparison: Comparison, tied: Collection[tuple[Setting, Contender]]
+) -> Iterator[str]:
+    """Notes on which methods are marked as best."""
+    if {c.oracle for c in comparison.rivals} == {False, True}:
+        yield "The best oracle-tuned method and the best of the others are marked."
+    if tied:
+        names = [c.label for c in comparison.contenders if any(c == tied_c for _, tied_c in tied)]
+        yield (
+            f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
+            f"{', '.join(names)}. They are not marked as best there; see the values with ties "
+            "broken at random."
+        )
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
@@ -231,7 +239,7 @@ def costs(rows: Iterable[Result]) -> Table:
     """
     rows = list(rows)
     body = []
-    for c in compare(rows, "fit_seconds").contenders:
+    for c in compare(rows, next(iter(ALL_METRICS))).contenders:
         runs = [result for result in rows if key_of(result) == c.key]
         finished = [result for result in runs if result.get("metrics")]
         counts = [len(finished), len(runs) - len(finished)]
@@ -261,7 +269,7 @@ def _search(result: Result) -> str:
 
 
 def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> Cell:
-    values = [value for result in results if (value := value_of(result, name)) is not None]
+    values = [value for result in results if (value := result.get(name)) is not None]
     value = float(summary(values)) if values else math.nan
     return _number(value, f"{value:.0f}" if value >= 100 else f"{value:.3g}", note="not measured")
 
@@ -525,14 +533,9 @@ def _result(
     detail = ""
     if published and printed is not None:
         detail = f"[{100 * printed.mean:.1f}, {signed(mean - printed.mean)}]"
-    text = _mean_std(comparison, mean, comparison.std(setting, c))
+    std = comparison.std(setting, c)
+    text = f"{100 * mean:.1f}" if math.isnan(std) else f"{100 * mean:.1f} ± {100 * std:.1f}"
     return Cell(text, mean, best, mark, detail, comparison.partial.get((setting, c), ""))
-
-
-def _mean_std(comparison: Comparison, mean: float, std: float) -> str:
-    if not comparison.info.in_percent:
-        return f"{mean:.3g}" if math.isnan(std) else f"{mean:.3g} ± {std:.2g}"
-    return f"{100 * mean:.1f}" if math.isnan(std) else f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 
 def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Published | None:
@@ -576,11 +579,7 @@ def reference_of(
 
 def _mark_notes(results: Sequence[Result]) -> list[str]:
     """Notes on methods that were tuned or trained on true labels, or are reconstructions."""
-    contenders = compare(results, next(iter(ALL_METRICS))).contenders
-    notes = mark_notes(contenders)
-    if labels := [c.label for c in contenders if c.ceiling]:
-        notes.append(f"{' and '.join(labels)}: trained on the true labels, for reference only.")
-    return notes
+    return contender_notes(compare(results, next(iter(ALL_METRICS))).contenders)
 
 
 def _number(value: float, text: str, *, note: str = "", best: bool = False) -> Cell:

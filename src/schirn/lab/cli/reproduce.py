@@ -103,7 +103,6 @@ def _verdict(folder: Path) -> int:
 def _show(plan: Plan, args: argparse.Namespace) -> None:
     if not args.json:
         say(plan.to_text())
-        say(f"files: {' '.join(printable(str(path)) for path in plan.files)}")
         return
     print_json(
         {
@@ -111,6 +110,5 @@ def _show(plan: Plan, args: argparse.Namespace) -> None:
             "methods": plan.methods,
             "folds": plan.part.folds,
             "skipped": plan.skipped,
-            "files": [str(path) for path in plan.files],
         }
     )

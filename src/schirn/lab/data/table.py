@@ -97,22 +97,8 @@ def read_table(
             text_columns=partial(_tag_columns, labels=labels, truth=truth),
         )
         reader = _TableReader(table, separator)
-        label_columns = reader.existing(reader.default_label() if labels is None else labels)
-        truth_columns = [] if truth is None else reader.existing(truth)
-        taken = {*label_columns, *truth_columns}
-        chosen = reader.features(taken, path) if features is None else reader.existing(features)
-        names = reader.label_names(label_columns, truth_columns, list(label_names or ()))
-        left_out = [name for name in reader.names if name not in {*chosen, *taken}]
-        return dataset_from_file(
-            path,
-            max_bytes,
-            X=reader.matrix(chosen),
-            y_true=reader.labels(truth_columns, names) if truth_columns else None,
-            candidates=reader.labels(label_columns, names),
-            label_names=names,
-            feature_names=chosen,
-            description=f"Columns left out: {', '.join(left_out)}." if left_out else "",
-        )
+        content = reader.content(path, labels, truth, features, list(label_names or ()))
+        return dataset_from_file(path, max_bytes, **content)
 
 
 class _TableReader:
@@ -123,6 +109,30 @@ class _TableReader:
         named = _named(table.columns)
         self.names = {k: name for k, name in named.items() if name not in table.index_columns}
         self._tags: dict[str, list[list[str]]] = {}
+
+    def content(
+        self,
+        path: Path,
+        labels: str | Sequence[str] | None,
+        truth: str | Sequence[str] | None,
+        features: Sequence[str] | None,
+        label_names: list[str],
+    ) -> dict[str, Any]:
+        """Return the arguments of `Dataset`."""
+        label_columns = self.existing(self.default_label() if labels is None else labels)
+        truth_columns = [] if truth is None else self.existing(truth)
+        taken = {*label_columns, *truth_columns}
+        chosen = self.features(taken, path) if features is None else self.existing(features)
+        names = self.label_names(label_columns, truth_columns, label_names)
+        left_out = [name for name in self.names if name not in {*chosen, *taken}]
+        return {
+            "X": self.matrix(chosen),
+            "y_true": self.labels(truth_columns, names) if truth_columns else None,
+            "candidates": self.labels(label_columns, names),
+            "label_names": names,
+            "feature_names": chosen,
+            "description": f"Columns left out: {', '.join(left_out)}." if left_out else "",
+        }
 
     def default_label(self) -> str:
         """Return the label column with a usual name."""

@@ -27,6 +27,7 @@ from schirn.lab.bench.comparison import (
     SMALLEST_GAP,
     Contender,
     compare,
+    contender_notes,
     mark_notes,
     value_of,
 )
@@ -237,10 +238,7 @@ def _marks(board: Board) -> list[str]:
     """What the marks of the methods mean."""
     contenders = board.contenders.values()
     notes = [MARKS["oracle"]] if any(track.tuning == "oracle" for track in board.tracks) else []
-    notes += mark_notes(contenders)
-    truth = [c.method for c in contenders if c.ceiling]
-    if truth:
-        notes.append(f"{', '.join(truth)}: trained on the true labels, for reference only.")
+    notes += contender_notes(contenders)
     stale = sum(is_stale(result) for result in board.results)
     unscored = sum(r["status"] == "done" and not r["scores"] for r in board.results)
     if stale or unscored:

@@ -2,8 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -27,8 +26,7 @@ ENOUGH = 1e-6
 MAX_PRIMES = 5
 
 
-@dataclass(frozen=True)
-class RankReport:
+class RankReport(NamedTuple):
     """The rank of a matrix and how it was found.
 
     Attributes

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from schirn.datasets import Dataset, add_noise, available, load
+from schirn.datasets import Dataset, add_noise, load
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench.running.data import Level, Source, parse_datasets, unusable
 from schirn.lab.bench.running.engine import Batch
@@ -53,17 +53,6 @@ class Plan:
     sources: dict[str, tuple[Source, Level]]
     shapes: dict[str, tuple[int, int, int]]
     skipped: dict[str, str]
-
-    @property
-    def files(self) -> list[Path]:
-        """Files of the data sets, and those that only studies read."""
-        paths = {entry.name: entry.path for entry in available() if entry.path is not None}
-        origins = dict.fromkeys(source.where for source, _ in self.sources.values())
-        files = [paths.get(where, Path(where)) for where in origins]
-        if self.part.is_published:
-            names = (AUTHORS, *(f"{name}{_LABELS_ONLY}" for name in self.skipped))
-            files += [paths[name] for name in names if name in paths]
-        return files
 
     def to_text(self) -> str:
         """Describe what will be run, and what will be skipped and why."""

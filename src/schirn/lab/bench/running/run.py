@@ -97,7 +97,7 @@ def run(
 def results_of(folder: Path, runs: Sequence[Run]) -> list[Result]:
     """Read the results of some runs, in the order of the runs."""
     order = {run.key: k for k, run in enumerate(runs)}
-    results = newest(result for result in read_rows(folder, every=True) if result["key"] in order)
+    results = newest(result for result in read_rows(folder, history=True) if result["key"] in order)
     return sorted(results, key=lambda result: order[result["key"]])
 
 
