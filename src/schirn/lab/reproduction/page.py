@@ -51,7 +51,7 @@ def pages(
     metrics = [name for name in metrics_in(rows) if name in METRICS]
     studied = [r for study in studies.values() for r in study.records if "key" in r]
     fits = [*rows, *kernel, *oracle, *studied]
-    shared = {"figures": figures, "part": part, "date": date}
+    shared: dict[str, Any] = {"figures": figures, "part": part, "date": date}
     summary_text = _page(
         "reproduction.md",
         "figures",
