@@ -81,7 +81,11 @@ def run(
     [(0, 'done'), (1, 'done')]
     """
     _check(jobs, threads, time_limit)
-    execution: dict[str, Any] = {"time_limit": time_limit, "retry": retry, "keep_scores": keep_scores}
+    execution: dict[str, Any] = {
+        "time_limit": time_limit,
+        "retry": retry,
+        "keep_scores": keep_scores,
+    }
     with importable_here(), shown("bench.run", verbose):
         stage("reading the data")
         runs = [replace(run, device=device) for run in plan_runs(datasets, methods, **settings)]
