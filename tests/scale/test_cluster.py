@@ -330,3 +330,18 @@ def test_a_search_runs_on_the_same_cluster(client, data):
         found = search.fit(X, Y).cv_results_["mean_test_score"]
     np.testing.assert_allclose(found, expected)
     assert any("_run_fold" in name for name in task_names(client))
+
+
+def test_a_scheduler_that_cannot_work_is_refused():
+    options = {"processes": False, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(n_workers=0, **options) as empty,
+        pytest.raises(InputError, match=r"the Dask scheduler at '.*' has no workers"),
+        cluster.connected(empty.scheduler_address, "a fit"),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense'"),
+        cluster.connected("nonsense", "a fit"),
+    ):
+        pass
