@@ -23,7 +23,7 @@ TUNINGS = {"candidates": "tuned on candidates", "none": "recommended parameters"
 
 def score(board: Board, place: Place, method: str, column: str = "average_precision") -> float:
     """Value of a method in a setting, in percent."""
-    return 100 * board.lines[place, method].values.get(column, math.nan)
+    return 100 * board.values[place, method].get(column, math.nan)
 
 
 def comparable(board: Board, place: Place) -> bool:

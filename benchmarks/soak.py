@@ -448,7 +448,7 @@ def compare(whole: Path, killed: Path) -> tuple[int, list[str]]:
     runs = 0
     for folder in sorted({path.parent for path in whole.rglob("rows-*.jsonl")}):
         other = killed / folder.relative_to(whole)
-        wanted, found = read_rows(folder, every=True), read_rows(other, every=True)
+        wanted, found = read_rows(folder, history=True), read_rows(other, history=True)
         runs += len(wanted)
         twice = [key for key, n in Counter(r["key"] for r in found).items() if n > 1]
         problems += ["a run has more than one result"] * len(twice)

@@ -178,7 +178,7 @@ def test_bench_goes_on_when_there_is_space_again(inputs, tmp_path, mountable):
         assert all(row["status"] == "done" for row in before)
         again = schirn(*bench(inputs, folder / "out"))
         assert again.returncode == 0, again.stderr
-        rows = read_rows(folder / "out", every=True)
+        rows = read_rows(folder / "out", history=True)
         assert len(rows) == 8, "a finished run was repeated"
         assert metrics(rows) == metrics(read_rows(tmp_path / "whole"))
         for row in rows:

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from schirn import CandidateRidge, Schirn, Sieve, find_noisy_labels
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.lab import bench
 from schirn.model_selection import CandidateSearchCV
 from schirn.scale import cluster
 
@@ -333,26 +332,16 @@ def test_a_search_runs_on_the_same_cluster(client, data):
     assert any("_run_fold" in name for name in task_names(client))
 
 
-def test_a_benchmark_runs_on_the_same_cluster(client, tmp_path):
-    found = make_partial_multilabel(n_samples=80, n_labels=5, r=1, random_state=0)
-    options = {"folds": 2, "tuning": "none"}
-    expected = bench.run([found], ["CandidateRidge"], output=tmp_path / "here", jobs=0, **options)
-    rows = bench.run(
-        [found],
-        ["CandidateRidge"],
-        output=tmp_path / "there",
-        scheduler=client.scheduler.address,
-        **options,
-    )
-    assert [row["status"] for row in rows] == ["done", "done"]
-    for row, same in zip(rows, expected, strict=True):
-        assert row["metrics"] == pytest.approx(same["metrics"])
-    assert "run_on_cluster" in task_names(client)
-
-
-def test_a_benchmark_says_where_it_cannot_run(tmp_path):
-    found = make_partial_multilabel(n_samples=80, n_labels=5, r=1, random_state=0)
-    with pytest.raises(InputError, match="leave out time_limit or scheduler"):
-        bench.run([found], output=tmp_path, scheduler="tcp://127.0.0.1:1", time_limit=5)
-    with pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense'"):
-        bench.run([found], output=tmp_path, scheduler="nonsense")
+def test_a_scheduler_that_cannot_work_is_refused():
+    options = {"processes": False, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(n_workers=0, **options) as empty,
+        pytest.raises(InputError, match=r"the Dask scheduler at '.*' has no workers"),
+        cluster.connected(empty.scheduler_address, "a fit"),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense'"),
+        cluster.connected("nonsense", "a fit"),
+    ):
+        pass

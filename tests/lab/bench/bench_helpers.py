@@ -47,26 +47,6 @@ class Endless(Mean):
         time.sleep(600)
 
 
-class Detaching(Mean):
-    """Leaves a process of another session behind, which keeps all pipes open."""
-
-    def fit(self, X, y):
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                with open("endless.pid", "w") as stream:
-                    stream.write(str(os.getpid()))
-                time.sleep(600)
-            os._exit(0)
-        time.sleep(600)
-
-
-class Greedy(Mean):
-    def fit(self, X, y):
-        self.wide_ = np.ones(10**9 // 8)
-        return super().fit(X, y)
-
-
 class Failing(Mean):
     def fit(self, X, y):
         raise RuntimeError("no luck\\ntoday")

@@ -1,16 +1,11 @@
-import re
-from types import SimpleNamespace
-
 import matplotlib
 import numpy as np
 import pytest
 from reference.bench_results import make_result, study
 
-from schirn import Schirn
 from schirn.exceptions import InputError
-from schirn.lab import NLR
-from schirn.lab.bench import figures, stats, tables
-from schirn.lab.bench.report import write_outputs
+from schirn.lab.bench import figures, stats
+from schirn.lab.bench.comparison import compare
 
 matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -26,105 +21,6 @@ def ax():
 @pytest.fixture(scope="module")
 def results():
     return study()
-
-
-@pytest.fixture(scope="module")
-def sweep():
-    """alpha varied at beta = 0.1, and one result off that line."""
-    kept = [
-        make_result("scene", r, "Schirn", k, average_precision=a / 10 + r / 100, params=_at(a))
-        for r in (1, 2)
-        for a in (0.1, 1.0, 3.0)
-        for k in range(2)
-    ]
-    off = make_result("scene", 1, "Schirn", 0, average_precision=0.99, params=_at(1.0, 0.5))
-    return [*kept, off]
-
-
-def _at(alpha, beta=0.1):
-    return {"alpha": alpha, "beta": beta}
-
-
-def means(results, metric):
-    """Means in percent by label, one per setting."""
-    table = tables.results(results, metric)
-    columns = zip(*table.body, strict=True)
-    found = dict(zip(table.head, columns, strict=True))
-    return {name: [100 * cell.value for cell in found[name]] for name in table.head[2:]}
-
-
-def labels(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def test_noise_lines_show_the_means(results, ax):
-    assert figures.noise_levels(results, "average_precision", "scene", ax=ax) is ax
-    expected = means([r for r in results if r["dataset"] == "scene"], "average_precision")
-    assert labels(ax) == list(expected)
-    lines = [container.lines[0] for container in ax.containers]
-    assert len(lines) == 8
-    for line, values in zip(lines, expected.values(), strict=True):
-        assert line.get_xdata().tolist() == [1, 2, 3]
-        assert line.get_ydata() == pytest.approx(values)
-    assert (ax.get_title(), ax.get_ylabel()) == ("scene", "average precision ↑ (%)")
-    assert ax.get_legend().get_title().get_text() == "† oracle-tuned, ‡ reconstructed"
-
-
-def test_a_single_level_has_a_dot_per_method(results, ax):
-    figures.noise_levels(results, "one_error", "yeastmf", ax=ax)
-    expected = means([r for r in results if r["dataset"] == "yeastmf"], "one_error")
-    dots = [container.lines[0] for container in ax.containers]
-    assert [dot.get_ydata()[0] for dot in dots] == pytest.approx(
-        [value for (value,) in expected.values()]
-    )
-    names = [tick.get_text() for tick in ax.get_xticklabels()]
-    assert names == list(expected)
-    hollow = [
-        name
-        for name, dot in zip(names, dots, strict=True)
-        if str(dot.get_markerfacecolor()) == "none"
-    ]
-    assert hollow == ["NLR†"]
-    assert ax.get_legend() is None
-
-
-def test_sensitivity_fixes_the_other_parameters(sweep, ax):
-    assert figures.sensitivity(sweep, "alpha", ax=ax) is ax
-    assert labels(ax) == ["scene r=1", "scene r=2"]
-    assert ax.lines[0].get_xdata().tolist() == [0.1, 1.0, 3.0]
-    assert ax.lines[0].get_ydata() == pytest.approx([2.0, 11.0, 31.0])
-    assert (ax.get_xlabel(), ax.get_xscale()) == ("α", "log")
-
-
-def test_sensitivity_shows_zero(sweep, ax):
-    zero = [make_result("scene", 1, "Schirn", 0, average_precision=0.1, params=_at(0.0))]
-    figures.sensitivity(sweep + zero, "alpha", ax=ax)
-    assert ax.get_xscale() == "symlog"
-
-
-@pytest.mark.parametrize(
-    ("quantity", "attribute", "scale"),
-    [
-        ("objective", "objective_", "linear"),
-        ("residual", "residual_", "log"),
-        ("n_noise", "n_noise_", "linear"),
-    ],
-)
-def test_convergence_draws_the_trace(small, ax, quantity, attribute, scale):
-    model = Schirn(max_iter=20).fit(small.X, small.candidates)
-    figures.convergence({"Schirn": model}, quantity, ax=ax)
-    assert ax.lines[0].get_ydata() == pytest.approx(np.asarray(getattr(model, attribute)))
-    assert ax.lines[0].get_xdata()[0] == 1
-    assert (labels(ax), ax.get_yscale()) == (["Schirn"], scale)
-
-
-def test_convergence_of_one_model_and_of_what_is_not_recorded(small, ax):
-    model = NLR().fit(small.X, small.candidates)
-    assert figures.convergence(model, ax=ax).get_legend() is None
-    with pytest.raises(InputError, match="NLR does not record 'residual_'"):
-        figures.convergence(model, "residual", ax=ax)
-    with pytest.raises(InputError, match="Unknown quantity 'loss'"):
-        figures.convergence(model, "loss", ax=ax)
 
 
 def test_critical_difference_names_all_ranks(results, ax):
@@ -153,7 +49,7 @@ def test_critical_difference_has_an_axis_and_joins_what_it_cannot_distinguish(ax
     assert ax.get_xticks().tolist() == [1, 2, 3, 4]
     assert (ax.spines["top"].get_visible(), ax.spines["bottom"].get_visible()) == (True, False)
     assert ax.spines["top"].get_bounds() == (1, 4)
-    assert "12 data sets, 1 is best" in ax.get_title()
+    assert ax.get_title() == "mean rank in average precision over 12 data sets, 1 is best"
 
 
 def test_critical_difference_is_refused_for_too_few_data_sets(ax):
@@ -182,115 +78,23 @@ def test_gap_closed_is_sorted_by_the_mean(results, ax):
 
 
 def test_figures_make_their_own_axes(results):
-    ax = figures.noise_levels(results, "one_error", "scene")
+    ax = figures.gap_closed(results)
     assert ax.figure.get_size_inches().tolist() == pytest.approx([7, 4.2])
     pyplot.close(ax.figure)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda results: figures.noise_levels(results, "one_error", "mars"),
-            "'mars'; there are results for: scene",
-        ),
-        (lambda results: figures.sensitivity(results, "gamma"), "parameter 'gamma'"),
-    ],
-)
-def test_bad_input(results, call, message):
-    with pytest.raises(InputError, match=message):
-        call(results)
+def test_no_two_methods_look_alike():
+    contenders = compare(
+        [make_result("scene", 1, f"m{i}", 0, one_error=0.1) for i in range(16)], "one_error"
+    ).contenders
+    looks = {(s["color"], s["marker"], s["linestyle"]) for s in figures.look(contenders).values()}
+    assert len(looks) == 16
 
 
-def test_no_two_methods_look_alike(results, ax):
-    more = [make_result("scene", 1, f"m{i}", 0, one_error=0.1) for i in range(8)]
-    figures.noise_levels(results + more, "one_error", "scene", ax=ax)
-    lines = [container.lines[0] for container in ax.containers]
-    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
-    assert len(looks) == len(lines) == 16
-
-
-def test_themes_differ_only_in_ink():
-    light, dark = figures.theme("light"), figures.theme("dark")
-    assert {key for key in light if light[key] != dark[key]} == {
-        "text.color",
-        "axes.labelcolor",
-        "axes.edgecolor",
-        "xtick.color",
-        "ytick.color",
-        "grid.color",
-    }
-
-
-def test_sensitivity_leaves_out_runs_that_failed(sweep, ax):
-    failed = make_result("scene", 1, "Schirn", 9, params=_at(2.0)) | {"status": "failed"}
-    figures.sensitivity([*sweep, failed], "alpha", ax=ax)
-    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 1.0, 3.0]] * 2
-
-
-def test_panels_that_are_not_needed_are_hidden(tmp_path):
-    results = [
-        make_result(f"d{i}", r, "NLR", 0, one_error=0.1 * r) for i in range(5) for r in (1, 2)
-    ]
-    write_outputs(results, tmp_path)
-    svg = (tmp_path / "figures" / "noise_levels_one_error.svg").read_text()
-    panels = re.findall(r'<g id="axes_\d+">', svg)
-    assert len(panels) == 5
-    assert re.findall(r"<!-- (d\d) -->", svg) == ["d0", "d1", "d2", "d3", "d4"]
-
-
-def test_a_sweep_that_varies_nothing_is_not_drawn(results, sweep, tmp_path):
-    scene = [r for r in results if r["dataset"] == "scene"]
-    page = write_outputs(scene, tmp_path, sweep=sweep[:1])[0].read_text("utf-8")
-    assert "No result of the sweep varies one of: alpha, beta, lam." in page
-
-
-def test_convergence_is_drawn_of_what_was_recorded(results, tmp_path):
-    half = SimpleNamespace(objective_=np.array([2.0, 1.0]))
-    whole = SimpleNamespace(objective_=np.array([3.0, 1.0]), n_noise_=np.array([1, 2]))
-    scene = [r for r in results if r["dataset"] == "scene"]
-    page = write_outputs(scene, tmp_path, models={"half": half, "whole": whole})[0]
-    described = re.findall(r'alt="Convergence: (.*?)"', page.read_text("utf-8"))
-    assert described == [
-        "objective per round. Lines of half, whole.",
-        "labels judged wrong per round. Lines of whole.",
-    ]
-
-
-def test_names_are_not_formulas_and_none_is_left_out():
-    results = [
-        {
-            "dataset": "fee_$5_$10",
-            "r": r,
-            "method": m,
-            "fold": f,
-            "fit_seconds": 2.0,
-            "metrics": {"one_error": r / 10},
-        }
-        for m in ("_mine", "x$^$", "B")
-        for r in (1, 2)
-        for f in range(3)
-    ]
-    ax = figures.noise_levels(results, "one_error", "fee_$5_$10")
+def test_names_are_not_formulas():
+    values = {"CandidateRidge": 0.5, "OracleRidge": 0.7, "_mine": 0.6, "x$^$": 0.6}
+    results = [make_result("d", 1, m, 0, average_precision=v) for m, v in values.items()]
+    ax = figures.gap_closed(results)
     ax.figure.canvas.draw()
-    assert len(ax.get_legend().get_texts()) == 3
-
-
-def test_seconds_are_not_percentages():
-    results = [
-        {
-            "dataset": "d",
-            "r": r,
-            "method": m,
-            "fold": f,
-            "fit_seconds": 2.0,
-            "metrics": {"one_error": 0.5},
-        }
-        for m in ("A", "B")
-        for r in (1, 2)
-        for f in range(3)
-    ]
-    ax = figures.noise_levels(results, "fit_seconds", "d")
-    assert list(ax.lines[0].get_ydata()) == [2, 2]
-    ax = figures.noise_levels(results, "one_error", "d")
-    assert list(ax.lines[0].get_ydata()) == [50, 50]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [" _mine", r"x\$^\$"]
+    pyplot.close(ax.figure)

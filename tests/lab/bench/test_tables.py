@@ -1,5 +1,3 @@
-import csv
-import io
 import math
 import re
 
@@ -8,8 +6,10 @@ from reference.bench_results import lost, make_result, study
 
 from schirn.exceptions import InputError
 from schirn.lab.bench import stats, tables
+from schirn.lab.bench.published import published_counts
 from schirn.lab.bench.rendering import SUFFIXES, Cell, Table, latex_escape
 from schirn.methods import methods
+from schirn.metrics import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -30,33 +30,6 @@ def hand():
     return results
 
 
-def records(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def test_text_by_hand(hand):
-    assert str(tables.results(hand, "average_precision")) == "\n".join(
-        [
-            "Average precision ↑, in percent, mean ± standard deviation over the folds. "
-            "• Schirn is significantly better, ◦ significantly worse: "
-            "paired t-test over the folds of each setting, level 0.05",
-            "",
-            "data    r       Schirn           NLR†   OracleRidge",
-            "---------------------------------------------------",
-            "scene   1  82.0 ± 2.0*  72.3 ± 2.5* •          –[a]",
-            "my_set     52.0 ± 2.0*           –[b]  62.0 ± 2.0 ◦",
-            "---------------------------------------------------",
-            "* best",
-            "The best oracle-tuned method and the best of the others are marked.",
-            "† oracle-tuned: parameters chosen on the true labels of the test rows.",
-            "OracleRidge: trained on the true labels, for reference only.",
-            "[a] not run",
-            "[b] timeout: took longer than 60 seconds",
-            "",
-        ]
-    )
-
-
 def test_published_value_and_distance_follow_ours(hand):
     table = tables.results(hand, "average_precision", published=True)
     lines = table.render("markdown").splitlines()
@@ -66,17 +39,6 @@ def test_published_value_and_distance_follow_ours(hand):
     )
     assert lines[5].startswith("| my\\_set |  | **52.0 ± 2.0** |")
     assert "- In brackets: the published value and ours − published, in points." in lines
-
-
-def test_csv_has_the_numbers_and_the_reasons(hand):
-    found = records(tables.results(hand, "average_precision").render("csv"))
-    assert len(found) == 6
-    first, second = found[0], found[1]
-    assert (first["mean"], first["std"], first["folds"]) == ("0.82", "0.02", "3")
-    assert (first["best"], first["reference_verdict"]) == ("True", "reference")
-    assert (second["tuning"], second["reference_verdict"]) == ("oracle", "win")
-    assert float(first["distance"]) == pytest.approx(0.82 - 0.862)
-    assert found[4]["missing"] == "timeout: took longer than 60 seconds"
 
 
 def test_latex_is_whole_and_escaped(hand):
@@ -164,21 +126,22 @@ def test_kinds_of_noise_are_distinguished():
     }
 
 
-def test_against_published_by_hand():
+def test_distances_from_the_paper_by_hand():
     results = [
         make_result("scene", 1, "Schirn", 0, average_precision=0.87),
         make_result("scene", 2, "Schirn", 0, average_precision=0.85),
         make_result("scene", 3, "Schirn", 0, average_precision=0.50),
         make_result("elsewhere", 3, "Schirn", 0, average_precision=0.50),
     ]
-    table = tables.against_published(results, ["average_precision"])
-    assert [[cell.text for cell in line[1:]] for line in table.body] == [
-        ["scene", "1", "Schirn", "87.0", "86.2 ± 0.6", "+0.8", "yes"],
-        ["scene", "2", "Schirn", "85.0", "85.8 ± 1.3", "−0.8", "nearly"],
-        ["scene", "3", "Schirn", "50.0", "84.4 ± 0.9", "−34.4", "no"],
+    records = tables.published_records(results, ["average_precision"])
+    assert [(r["setting"], r["reached"]) for r in records] == [
+        ("scene r=1", "yes"),
+        ("scene r=2", "nearly"),
+        ("scene r=3", "no"),
     ]
+    assert records[0]["distance"] == pytest.approx(0.008)
     worse = [make_result("scene", 1, "Schirn", 0, ranking_loss=0.9)]
-    assert tables.against_published(worse, ["ranking_loss"]).body[0][-1].text == "no"
+    assert tables.published_records(worse, ["ranking_loss"])[0]["reached"] == "no"
 
 
 def test_ranks_by_hand():
@@ -224,7 +187,51 @@ def test_costs_by_hand():
     ]
     table = tables.costs([*results, lost("d", 1, "NLR", 2)])
     texts = [cell.text for cell in table.body[0]]
-    assert texts == ["NLR", "2", "3", "1", "–", "0.01", "300", "2", "1"]
+    assert texts == ["NLR", "in fit", "2", "3", "1", "–", "0.01", "300", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("method", "grid", "search"),
+    [
+        ("Sieve", None, "in fit"),
+        ("Schirn", None, "in fit"),
+        ("Schirn", {"lam": [1.0, 2.0]}, "separate"),
+        ("PMLNI", {"lam": [1.0]}, "separate"),
+        ("PMLNI", None, "none"),
+        ("mine:Mine", None, "none"),
+    ],
+)
+def test_costs_state_whether_times_include_a_search(method, grid, search):
+    table = tables.costs([make_result("d", 1, method, 0, one_error=0.1) | {"grid": grid}])
+    assert table.body[0][1].text == search
+    assert any("times of fit include" in note for note in table.notes)
+
+
+def test_published_counts_stand_beside_those_of_schirn():
+    results = [
+        make_result(f"d{i}", 1, m, k, average_precision=v + k / 100 + i / 50)
+        for i in range(2)
+        for m, v in (("Schirn", 0.5), ("NLR", 0.4), ("Sieve", 0.6))
+        for k in range(3)
+    ]
+    table = tables.win_tie_loss(results, "Schirn", ["average_precision"], published=True)
+    assert table.head[1:] == ["NLR", "Sieve", "total"]
+    first, total = ([cell.body() for cell in line[1:]] for line in table.body)
+    assert first == ["2/0/0 [23/0/0]", "0/0/2", "2/0/2 [207/0/0]"]
+    assert total == ["2/0/0 [103/8/4]", "0/0/2", "2/0/2 [962/39/34]"]
+    assert "In brackets: the counts of the paper, over its 23 settings." in table.notes
+    sieve = tables.win_tie_loss(results, "Sieve", ["average_precision"], published=True)
+    assert not any(cell.detail for line in sieve.body for cell in line)
+
+
+def test_printed_counts_add_up():
+    names = [name for name in METRICS]
+    methods = {method for _, method in published_counts()} - {"total"}
+    for metric in names:
+        counts = [published_counts()[metric, method].split("/") for method in methods]
+        sums = [sum(map(int, column)) for column in zip(*counts, strict=True)]
+        assert "/".join(map(str, sums)) == published_counts()[metric, "total"]
+        assert all(sum(map(int, count)) == 23 for count in counts)
 
 
 def test_gaps_by_hand():
@@ -254,20 +261,17 @@ def test_every_table_in_every_format_marks_the_oracle(format):
     results = study()
     made = [
         tables.results(results, "average_precision"),
-        tables.against_published(results),
         tables.ranks(results),
         tables.win_tie_loss(results),
         tables.costs(results),
         tables.gaps(results),
         tables.wilcoxon_tests(results),
     ]
-    mark = {"latex": "NLR$^{\\dagger}$", "csv": "NLR"}.get(format, "NLR†")
+    mark = {"latex": "NLR$^{\\dagger}$"}.get(format, "NLR†")
     for table in made:
         text = table.render(format)
         assert mark in text
-        if format == "csv":
-            assert "NLR†" in text or ",NLR,oracle," in text
-        elif format == "latex":
+        if format == "latex":
             assert text.isascii()
 
 
@@ -278,19 +282,10 @@ def test_many_footnotes_get_letters_beyond_z():
 
 
 def test_bad_format_and_reference(hand):
-    with pytest.raises(InputError, match="'html'; one of: text, markdown, latex, csv"):
+    with pytest.raises(InputError, match="'html'; one of: markdown, latex, csv"):
         tables.results(hand, "average_precision").render("html")
     with pytest.raises(InputError, match="reference method"):
         tables.win_tie_loss([make_result("d", 1, "NLR", 0, one_error=0.1)])
-
-
-def test_costs_are_not_shown_in_percent():
-    results = [make_result("scene", 1, "NLR", k, fit_seconds=v) for k, v in enumerate((1.0, 2.0))]
-    results.append(make_result("scene", 1, "GLC", 0, fit_seconds=0.01234))
-    table = tables.results(results, "fit_seconds")
-    assert "percent" not in table.title
-    assert [cell.text for cell in table.body[0][2:]] == ["1.5 ± 0.71", "0.0123"]
-    assert [cell.best for cell in table.body[0][2:]] == [False, True]
 
 
 def test_a_table_without_notes_has_no_empty_lines_below_it():
@@ -343,10 +338,6 @@ def test_without_a_reference_nothing_is_tested():
     [
         ("paired", "paired t-test over the folds of each setting, level 0.01"),
         ("corrected", "corrected resampled t-test over the folds of each setting, level 0.01"),
-        (
-            "wilcoxon",
-            "Wilcoxon's signed-rank test over data sets with Holm's correction, level 0.01",
-        ),
     ],
 )
 def test_the_caption_names_the_test(test, words):
@@ -355,33 +346,6 @@ def test_the_caption_names_the_test(test, words):
     caption = next(line for line in text.splitlines() if line.startswith("\\caption"))
     assert f"MyMethod is significantly better, $\\circ$ significantly worse: {words}" in caption
     assert words in tables.win_tie_loss(over_data_sets(), metrics=["one_error"], **options).title
-
-
-def test_wilcoxon_marks_metrics_instead_of_settings():
-    options = {"reference": "MyMethod", "test": "wilcoxon"}
-    table = tables.results(over_data_sets(), "average_precision", **options)
-    *settings, last = table.body
-    assert not any(cell.mark for line in settings for cell in line)
-    # All 8 differences have the same sign: p = 2 / 2^8.
-    assert [cell.body() for cell in last] == ["p (Holm)", "", "0.00781 •", "", ""]
-    tally = tables.win_tie_loss(over_data_sets(), metrics=["average_precision"], **options)
-    assert [cell.body() for cell in tally.body[0][1:]] == ["8/0/0 •", "0/0/8", "8/0/0"]
-
-
-def test_several_metrics_make_one_table():
-    names = ["average_precision", "one_error"]
-    table = tables.results(over_data_sets(2), names)
-    assert (table.name, table.head[:3]) == ("results", ["metric", "data", "r"])
-    assert [line[0].text for line in table.body] == ["average precision ↑", "", "one-error ↓", ""]
-    for k, name in enumerate(names):
-        single = tables.results(over_data_sets(2), name)
-        assert [line[1:] for line in table.body[2 * k : 2 * k + 2]] == single.body
-        assert set(single.notes) == set(table.notes)
-    assert [record["metric"] for record in table.records] == [
-        name for name in names for _ in "123456"
-    ]
-    assert table.render("latex").count("\\midrule") == 2
-    assert table.render("text").splitlines()[6] == table.render("text").splitlines()[3]
 
 
 def test_reconstructed_methods_are_marked():
@@ -407,10 +371,10 @@ def test_tied_scores_are_not_marked_as_best():
     rows = [result("Schirn", f, 0.2, 0.0, 0.2) for f in range(3)]
     rows += [result("Constant", f, 0.0, 1.0, 0.8) for f in range(3)]
     table = tables.results(rows, "one_error")
-    assert {r["method"]: r["best"] for r in table.records} == {"Schirn": True, "Constant": False}
+    assert [cell.best for cell in table.body[0][2:]] == [True, False]
     assert any("Tied scores" in note and "Constant" in note for note in table.notes)
     fair = tables.results(rows, "one_error_random_ties")
-    assert {r["method"]: r["best"] for r in fair.records} == {"Schirn": True, "Constant": False}
+    assert [cell.best for cell in fair.body[0][2:]] == [True, False]
     assert not any("Tied" in note for note in fair.notes)
 
 

@@ -53,11 +53,11 @@ def test_the_reference_can_be_any_method(place):
     names = "mymethods:Mean,CandidateRidge"
     args = ("--datasets", "tiny.npz:1", "--methods", names, "--tuning", "none", "--quiet")
     assert bench(*args, "--reference", "mean", "--test", "corrected") == 0
-    table = place / "out" / "tables" / "results_average_precision.txt"
+    table = place / "out" / "tables" / "results_average_precision.md"
     head = table.read_text("utf-8").splitlines()
     assert "Mean is significantly better" in head[0]
     assert "corrected resampled t-test" in head[0]
-    assert head[2].split() == ["data", "r", "Mean", "CandidateRidge"]
+    assert head[2] == "| data | r | Mean | CandidateRidge |"
     assert bench(*args, "--reference", "none") == 0
     assert "significant" not in table.read_text("utf-8")
 

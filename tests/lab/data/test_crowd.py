@@ -66,7 +66,7 @@ def test_votes_reach_the_method(archive):
 
 
 def test_the_card_states_the_protocol(archive):
-    text = data_card(load(archive()[0])).to_text()
+    text = data_card(load(archive()[0]))["description"]
     assert "any of 3 workers" in text
     assert "a consensus is not the truth" in " ".join(text.split())
 

@@ -119,7 +119,7 @@ def test_any_list_makes_a_candidate(registry):
     assert data.n_samples == 24
     assert data.candidates.sum(axis=0).tolist() == [24, 12]
     assert data.y_true.sum(axis=0).tolist() == [12, 12]
-    assert data_card(data).noise_rate == pytest.approx(12 / 36)
+    assert data_card(data)["noise_rate"] == pytest.approx(12 / 36)
     assert "MIT (emojilib@4.0.3)" in data.description
 
 

@@ -40,14 +40,12 @@ def test_sparse_variables(tmp_path):
     assert (data.y_true.toarray() == Y).all()
 
 
-def test_given_names_and_folds(tmp_path):
+def test_given_names(tmp_path):
     path = tmp_path / "set.mat"
-    train = np.array([[1, 0]] * 3 + [[0, 1]] * 2)
-    write(path, {"A": X, "B": Y, "tr_idx": train, "te_idx": 1 - train})
+    write(path, {"A": X, "B": Y})
     data = read_mat(path, features="A", candidates="B")
     assert data.y_true is None
     assert (data.candidates == Y).all()
-    assert [part.tolist() for part in data.folds[0]] == [[0, 1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -66,22 +64,6 @@ def test_wrong_content(tmp_path, variables, message):
     write(path, variables)
     with pytest.raises(DataError, match=message):
         read_mat(path)
-
-
-@pytest.mark.parametrize(
-    ("train", "test"),
-    [
-        (np.eye(5, 2), np.eye(5, 3)),
-        (np.eye(5, 2) * 2, np.eye(5, 2)),
-        (np.eye(4, 2), np.eye(4, 2)),
-        (sparse.csc_array(np.eye(5, 2)), np.eye(5, 2)),
-    ],
-    ids=["other folds", "no 0 and 1", "other rows", "sparse"],
-)
-def test_what_are_no_masks_of_folds_are_not_taken_for_them(tmp_path, train, test):
-    path = tmp_path / "set.mat"
-    write(path, {"data": X, "target": Y, "tr_idx": train, "te_idx": test})
-    assert read_mat(path).folds is None
 
 
 def test_unknown_name_is_quoted(tmp_path):

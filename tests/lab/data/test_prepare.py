@@ -87,11 +87,11 @@ def test_synthetic_has_the_asked_sizes(is_sparse):
         random_state=0,
     )
     card = data_card(data)
-    assert (card.n_samples, card.n_features, card.n_labels) == (300, 30, 12)
-    assert card.sparse is is_sparse
-    assert card.true_cardinality == pytest.approx(3, abs=0.01)
-    assert card.rows_without_truth == 0
-    assert card.noisy_per_row == pytest.approx(4, abs=0.05)
+    assert (card["n_samples"], card["n_features"], card["n_labels"]) == (300, 30, 12)
+    assert card["sparse"] is is_sparse
+    assert card["cardinality_true"] == pytest.approx(3, abs=0.01)
+    assert card["rows_without_true"] == 0
+    assert card["noisy_per_row"] == pytest.approx(4, abs=0.05)
 
 
 def test_synthetic_can_be_learned_from_its_features():

@@ -14,14 +14,13 @@ def write(tmp_path, text, name="set.svm"):
 
 
 def test_xmc_header_and_rows_without_labels(tmp_path):
-    text = "4 5 6\n0,3 0:0.5 4:2\n 1:1\n5\n\n"
+    text = "3 5 6\n0,3 0:0.5 4:2\n 1:1\n5\n"
     data = load(write(tmp_path, text, "xmc.txt"))
-    assert data.X.toarray().tolist() == [[0.5, 0, 0, 0, 2], [0, 1, 0, 0, 0], [0] * 5, [0] * 5]
+    assert data.X.toarray().tolist() == [[0.5, 0, 0, 0, 2], [0, 1, 0, 0, 0], [0] * 5]
     assert data.y_true.tolist() == [
         [1, 0, 0, 1, 0, 0],
         [0] * 6,
         [0, 0, 0, 0, 0, 1],
-        [0] * 6,
     ]
 
 
@@ -61,15 +60,20 @@ def test_large_label_matrix_stays_sparse(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0 1:1\n0 1:x\n", "line 2: expected index:value, found '1:x'"),
-        ("0 1:nan\n", "line 1: expected index:value, found '1:nan'"),
-        ("0 1:1 7\n", "line 1: expected index:value, found '7'"),
-        ("cat 1:1\n", "line 1: labels must be whole numbers from 0, found 'cat'"),
-        ("-1 1:1\n", "line 1: labels must be whole numbers from 0, found '-1'"),
+        ("0 1:1\n0 1:x\n", "not a file of svmlight rows .*b'x'"),
+        ("0 1:nan\n", "a feature is not a finite number"),
+        ("0 1:1 7\n", "not a file of svmlight rows"),
+        ("0 2:1 1:1\n", "indices .* should be sorted"),
+        ("cat 1:1\n", "not a file of svmlight rows .*b'cat'"),
+        ("-1 1:1\n", "labels must be whole numbers from 0, found -1"),
+        ("0.5 1:1\n", "labels must be whole numbers from 0, found 0.5"),
+        ("1e300 1:1\n", "labels must be whole numbers from 0, found 1e\\+300"),
+        ("0 99999999999:1\n", "not a file of svmlight rows"),
         ("3 5 6\n0 1:1\n", "1 rows, but the header says 3"),
+        ("2 5 6\n0 1:1\n\n", "does it have empty lines"),
         ("1 5 6\n9 1:1\n", "row 1: label 9 is outside the 6 labels, counted from 0"),
         ("1 5 6\n0 7:1\n", "row 1: feature 7 is outside the 5 features"),
-        ("<html>not found</html>", "labels must be whole numbers"),
+        ("<html>not found</html>", "not a file of svmlight rows"),
         ("\n\n", "the file has no rows"),
     ],
 )

@@ -1,9 +1,7 @@
-"""Pages of the leaderboard: numbers, missing cells, commands and hostile names."""
+"""Pages of the leaderboard: numbers, missing cells and hostile names."""
 
 import json
 import math
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -88,10 +86,10 @@ def write(folder, results, name="results.jsonl"):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("board")
-    pages = build_leaderboard([write(folder / "in", study())], folder / "site", title="My board")
-    return {page.name: Page(page.read_text("utf-8")) for page in pages}
+    page = build_leaderboard([write(folder / "in", study())], folder / "site")
+    return Page(page.read_text("utf-8"))
 
 
 def board_of(results, folder):
@@ -106,101 +104,46 @@ def test_gaps_are_those_of_the_statistics_where_the_references_differ(tmp_path):
     results = [result for result in study() if result["tuning"] == "candidates"]
     board = board_of(results, tmp_path)
     expected = gap_closed(results)
-    for (place, method), line in board.lines.items():
+    for (place, method), values in board.values.items():
         if place.dataset == "c":
-            assert "gap" not in line.values
-        elif method in expected and "average_precision" in line.values:
+            assert "gap" not in values
+        elif method in expected and "average_precision" in values:
             (share,) = [v for s, v in expected[method].items() if s.dataset == place.dataset]
-            assert line.values["gap"] == pytest.approx(share)
-
-
-def test_missing_cells_are_there_with_their_reason(tmp_path, site):
-    board = board_of(study(), tmp_path)
-    reasons = {(p.dataset, m): line.reason for (p, m), line in board.lines.items()}
-    assert reasons["b", "Schirn"] == "failed: no luck"
-    assert reasons["b", "PAKS"] == "not run"
-    assert "failed: no luck" in site["dataset-b.html"].text
-    assert "not run" in site["dataset-b.html"].text
+            assert values["gap"] == pytest.approx(share)
 
 
 def test_a_setting_with_a_missing_fold_has_no_mean(tmp_path):
     results = [r for r in study() if not (r["method"] == "Sieve" and r["fold"] == 1)]
     board = board_of(results, tmp_path)
-    (line,) = [v for (p, m), v in board.lines.items() if (p.dataset, m) == ("b", "Sieve")]
-    assert line.values == {}
-    assert (line.n_done, line.n_wanted, line.reason) == (1, 2, "not all folds were run")
+    by_name = {(p.dataset, m): values for (p, m), values in board.values.items()}
+    assert by_name["b", "Sieve"] == {}
+    assert by_name["b", "Schirn"] == {}, "it failed"
+    assert by_name["b", "PAKS"] == {}, "it was not run"
 
 
-def test_pages_are_complete_and_load_nothing(site):
-    assert set(site) == {
-        "index.html",
-        *(f"dataset-{name}.html" for name in "abc"),
-        *(f"method-{m}.html" for m in ("CandidateRidge", "OracleRidge", "Sieve", "Schirn", "PAKS")),
-    }
-    for page in site.values():
-        links = [link for link in page.links if link != "data:,"]
-        assert links
-        assert set(links) <= set(site)
-    text = site["index.html"].text
-    assert "My board" in text
+def test_the_page_is_complete_and_loads_nothing(page):
+    assert set(page.links) <= {"data:,"}
+    text = page.text
+    assert "Leaderboard of partial multi-label methods" in text
     assert "‡ reconstructed" in text
     assert "† oracle-tuned" in text
     assert "Left out, because no result has it: noise AUPRC, calibration error, memory." in text
-    assert "PAKS‡" in text
+    assert "PAKS\\u2021" in text
 
 
-def test_oracle_tuning_is_marked_and_stays_apart(site, tmp_path):
+def test_oracle_tuning_stays_apart(tmp_path):
     board = board_of(study(), tmp_path)
-    assert all(board.lines[p, "Sieve"].values["average_precision"] != 0.68 for p in honest(board))
-    assert "Sieve†" in site["dataset-a.html"].text
-    assert "selection: oracle †" in site["method-Sieve.html"].text
-
-
-def test_every_number_has_the_command_that_reproduces_it(site, monkeypatch):
-    (command, *_) = re.findall(r"schirn bench .*?--output=out", site["method-Sieve.html"].text)
-    assert command == (
-        "schirn bench --datasets=a:1 --methods=Sieve,CandidateRidge,OracleRidge --noise=exact "
-        "--features=raw --tuning=candidates --folds=2 --seeds=0 --output=out"
-    )
-    seen = {}
-    monkeypatch.setattr(
-        "schirn.lab.cli.bench.run_bench",
-        lambda *args, **options: seen.update(options, args=args) or [],
-    )
-    main(shlex.split(command)[1:])
-    assert seen["args"][0] == ["a:1"]
-    assert seen["noise"] == "exact"
-
-
-def test_unusual_parameters_and_seeds_are_part_of_the_command(tmp_path):
-    extra = {"params": {"lam": 3.0, "max_iter": 7, "random_state": 0}, "noise_seed": 9}
-    results = [make("a", "Sieve", f, 0.5, **extra, split="stored", search_rows=50) for f in (0, 1)]
-    board = board_of(results, tmp_path)
-    command = board.lines[board.places[0], "Sieve"].command
-    for words in ("--noise-seed=9", "--stored-folds", "--search-rows=50"):
-        assert words in command
-    assert "--param=Sieve.max_iter=7" in command
-    assert "random_state" not in command
+    assert all(board.values[p, "Sieve"]["average_precision"] != 0.68 for p in honest(board))
 
 
 def test_hostile_names_stay_text(tmp_path):
     names = [HOSTILE, "../../up", "-o", "x" * 300, "Sieve", "sieve", "\u2028$(reboot)`;"]
     results = [make(name, name, fold, 0.5) for name in names for fold in (0, 1)]
-    pages = build_leaderboard([write(tmp_path / "in", results)], tmp_path / "site")
-    assert all(page.parent == tmp_path / "site" for page in pages)
-    assert len({page.name.lower() for page in pages}) == 1 + 2 * len(names)
-    for page in pages:
-        text = page.read_text("utf-8")
-        assert "<img" not in text
-        assert text.count("</script>") == (2 if page.name == "index.html" else 1)
-        assert re.fullmatch(r"[\w.-]{1,100}", page.name)
-    commands = [
-        c
-        for p in pages
-        for c in re.findall(r"schirn bench .*?--output=out", Page(p.read_text()).text)
-    ]
-    for command in commands:
-        assert shlex.split(command)[2].startswith("--datasets=")
+    text = build_leaderboard([write(tmp_path / "in", results)], tmp_path / "site").read_text(
+        "utf-8"
+    )
+    assert "<img" not in text
+    assert text.count("</script>") == 2
 
 
 def test_results_that_do_not_belong_together_are_refused(tmp_path):
@@ -213,42 +156,28 @@ def test_results_that_do_not_belong_together_are_refused(tmp_path):
         read_results([write(tmp_path, bad)])
 
 
-def test_pages_of_earlier_results_go_and_foreign_files_stay(tmp_path):
-    path, site = write(tmp_path / "in", study()), tmp_path / "site"
-    build_leaderboard([path], site)
-    (site / "method-mine.html").write_text("my own page")
-    write(tmp_path / "in", [make("a", "Sieve", fold, 0.5) for fold in (0, 1)])
-    build_leaderboard([path], site)
-    assert sorted(page.name for page in site.iterdir()) == [
-        "dataset-a.html",
-        "index.html",
-        "method-Sieve.html",
-        "method-mine.html",
-    ]
-
-
 def test_equal_results_give_equal_pages(tmp_path):
     path = write(tmp_path / "in", study())
     one, two = (build_leaderboard([path], tmp_path / name) for name in ("one", "two"))
-    assert [page.read_bytes() for page in one] == [page.read_bytes() for page in two]
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_undefined_numbers_are_left_out(tmp_path):
     results = [make("a", "Sieve", fold, 0.5) for fold in (0, 1)]
     results[0]["metrics"]["noise_auc"] = None
     board = board_of(results, tmp_path)
-    (line,) = board.lines.values()
-    assert "noise_auc" not in line.values
-    assert line.values["seconds"] == 1.75
-    assert math.isclose(line.values["average_precision"], 0.5)
+    (values,) = board.values.values()
+    assert "noise_auc" not in values
+    assert values["seconds"] == 1.75
+    assert math.isclose(values["average_precision"], 0.5)
 
 
 def test_the_program_builds_the_pages(tmp_path, capsys):
     path = write(tmp_path / "in", study())
     assert main(["leaderboard", "build", str(path), "-o", str(tmp_path / "site")]) == 0
-    assert "9 pages; open " in capsys.readouterr().out
+    assert f"open {tmp_path / 'site' / 'index.html'}" in capsys.readouterr().out
     assert main(["leaderboard", "build", str(tmp_path), "-o", str(tmp_path), "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["pages"]) == 9
+    assert json.loads(capsys.readouterr().out)["page"] == str(tmp_path / "index.html")
     assert main(["leaderboard", "build", str(tmp_path / "no"), "-o", str(tmp_path)]) == 2
 
 

@@ -65,8 +65,7 @@ def test_untouched_results_are_drawn_scored_and_run_again(usual):
     assert check.verdict == "verified"
     assert (len(check.results), check.regenerated, check.recomputed) == (4, 4, 4)
     assert (check.verified, check.rerun) == (4, 3)
-    truth = "2 of 4 results are trained on the true labels and count as a reference only"
-    assert check.notes == [truth]
+    assert check.notes == []
 
 
 def test_packed_results_are_verified_with_their_scores_and_not_without(usual, tmp_path, capsys):

@@ -71,7 +71,7 @@ def test_cooccurrence_ties_labels(data, tmp_path):
 
 
 def test_sensitivity_varies_one_parameter_at_a_time(data, tmp_path):
-    request = ablations.sensitivity_request([data], 2, every=3)
+    request = ablations.sensitivity_request([data], 2, step=3)
     results = ablations.sensitivity(run(**request, output=tmp_path, jobs=0)).records
     for result in results:
         changed = [k for k, v in ablations.CENTRE.items() if result["params"][k] != v]

@@ -8,7 +8,6 @@ import pytest
 
 from schirn.datasets import add_noise, load, make_partial_multilabel
 from schirn.lab.bench.running.methods import default_grid
-from schirn.lab.reproduction.costs import expected_seconds
 from schirn.lab.reproduction.experiments import FULL, QUICK
 from schirn.lab.reproduction.plan import (
     AUTHORS,
@@ -42,7 +41,7 @@ def test_labels_are_ranked_of_every_set_whose_labels_are_here(place):
     save(place, "yeastbp", features=False)
     save(place, "yeastbp_labels_only", features=False)
     save(place, "music_style_labels_only", features=False, candidates=False)
-    plan = make_plan(QUICK, methods=["CandidateRidge"], studies=["label_ranks"])
+    plan = make_plan(QUICK, methods=["CandidateRidge"])
     assert list(plan.shapes) == ["yeastmf"]
     found = [data.name for data in labelled(plan)]
     assert found == ["yeastmf", "yeastcc_labels_only", "yeastbp"]
@@ -57,18 +56,15 @@ def test_data_sets_of_the_user_stand_alone(place):
     assert [data.name for data in labelled(plan)] == ["mine"]
     assert [data.name for data in to_tie(plan)] == ["mine"]
     assert authors(plan) == []
-    assert [path.name for path in plan.files] == ["mine.npz"]
 
 
-def test_files_of_the_studies_are_read_too(place):
+def test_data_sets_of_the_studies(place):
     save(place, "yeastmf")
     save(place, "music_style_labels_only", features=False)
     save(place, AUTHORS)
-    plan = make_plan(FULL, methods=["CandidateRidge"], studies=["authors_folds"])
+    plan = make_plan(FULL, methods=["CandidateRidge"])
     assert [data.name for data in authors(plan)] == [AUTHORS]
     assert [data.name for data in to_tie(plan)] == ["yeastmf"]
-    names = {path.stem for path in plan.files}
-    assert names == {"yeastmf", AUTHORS, "music_style_labels_only"}
 
 
 def test_candidates_are_the_own_ones_or_drawn_as_in_the_tables(place):
@@ -81,30 +77,28 @@ def test_candidates_are_the_own_ones_or_drawn_as_in_the_tables(place):
     assert drawn.sum() > data.y_true.sum()
 
 
-def test_a_run_that_cannot_be_executed_costs_nothing(place):
-    save(place, "mine")
-    plan = make_plan(QUICK, sets=["mine:1"], methods=["CandidateRidge"], folds=2)
-    run = plan_batches(plan, place / "out", [])[0].runs[0]
-    assert expected_seconds(run) > 0
-    run.known["reason"] = "mine has no true labels to score on"
-    assert expected_seconds(run) == 0
-
-
 def test_tables_with_kernel_features_and_with_schirn_tuned_on_the_truth(place):
     save(place, "mine")
-    part = replace(QUICK, some_folds={"oracle": 1, ("kernel", "mine"): 2, ("NLR", "mine"): 3})
-    chosen = ["Schirn", "NLR", "FPML", "CandidateRidge"]
-    plan = make_plan(part, sets=["mine:1"], methods=chosen, folds=4)
-    found = {batch.folder.name: batch.runs for batch in plan_batches(plan, place, ["ablation"])}
-    assert list(found) == ["rows", "kernel", "oracle", "ablation"]
-    counts = {name: Counter(run.fields["method"] for run in runs) for name, runs in found.items()}
-    assert counts["rows"] == {"Schirn": 4, "NLR": 3, "FPML": 4, "CandidateRidge": 4}
-    assert counts["kernel"] == {"Schirn": 2, "NLR": 2, "CandidateRidge": 2}
-    assert counts["oracle"] == {"Schirn": 1}
-    assert {run.fields["features"] for run in found["kernel"]} == {"kernel"}
-    assert all(run.fields["oracle"] for run in found["oracle"])
+    save(place, "large")
+    part = replace(QUICK, few_folds={"kernel": 2, "large": 3}, left_out=("PAKS",))
+    chosen = ["Schirn", "NLR", "FPML", "PAKS", "CandidateRidge"]
+    plan = make_plan(part, sets=["mine:1", "large:1"], methods=chosen, folds=4)
+    batches = {batch.folder.name: batch.runs for batch in plan_batches(plan, place, ["ablation"])}
+    assert list(batches) == ["rows", "kernel", "oracle", "ablation"]
+    counts = {
+        name: Counter((run.fields["dataset"], run.fields["method"]) for run in runs)
+        for name, runs in batches.items()
+    }
+    methods = ("Schirn", "NLR", "FPML", "CandidateRidge")
+    # All methods of a row of the tables have the same folds, also Schirn tuned on the truth.
+    folds = {"mine": 4, "large": 3}
+    assert counts["rows"] == {(d, m): n for d, n in folds.items() for m in methods}
+    assert counts["oracle"] == {(d, "Schirn"): n for d, n in folds.items()}
+    assert counts["kernel"] == {(d, m): 2 for d in folds for m in methods if m != "FPML"}
+    assert {run.fields["features"] for run in batches["kernel"]} == {"kernel"}
+    assert all(run.fields["oracle"] for run in batches["oracle"])
     # Whatever the data set, a method searches its whole grid, or chooses in `fit`.
-    grids = {run.fields["method"]: run.known["grid"] for run in found["rows"]}
+    grids = {run.fields["method"]: run.known["grid"] for run in batches["rows"]}
     assert grids["FPML"] == default_grid("FPML")
-    rows = {run.known["search_rows"] for run in found["rows"] if run.known["grid"]}
+    rows = {run.known["search_rows"] for run in batches["rows"] if run.known["grid"]}
     assert rows == {part.search_rows}

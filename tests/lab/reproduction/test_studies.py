@@ -6,7 +6,7 @@ import pytest
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.lab.rank import exact_rank
 from schirn.lab.reproduction import studies
-from schirn.lab.reproduction.studies import distances, printed, show, spread
+from schirn.lab.reproduction.studies import printed, show, spread
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +62,6 @@ def test_convergence_has_a_record_per_round(data):
     assert all(2 * count >= counts[-1] for count in counts[int(half) - 1 :])
 
 
-def test_distance_from_the_printed_number():
-    results = [
-        {"dataset": "birds", "method": "Schirn", "metrics": {"average_precision": value}}
-        for value in (0.5, 0.6)
-    ]
-    record = distances("ablation", results, {"birds": ("birds", 3)})[0]
-    assert record["distance"] == pytest.approx(55 - 61.8)
-    assert printed("ablation", "birds", 4, "Schirn", "average_precision") is None
-
-
 def test_cells_of_a_table():
     assert show(None).text == "–"
     assert (show(True).text, show(False).text) == ("yes", "no")
@@ -80,3 +70,8 @@ def test_cells_of_a_table():
     assert show("word").text == "word"
     assert spread([]) == "–"
     assert spread([0.5, 0.5]).startswith("50.0")
+
+
+def test_printed_numbers():
+    assert printed("ablation", "birds", 3, "Schirn", "average_precision") == (61.8, 0.6)
+    assert printed("ablation", "birds", 4, "Schirn", "average_precision") is None

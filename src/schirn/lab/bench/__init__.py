@@ -10,6 +10,7 @@ from schirn.lab.bench.baselines import BoostingBaseline, CleanlabBaseline, Logis
 from schirn.lab.bench.results import read_rows
 from schirn.lab.bench.running.engine import Report
 from schirn.lab.bench.running.methods import GRIDS, RECOMMENDED, default_grid, recommended
+from schirn.lab.bench.running.plan import Settings
 from schirn.lab.bench.running.run import DEFAULT_METHODS, run
 from schirn.lab.bench.running.scores import rescore
 
@@ -21,6 +22,7 @@ __all__ = [
     "CleanlabBaseline",
     "LogisticBaseline",
     "Report",
+    "Settings",
     "default_grid",
     "overview",
     "read_rows",

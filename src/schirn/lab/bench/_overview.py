@@ -5,12 +5,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from schirn.lab.bench.comparison import MOST_TIED, value_of
+from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.results import STATUSES, Result
 from schirn.metrics import METRICS
 
 
 def overview(rows: Iterable[Result], metric: str = "average_precision") -> str:
-    """Text table of one metric over folds and seeds: data sets down, methods across.
+    """Markdown table of one metric over folds and seeds: data sets down, methods across.
 
     Parameters
     ----------
@@ -34,16 +35,9 @@ def overview(rows: Iterable[Result], metric: str = "average_precision") -> str:
         return "there are no results"
     head, lines = overview_table(results, metric)
     label = METRICS[metric].label if metric in METRICS else metric
-    widths = [max(len(line[k]) for line in (head, *lines)) for k in range(len(head))]
-    table = [
-        "  ".join(
-            text.ljust(width) if k == 0 else text.rjust(width)
-            for k, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in (head, ["-" * width for width in widths], *lines)
-    ]
     title = f"{label}, mean ± standard deviation; {settings_text(results)}"
-    return "\n".join([title, "", *table, "", counts_text(results)])
+    table = Table("overview", title, head, [[Cell(text) for text in line] for line in lines])
+    return f"{table}\n{counts_text(results)}"
 
 
 def overview_table(results: list[Result], metric: str) -> tuple[list[str], list[list[str]]]:

@@ -4,8 +4,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -35,12 +35,12 @@ PAPER_NOISE = ("legacy", "exact")
 HOUSE_METHODS = ("Sieve", "Schirn")
 
 
-class MetricInfo(NamedTuple):
-    """Label and direction of a metric or cost."""
+@dataclass(frozen=True)
+class MetricInfo:
+    """Label and direction of a metric."""
 
     label: str
     greater_is_better: bool
-    in_percent: bool = True
 
     @property
     def name(self) -> str:
@@ -61,16 +61,10 @@ ALL_METRICS: dict[str, MetricInfo] = {
     "average_precision_random_ties": MetricInfo("average precision, ties at random ↑", True),
     "one_error_random_ties": MetricInfo("one-error, ties at random ↓", False),
 }
-COSTS: dict[str, MetricInfo] = {
-    "tune_seconds": MetricInfo("tuning seconds ↓", False, False),
-    "fit_seconds": MetricInfo("fit seconds ↓", False, False),
-    "fit_cpu_seconds": MetricInfo("fit CPU seconds ↓", False, False),
-    "predict_seconds": MetricInfo("predict seconds ↓", False, False),
-    "peak_memory_mb": MetricInfo("peak MB ↓", False, False),
-}
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True)
+class Setting:
     """A data set at a noise level; r is None for data sets with their own candidates.
 
     `noise` names the kind of noise if the results have several, or one that papers do not use.
@@ -91,7 +85,8 @@ class Setting(NamedTuple):
         return self.dataset if self.r is None else f"{self.dataset} r={self.level}"
 
 
-class Contender(NamedTuple):
+@dataclass(frozen=True)
+class Contender:
     """A method with its tuning and its features.
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
@@ -107,6 +102,11 @@ class Contender(NamedTuple):
     ceiling: bool = False
     reconstructed: bool = False
     baseline: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Method, tuning and features, which distinguish contenders."""
+        return self.method, self.tuning, self.features
 
 
 @dataclass(frozen=True)
@@ -167,16 +167,23 @@ class Comparison:
 
 def metric_info(metric: str) -> MetricInfo:
     """Look up a metric; raise InputError with the known names if there is none."""
-    known = ALL_METRICS | COSTS
-    if metric not in known:
-        raise InputError(f"Unknown metric {metric!r}; one of: {', '.join(known)}.")
-    return known[metric]
+    if metric not in ALL_METRICS:
+        raise InputError(f"Unknown metric {metric!r}; one of: {', '.join(ALL_METRICS)}.")
+    return ALL_METRICS[metric]
 
 
 def mark_notes(contenders: Iterable[Contender]) -> list[str]:
     """What the marks of some contenders mean."""
     contenders = list(contenders)
     return [text for flag, text in MARKS.items() if any(getattr(c, flag) for c in contenders)]
+
+
+def contender_notes(contenders: Iterable[Contender]) -> list[str]:
+    """What the marks mean, and which contenders are trained on true labels."""
+    contenders = list(contenders)
+    labels = [c.label for c in contenders if c.ceiling]
+    truth = [f"{' and '.join(labels)}: trained on the true labels, for reference only."]
+    return mark_notes(contenders) + (truth if labels else [])
 
 
 def compare(results: Iterable[Result], metric: str) -> Comparison:
@@ -187,7 +194,7 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
     contenders = _contenders(results)
     kinds = _named_kinds(results)
     settings = _settings(results, kinds)
-    by_key = {c[:3]: c for c in contenders}
+    by_key = {c.key: c for c in contenders}
     values: dict[tuple[Setting, Contender], dict[Fold, float]] = {}
     reasons: dict[tuple[Setting, Contender], dict[Fold, str]] = {}
     for result in results:
@@ -216,8 +223,7 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
 
 def value_of(result: Result, metric: str) -> float | None:
     """Finite value of a metric in a result, or None."""
-    source = result if metric in COSTS else (result.get("metrics") or {})
-    value = source.get(metric)
+    value = (result.get("metrics") or {}).get(metric)
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -295,11 +301,11 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
         ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in runs)
         reconstructed = key[0] in known and known[key[0]]._info.reconstructed
         contender = Contender(*key, "", oracle, ceiling, reconstructed, key[0] in BASELINES)
-        contenders.append(contender._replace(label=_label(contender, keys)))
+        contenders.append(replace(contender, label=_label(contender, keys)))
     # A method without a grid does not depend on the tuning, but may have been run with two.
     labels = Counter(c.label for c in contenders)
     contenders = [
-        c._replace(label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c
+        replace(c, label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c
         for c in contenders
     ]
     order = list(dict.fromkeys(key[0] for key in keys))
@@ -308,7 +314,7 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
 
 def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
     """Method with its marks, and whatever else distinguishes it from the others."""
-    method, tuning, features = contender[:3]
+    method, tuning, features = contender.key
     # An import path shows as its class, unless another method has the same name.
     name = method.rpartition(":")[2] or method
     shared = any(k[0].rpartition(":")[2] == name for k in keys if k[0] != method)

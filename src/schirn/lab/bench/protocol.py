@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import schirn
-from schirn.lab.bench.comparison import ALL_METRICS, Comparison, Contender, Result, compare
+from schirn.lab.bench.comparison import (
+    ALL_METRICS,
+    Comparison,
+    Contender,
+    Result,
+    compare,
+    contender_notes,
+)
 from schirn.lab.bench.rendering import latex_escape
 from schirn.lab.bench.running.methods import recommended
 from schirn.lab.bench.stats import TESTS
@@ -68,7 +75,7 @@ def protocol_paragraph(
         *_tuning(comparison, results),
         *_measures(results),
         *([] if test is None else [f"Significance: {TESTS[test]}, level {alpha:g}."]),
-        *_caveats(comparison),
+        *contender_notes(comparison.contenders),
         *_versions(results),
     ]
     return " ".join([f"We compare {_and(names)}", *map(escape, sentences)])
@@ -119,8 +126,8 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
     for setting in comparison.settings:
         levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
     sets = [
-        f"{name} (r = {', '.join(own)})" if own else f"{name} (own candidates)"
-        for name, own in levels.items()
+        f"{name} (r = {', '.join(values)})" if values else f"{name} (own candidates)"
+        for name, values in levels.items()
     ]
     noise = [name for name in _values(results, "noise") if name != "own"]
     folds = _and(_values(results, "folds")) or str(len(_values(results, "fold")))
@@ -193,30 +200,6 @@ def _measures(results: Sequence[Result]) -> list[str]:
     known = [name for name in METRICS if any(name in (r.get("metrics") or {}) for r in results)]
     labels = [ALL_METRICS[name].name for name in known]
     return [f"Metrics on the true labels of the test rows: {_and(labels)}."] if labels else []
-
-
-def _caveats(comparison: Comparison) -> list[str]:
-    """Reconstructions, and methods trained on the truth."""
-    caveats = {
-        "reconstructed": (
-            "{} is a reconstruction, as neither code nor full text was available.",
-            "{} are reconstructions, as neither code nor full text was available.",
-        ),
-        "baseline": (
-            "{} is a baseline: an ordinary classifier, trained on the candidates.",
-            "{} are baselines: ordinary classifiers, trained on the candidates.",
-        ),
-        "ceiling": (
-            "{} sees the true labels of the training rows and serves as a reference.",
-            "{} see the true labels of the training rows and serve as references.",
-        ),
-    }
-    sentences = []
-    for flag, forms in caveats.items():
-        labels = [c.label for c in comparison.contenders if getattr(c, flag)]
-        if labels:
-            sentences.append(forms[len(labels) > 1].format(_and(labels)))
-    return sentences
 
 
 def _versions(results: Sequence[Result]) -> list[str]:

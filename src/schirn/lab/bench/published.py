@@ -56,3 +56,11 @@ def published_values() -> dict[tuple[str, str, str, str], Published]:
         )
         for line in csv.DictReader(text.splitlines())
     }
+
+
+@cache
+def published_counts() -> dict[tuple[str, str], str]:
+    """Printed win/tie/loss counts of Schirn by metric and method, "total" over all of them."""
+    text = files("schirn.lab.bench").joinpath("published_counts.csv").read_text(encoding="utf-8")
+    lines = csv.DictReader(text.splitlines())
+    return {(line["metric"], line["method"]): line["counts"] for line in lines}

@@ -1,14 +1,13 @@
-"""Tables and their rendering as text, Markdown, LaTeX and CSV."""
+"""Tables and their rendering as Markdown, LaTeX and CSV."""
 
 import string
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from schirn._files import csv_rows
 from schirn.exceptions import InputError
 
-SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv"}
+SUFFIXES = {"markdown": "md", "latex": "tex", "csv": "csv"}
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,6 @@ class Table:
         Number of leading columns that name the line.
     foot : int
         Number of last lines, which summarise the others.
-    groups : list of int
-        Lines that start a group after the first, set off by a rule.
-    records : list of dict
-        Replaces the cells in CSV, which holds numbers without marks.
     """
 
     name: str
@@ -60,15 +55,13 @@ class Table:
     notes: Sequence[str] = ()
     stub: int = 1
     foot: int = 0
-    groups: Sequence[int] = ()
-    records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
-    def render(self, format: str = "text") -> str:
+    def render(self, format: str = "markdown") -> str:
         """Render the table.
 
         Parameters
         ----------
-        format : {"text", "markdown", "latex", "csv"}
+        format : {"markdown", "latex", "csv"}
             Format of the table.
 
         Returns
@@ -87,17 +80,13 @@ class Table:
         | NLR | 1.0 |
         <BLANKLINE>
         """
-        writers = {"text": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}
+        writers = {"markdown": _markdown, "latex": _latex, "csv": _csv}
         if format not in writers:
             raise InputError(f"Unknown table format {format!r}; one of: {', '.join(writers)}.")
         return writers[format](self)
 
-    def rules(self) -> list[int]:
-        """Lines before which there is a rule, from the last to the first."""
-        return sorted({*self.groups, *([len(self.body) - self.foot] if self.foot else [])})[::-1]
-
     def __str__(self) -> str:
-        return self.render("text")
+        return self.render()
 
     def footnotes(self) -> dict[str, str]:
         """Letter of each distinct footnote of the cells, in reading order."""
@@ -109,32 +98,6 @@ def _letter(i: int) -> str:
     """a to z, then aa, ab, and so on."""
     quotient, remainder = divmod(i, 26)
     return (_letter(quotient - 1) if quotient else "") + string.ascii_lowercase[remainder]
-
-
-def _text(table: Table) -> str:
-    letters = table.footnotes()
-    lines = [list(table.head), *([_plain(cell, letters) for cell in line] for line in table.body)]
-    widths = [max(len(line[j]) for line in lines) for j in range(len(table.head))]
-    aligned = [
-        "  ".join(
-            value.ljust(width) if j < table.stub else value.rjust(width)
-            for j, (value, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    rule = "-" * max(len(line) for line in aligned)
-    for k in table.rules():
-        aligned.insert(1 + k, rule)
-    best = ["* best"] if any(cell.best for line in table.body for cell in line) else []
-    foot = [f"[{letter}] {note}" for note, letter in letters.items()]
-    return "\n".join(
-        [table.title, "", aligned[0], rule, *aligned[1:], rule, *best, *table.notes, *foot, ""]
-    )
-
-
-def _plain(cell: Cell, letters: Mapping[str, str]) -> str:
-    note = f"[{letters[cell.note]}]" if cell.note else ""
-    return cell.text + ("*" if cell.best else "") + cell.body()[len(cell.text) :] + note
 
 
 def _markdown(table: Table) -> str:
@@ -176,8 +139,8 @@ def _latex(table: Table) -> str:
     notes = [latex_escape(note) for note in table.notes]
     notes += [f"$^{{{letter}}}$ {latex_escape(note)}" for note, letter in letters.items()]
     body = [" & ".join(show(cell) for cell in line) + " \\\\" for line in table.body]
-    for k in table.rules():
-        body.insert(k, "\\midrule")
+    if table.foot:
+        body.insert(-table.foot, "\\midrule")
     lines = [
         "% Needs \\usepackage{booktabs,adjustbox}.",
         "\\begin{table}[ht]",
@@ -241,7 +204,4 @@ def latex_escape(text: str) -> str:
 
 
 def _csv(table: Table) -> str:
-    lines = [[cell.body() for cell in line] for line in table.body]
-    if table.records:
-        lines = [list(record.values()) for record in table.records]
-    return "".join(csv_rows([table.records[0] if table.records else table.head, *lines]))
+    return "".join(csv_rows([table.head, *([cell.body() for cell in line] for line in table.body)]))

@@ -174,14 +174,14 @@ def content_key(fields: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
-def read_rows(folder: str | os.PathLike[str], *, every: bool = False) -> list[Result]:
+def read_rows(folder: str | os.PathLike[str], *, history: bool = False) -> list[Result]:
     """Read the results of a benchmark.
 
     Parameters
     ----------
     folder : path
         Output folder of the benchmark.
-    every : bool
+    history : bool
         Include results that a newer result of the same run replaced.
 
     Returns
@@ -199,7 +199,7 @@ def read_rows(folder: str | os.PathLike[str], *, every: bool = False) -> list[Re
     reader = ResultReader(folder)
     reader.refresh()
     results = sorted(reader.results, key=lambda result: result["finished"])
-    return results if every else newest(results)
+    return results if history else newest(results)
 
 
 def newest(results: Iterable[Result]) -> list[Result]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,6 @@ Array = np.ndarray
 TESTS = {
     "paired": "paired t-test over the folds of each setting",
     "corrected": "corrected resampled t-test over the folds of each setting",
-    "wilcoxon": "Wilcoxon's signed-rank test over data sets with Holm's correction",
 }
 
 # Values are compared after rounding to this many digits: ties may differ in the last bit.
@@ -57,7 +57,8 @@ class WinTieLoss(NamedTuple):
         return f"{self.win}/{self.tie}/{self.loss}"
 
 
-class Pairwise(NamedTuple):
+@dataclass(frozen=True)
+class Pairwise:
     """Comparison of two methods over data sets; `median` is the reference's median advantage."""
 
     contender: str
@@ -69,7 +70,8 @@ class Pairwise(NamedTuple):
     significant: bool
 
 
-class Blocks(NamedTuple):
+@dataclass(frozen=True)
+class Blocks:
     """Complete table of means, (blocks, contenders), and what was dropped to complete it.
 
     A block of Friedman's test is a data set.
@@ -82,7 +84,8 @@ class Blocks(NamedTuple):
     dropped_contenders: tuple[str, ...]
 
 
-class Friedman(NamedTuple):
+@dataclass(frozen=True)
+class Friedman:
     """Friedman's test over data sets and Nemenyi's test of all pairs.
 
     `ranks` are mean ranks (1 is best); two mean ranks further apart than `critical_difference`
@@ -186,10 +189,7 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
 def verdicts(
     comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = "paired"
 ) -> dict[tuple[Setting, Contender], str]:
-    """Judge the reference per setting and contender: win, tie, loss or missing.
-
-    With "wilcoxon", whose test is over data sets, the verdict of a setting compares the means.
-    """
+    """Judge the reference per setting and contender: win, tie, loss or missing."""
     if test not in TESTS:
         raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
     ratio = 1 / max(1, comparison.n_folds - 1) if test == "corrected" else 0.0
@@ -199,12 +199,7 @@ def verdicts(
         for contender in comparison.contenders:
             if contender == reference:
                 continue
-            a, b = comparison.paired(setting, reference, contender)
-            if test == "wilcoxon" and a:
-                ahead = round(float(np.mean(a) - np.mean(b)), _DIGITS)
-                result = Significance(ahead, 0.0 if ahead else 1.0)
-            else:
-                result = corrected_t(a, b, ratio=ratio)
+            result = corrected_t(*comparison.paired(setting, reference, contender), ratio=ratio)
             words[setting, contender] = _verdict(result, sign, alpha)
     return words
 
@@ -229,10 +224,9 @@ def win_tie_loss(
         Metric to compare.
     alpha : float
         Significance level of each test.
-    test : {"paired", "corrected", "wilcoxon"}
-        The t-test over folds that papers use (`paired_t`), that of Nadeau and Bengio
-        (`corrected_t`), or none: "wilcoxon" compares the means of each setting, since
-        `wilcoxon_holm` tests over data sets.
+    test : {"paired", "corrected"}
+        The t-test over folds that papers use (`paired_t`), or that of Nadeau and Bengio
+        (`corrected_t`).
 
     Returns
     -------
@@ -252,7 +246,13 @@ def win_tie_loss(
     comparison = compare(rows, metric)
     ours = comparison.find(reference)
     words = verdicts(comparison, ours, alpha=alpha, test=test)
-    return {c.label: _count(words, comparison, c) for c in comparison.contenders if c != ours}
+    counts = {}
+    for c in comparison.contenders:
+        if c != ours:
+            verdicts_of_c = [words[s, c] for s in comparison.settings]
+            kinds = ("win", "tie", "loss", "missing")
+            counts[c.label] = WinTieLoss(*(verdicts_of_c.count(kind) for kind in kinds))
+    return counts
 
 
 def blocks(
@@ -378,7 +378,6 @@ def friedman(
     metric: str,
     *,
     alpha: float = 0.05,
-    methods: Sequence[str] | None = None,
 ) -> Friedman:
     """Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
 
@@ -390,8 +389,6 @@ def friedman(
         Metric to compare.
     alpha : float
         Significance level of the critical difference.
-    methods : list of str, optional
-        Methods or labels to compare. Defaults to all that are not trained on the truth.
 
     Returns
     -------
@@ -410,7 +407,7 @@ def friedman(
     >>> result.ranks, round(result.pvalue, 4), round(result.critical_difference, 2)
     ({'Schirn': 1.0, 'NLR': 2.0, 'PMLNI': 3.0}, 0.0025, 1.35)
     """
-    means = blocks(rows, metric, methods=methods)
+    means = blocks(rows, metric)
     sign = -1 if metric_info(metric).greater_is_better else 1
     n, k = means.values.shape
     values = np.round(means.values, _DIGITS)
@@ -419,7 +416,9 @@ def friedman(
     note = _why_no_test(n, k)
     result = Significance(math.nan, math.nan) if note else _friedman(values)
     width = math.sqrt(k * (k + 1) / (6 * n)) if n else math.nan
-    quantile = math.nan if note else _studentized(alpha, k)
+    quantile = math.nan
+    if not note:
+        quantile = float(stats.studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2)
     return Friedman(
         *result,
         dict(zip(means.contenders, mean_ranks.tolist(), strict=True)),
@@ -432,18 +431,14 @@ def friedman(
 
 
 def gap_closed(
-    rows: Iterable[Result],
-    metric: str = "average_precision",
-    *,
-    floor: str = FLOOR,
-    ceiling: str = CEILING,
+    rows: Iterable[Result], metric: str = "average_precision"
 ) -> dict[str, dict[Setting, float]]:
     """Share of the gap between learning from candidates and learning from the truth that is closed.
 
-    (method - floor) / (ceiling - floor) per setting, from means over folds: 0 is no better than
-    treating all candidates as true, 1 is as good as the same ridge trained on the truth. A method
-    that is not a ridge can exceed 1. NaN if one of the three has no result, or if the ceiling is
-    less than 0.01 better than the floor.
+    (method - CandidateRidge) / (OracleRidge - CandidateRidge) per setting, from means over folds: 0
+    is no better than treating all candidates as true, 1 is as good as the same ridge trained on the
+    truth. A method that is not a ridge can exceed 1. NaN if one of the three has no result, or if
+    OracleRidge is less than 0.01 better than CandidateRidge.
 
     Parameters
     ----------
@@ -451,8 +446,6 @@ def gap_closed(
         Results of a benchmark.
     metric : str
         Metric to compare.
-    floor, ceiling : str
-        Methods that define the gap.
 
     Returns
     -------
@@ -470,24 +463,18 @@ def gap_closed(
     [0.5]
     """
     comparison = compare(rows, metric)
-    low, high = comparison.find(floor), comparison.find(ceiling)
-    return {
-        c.label: {s: _share(comparison, s, c, low, high) for s in comparison.settings}
-        for c in comparison.contenders
-        if c.method not in (low.method, high.method)
-    }
-
-
-def _share(
-    comparison: Comparison, s: Setting, c: Contender, low: Contender, high: Contender
-) -> float:
     sign = 1 if comparison.info.greater_is_better else -1
-    gap = sign * (comparison.mean(s, high) - comparison.mean(s, low))
-    return (
-        sign * (comparison.mean(s, c) - comparison.mean(s, low)) / gap
-        if gap >= SMALLEST_GAP
-        else math.nan
-    )
+    floor, ceiling = comparison.find(FLOOR), comparison.find(CEILING)
+    shares: dict[str, dict[Setting, float]] = {}
+    for c in comparison.contenders:
+        if c.method in (FLOOR, CEILING):
+            continue
+        shares[c.label] = {}
+        for s in comparison.settings:
+            low, value, high = (sign * comparison.mean(s, method) for method in (floor, c, ceiling))
+            is_wide = high - low >= SMALLEST_GAP
+            shares[c.label][s] = (value - low) / (high - low) if is_wide else math.nan
+    return shares
 
 
 def _verdict(result: Significance, sign: int, alpha: float) -> str:
@@ -496,13 +483,6 @@ def _verdict(result: Significance, sign: int, alpha: float) -> str:
     if result.pvalue >= alpha:
         return "tie"
     return "win" if sign * result.statistic > 0 else "loss"
-
-
-def _count(
-    judgements: dict[tuple[Setting, Contender], str], comparison: Comparison, c: Contender
-) -> WinTieLoss:
-    words = [judgements[s, c] for s in comparison.settings]
-    return WinTieLoss(*(words.count(word) for word in ("win", "tie", "loss", "missing")))
 
 
 def few_blocks(result: Friedman) -> str:
@@ -544,7 +524,3 @@ def _friedman(values: Array) -> Significance:
         return Significance(0.0, 1.0)
     result = stats.friedmanchisquare(*values.T)
     return Significance(float(result.statistic), float(result.pvalue))
-
-
-def _studentized(alpha: float, k: int) -> float:
-    return float(stats.studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2)

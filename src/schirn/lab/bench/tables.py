@@ -1,7 +1,8 @@
 """Tables of a benchmark: results, ranks, win/tie/loss, tests, costs, distance from the paper."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,21 @@ from schirn.lab.bench.comparison import (
     Result,
     Setting,
     compare,
+    contender_notes,
     default_reference,
     key_of,
     mark_notes,
-    metric_info,
     value_of,
 )
-from schirn.lab.bench.published import Published
+from schirn.lab.bench.published import Published, published_counts
 from schirn.lab.bench.published import published as published_value
 from schirn.lab.bench.rendering import Cell, Table
+from schirn.lab.bench.running.methods import SELF_TUNED
 from schirn.lab.bench.stats import TESTS, Pairwise, WinTieLoss
 from schirn.metrics import METRICS
 
 __all__ = [
     "Table",
-    "against_published",
     "costs",
     "friedman_tests",
     "gaps",
@@ -46,7 +47,6 @@ __all__ = [
 
 MISSING = "–"
 _MARK = {"win": "•", "loss": "◦"}
-_FLOOR_OF_P = "With n data sets, no p-value can be below 2/2^n before Holm's correction."
 _COSTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "fit s, mean": ("fit_seconds", np.mean),
     "fit s, longest": ("fit_seconds", np.max),
@@ -59,7 +59,7 @@ _COSTS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 def results(
     rows: Iterable[Result],
-    metric: str | Sequence[str],
+    metric: str,
     *,
     reference: str | None = AUTO,
     published: bool = False,
@@ -69,15 +69,14 @@ def results(
     """Mean ± standard deviation of every method in every setting.
 
     The best oracle-tuned method and the best of the others are marked, and the settings in which
-    the reference differs significantly. With "wilcoxon", the last line of each metric has the
-    p-values instead.
+    the reference differs significantly.
 
     Parameters
     ----------
     rows : list of dict
         Results of a benchmark; methods stand in the order of the results.
-    metric : str or list of str
-        Metric to show; several make one combined table.
+    metric : str
+        Metric to show.
     reference : str or None
         Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
         nothing.
@@ -85,7 +84,7 @@ def results(
         Add the published value and the distance from it.
     alpha : float
         Significance level.
-    test : {"paired", "corrected", "wilcoxon"}
+    test : {"paired", "corrected"}
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
     Returns
@@ -100,114 +99,54 @@ def results(
     ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
     ... ]
     >>> print(tables.results(results, "one_error").render("csv").splitlines()[1])
-    d,1,Schirn,none,,one_error,5,0.22,0.0158114,True,reference,,,,
+    d,1,22.0 ± 1.6,32.0 ± 1.6 •
     """
     rows = list(rows)
-    names = [metric] if isinstance(metric, str) else list(metric)
-    several = len(names) > 1
-    comparison = compare(rows, names[-1])
-    ours = reference_of(rows, comparison, reference)
-    over_sets = ours is not None and test == "wilcoxon"
-    body: list[list[Cell]] = []
-    records: list[dict[str, Any]] = []
-    groups = []
-    for name in names:
-        groups.append(len(body))
-        lines, lines_of_csv = _metric_lines(rows, name, ours, alpha, test, published)
-        for line in lines if several else ():
-            line.insert(0, Cell("" if line is not lines[0] else metric_info(name).label))
-        body += lines
-        records += lines_of_csv
-    what = "All metrics" if several else capital(comparison.info.label)
-    unit = ", in percent" if comparison.info.in_percent else ""
-    notes = [_FLOOR_OF_P] if over_sets else []
-    if {c.oracle for c in comparison.rivals} == {False, True}:
-        notes.append("The best oracle-tuned method and the best of the others are marked.")
-    if several or _tied(rows, names[0]):
-        notes += _tie_notes(rows)
-    if published and any(record["published_mean"] for record in records):
-        notes.append("In brackets: the published value and ours − published, in points.")
-    return Table(
-        "results" if several else f"results_{names[0]}",
-        f"{what}{unit}, mean ± standard deviation over the folds" + _tested(ours, alpha, test),
-        [*(["metric"] if several else []), "data", "r", *(c.label for c in comparison.contenders)],
-        body,
-        [*notes, *_mark_notes(rows)],
-        stub=3 if several else 2,
-        foot=int(not several and over_sets),
-        groups=groups[1:],
-        records=records,
-    )
-
-
-def _metric_lines(
-    rows: Sequence[Result],
-    metric: str,
-    ours: Contender | None,
-    alpha: float,
-    test: str,
-    published: bool,
-) -> tuple[list[list[Cell]], list[dict[str, Any]]]:
-    """Lines of one metric, and the lines of the CSV file, one per setting and method."""
     comparison = compare(rows, metric)
+    ours = reference_of(rows, comparison, reference)
     verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
-    marks = {} if test == "wilcoxon" else _MARK
     tied = _tied(rows, metric)
-    lines, records = [], []
+    body = []
     for setting in comparison.settings:
         best = _best(comparison, setting, tied)
-        lines.append([Cell(setting.dataset), Cell(setting.level)])
+        body.append([Cell(setting.dataset), Cell(setting.level)])
         for c in comparison.contenders:
-            verdict = verdicts.get((setting, c), "")
-            mark = marks.get(verdict, "")
-            lines[-1].append(_result(comparison, setting, c, c in best, mark, published))
-            verdict = "reference" if c == ours else verdict
-            records.append(_record(comparison, setting, c, c in best, verdict))
-    if ours is not None and test == "wilcoxon":
-        lines.append(_holm_line(rows, comparison, ours, alpha))
-    return lines, records
-
-
-def against_published(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
-    """Compare our means with those that the paper prints.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Results of a benchmark.
-    metrics : list of str, optional
-        Metrics to show; all five of the paper by default.
-
-    Returns
-    -------
-    Table
-    """
-    rows = list(rows)
-    body = []
-    for record in published_records(rows, list(METRICS) if metrics is None else metrics):
-        names = [record[name] for name in ("metric", "dataset", "level", "label")]
-        distance = record["distance"]
-        body.append(
-            [
-                *map(Cell, names),
-                record["ours"],
-                record["published"],
-                _number(distance, signed(distance)),
-                Cell(record["reached"] or MISSING),
-            ]
+            mark = _MARK.get(verdicts.get((setting, c), ""), "")
+            body[-1].append(_result(comparison, setting, c, c in best, mark, published))
+    notes = [*_best_notes(comparison, tied)]
+    if any(cell.detail for line in body for cell in line):
+        notes.append("In brackets: the published value and ours − published, in points.")
+    caption = (
+        f"{capital(comparison.info.label)}, in percent, mean ± standard deviation over the folds"
+    )
+    if ours is not None:
+        caption += (
+            f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
+            f"level {alpha:g}"
         )
     return Table(
-        "published",
-        "Our results and the published numbers, in percent",
-        ["metric", "data", "r", "method", "ours", "published", "distance", "reached"],
+        f"results_{metric}",
+        caption,
+        ["data", "r", *(c.label for c in comparison.contenders)],
         body,
-        [
-            "distance: ours − published. reached: yes, if ours is at least as good; nearly, if it "
-            "falls short by no more than the published standard deviation.",
-            *_mark_notes(rows),
-        ],
-        stub=4,
+        [*notes, *_mark_notes(rows)],
+        stub=2,
     )
+
+
+def _best_notes(
+    comparison: Comparison, tied: Collection[tuple[Setting, Contender]]
+) -> Iterator[str]:
+    """Notes on which methods are marked as best."""
+    if {c.oracle for c in comparison.rivals} == {False, True}:
+        yield "The best oracle-tuned method and the best of the others are marked."
+    if tied:
+        names = [c.label for c in comparison.contenders if any(c == tied_c for _, tied_c in tied)]
+        yield (
+            f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
+            f"{', '.join(names)}. They are not marked as best there; see the values with ties "
+            "broken at random."
+        )
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
@@ -222,17 +161,12 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
                     continue
                 distance = comparison.mean(setting, c) - printed.mean
                 advantage = distance if comparison.info.greater_is_better else -distance
-                theirs = _mean_std(comparison, printed.mean, printed.std)
                 records.append(
                     {
                         "metric": comparison.info.label,
-                        "dataset": setting.dataset,
-                        "level": setting.level,
                         "setting": setting.label,
                         "method": c.method,
                         "label": c.label,
-                        "ours": _result(comparison, setting, c, False, "", False),
-                        "published": Cell(theirs, printed.mean),
                         "distance": distance,
                         "reached": _reached(advantage, printed.std),
                     }
@@ -305,26 +239,37 @@ def costs(rows: Iterable[Result]) -> Table:
     """
     rows = list(rows)
     body = []
-    for c in compare(rows, "fit_seconds").contenders:
-        runs = [result for result in rows if key_of(result) == c[:3]]
+    for c in compare(rows, next(iter(ALL_METRICS))).contenders:
+        runs = [result for result in rows if key_of(result) == c.key]
         finished = [result for result in runs if result.get("metrics")]
         counts = [len(finished), len(runs) - len(finished)]
         cells = [_cost(finished, *column) for column in _COSTS.values()]
-        body.append([Cell(c.label), *cells, *(Cell(str(count), count) for count in counts)])
+        search = Cell(", ".join(sorted({_search(result) for result in finished})) or MISSING)
+        body.append([Cell(c.label), search, *cells, *(Cell(str(n), n) for n in counts)])
     return Table(
         "costs",
         "Time and memory per run",
-        ["method", *_COSTS, "runs", "failed"],
+        ["method", "search", *_COSTS, "runs", "failed"],
         body,
         [
             "One run is one fold. Wall time depends on other load; CPU time does not.",
+            "search in fit: the method chooses its parameters in fit, and the times of fit include "
+            "that search. separate: the benchmark searches, and tuning is its time.",
             *_mark_notes(rows),
         ],
+        stub=2,
     )
 
 
+def _search(result: Result) -> str:
+    """Where the parameters of a run were searched."""
+    if result.get("grid"):
+        return "separate"
+    return "in fit" if result["method"] in ("Sieve", *SELF_TUNED) else "none"
+
+
 def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> Cell:
-    values = [value for result in results if (value := value_of(result, name)) is not None]
+    values = [value for result in results if (value := result.get(name)) is not None]
     value = float(summary(values)) if values else math.nan
     return _number(value, f"{value:.0f}" if value >= 100 else f"{value:.3g}", note="not measured")
 
@@ -372,6 +317,7 @@ def win_tie_loss(
     reference: str | None = AUTO,
     metrics: Sequence[str] | None = None,
     *,
+    published: bool = False,
     alpha: float = 0.05,
     test: str = "paired",
 ) -> Table:
@@ -385,6 +331,8 @@ def win_tie_loss(
         Method that the others are tested against; "auto" takes Sieve, else Schirn.
     metrics : list of str, optional
         Metrics to show; by default the five of the papers, as far as the results have them.
+    published : bool
+        Add the counts that the paper prints, which are those of Schirn.
     alpha, test
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
@@ -398,25 +346,25 @@ def win_tie_loss(
     }
     rivals = [c for c in compare(rows, names[0]).contenders if c != ours]
     total = {c.label: _add([counts[name][c.label] for name in names]) for c in rivals}
-    lines = []
-    for name in names:
-        marks = {}
-        if test == "wilcoxon":
-            pairs = stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha)
-            marks = {pair.contender: _holm(pair).mark for pair in pairs}
-        lines.append([Cell(ALL_METRICS[name].label), *_tally(counts[name], rivals, marks)])
-    lines.append([Cell("total"), *_tally(total, rivals, {})])
+    lines = [[Cell(ALL_METRICS[name].label), *_tally(counts[name], rivals)] for name in names]
+    lines.append([Cell("total"), *_tally(total, rivals)])
     notes = []
+    if published and ours.method == "Schirn":
+        columns = [c.method for c in rivals] + ["total"]
+        for line, name in zip(lines, [*names, "total"], strict=True):
+            theirs = [published_counts().get((name, column), "") for column in columns]
+            line[1:] = [
+                replace(cell, detail=f"[{counts}]") if counts else cell
+                for cell, counts in zip(line[1:], theirs, strict=True)
+            ]
+        notes.append("In brackets: the counts of the paper, over its 23 settings.")
     if any(c.ceiling for c in rivals):
         notes.append(f"The total excludes {CEILING}, which is trained on the true labels.")
     if any(w.missing for w in total.values()):
         notes.append("Settings without results of both methods are not counted.")
-    how = f"{TESTS[test]}, level {alpha:g}"
-    if test == "wilcoxon":
-        how = f"means of the settings{_tested(ours, alpha, test)}"
     return Table(
         "win_tie_loss",
-        f"Win/tie/loss of {ours.label} against each method: {how}",
+        f"Win/tie/loss of {ours.label} against each method: {TESTS[test]}, level {alpha:g}",
         ["metric", *(c.label for c in rivals), "total"],
         lines,
         [*notes, *_mark_notes(rows)],
@@ -424,13 +372,10 @@ def win_tie_loss(
     )
 
 
-def _tally(
-    counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender], marks: Mapping[str, str]
-) -> list[Cell]:
-    """Counts per contender with their marks, and their sum without the ceiling."""
-    cells = [(counts[c.label], marks.get(c.label, "")) for c in rivals]
+def _tally(counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender]) -> list[Cell]:
+    """Counts per contender, and their sum without the ceiling."""
     total = _add([counts[c.label] for c in rivals if not c.ceiling])
-    return [Cell(str(w), w.win - w.loss, mark=mark) for w, mark in (*cells, (total, ""))]
+    return [Cell(str(w), w.win - w.loss) for w in (*(counts[c.label] for c in rivals), total)]
 
 
 def _add(counts: Sequence[WinTieLoss]) -> WinTieLoss:
@@ -520,7 +465,7 @@ def wilcoxon_tests(
     lines: dict[str, list[Cell]] = {}
     for k, name in enumerate(names):
         for pair in stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha):
-            cells = lines.setdefault(pair.contender, [_holm(None)] * len(names))
+            cells = lines.setdefault(pair.contender, [Cell(MISSING)] * len(names))
             cells[k] = _holm(pair)
     return Table(
         "wilcoxon",
@@ -529,7 +474,7 @@ def wilcoxon_tests(
         [[Cell(label), *cells] for label, cells in lines.items()],
         [
             f"• {ours.label} is better, ◦ worse, at level {alpha:g}.",
-            _FLOOR_OF_P,
+            "With n data sets, no p-value can be below 2/2^n before Holm's correction.",
             *_mark_notes(rows),
         ],
     )
@@ -566,21 +511,8 @@ def ranked_metrics(results: Iterable[Result]) -> list[str]:
     return [name for name in names if name in METRICS] or names
 
 
-def _holm_line(
-    rows: Sequence[Result], comparison: Comparison, ours: Contender, alpha: float
-) -> list[Cell]:
-    """P-values of the reference against every method; none against one trained on the truth."""
-    tests = stats.wilcoxon_holm(rows, ours.label, comparison.metric, alpha=alpha)
-    pairs = {pair.contender: pair for pair in tests}
-    cells = [
-        Cell("") if c == ours or c.ceiling else _holm(pairs.get(c.label))
-        for c in comparison.contenders
-    ]
-    return [Cell("p (Holm)"), Cell(""), *cells]
-
-
-def _holm(pair: Pairwise | None) -> Cell:
-    if pair is None or math.isnan(pair.holm):
+def _holm(pair: Pairwise) -> Cell:
+    if math.isnan(pair.holm):
         return Cell(MISSING, note="fewer than two common values")
     mark = ("•" if pair.median > 0 else "◦") if pair.significant else ""
     return Cell(f"{pair.holm:.3g}", pair.holm, mark=mark)
@@ -601,14 +533,9 @@ def _result(
     detail = ""
     if published and printed is not None:
         detail = f"[{100 * printed.mean:.1f}, {signed(mean - printed.mean)}]"
-    text = _mean_std(comparison, mean, comparison.std(setting, c))
+    std = comparison.std(setting, c)
+    text = f"{100 * mean:.1f}" if math.isnan(std) else f"{100 * mean:.1f} ± {100 * std:.1f}"
     return Cell(text, mean, best, mark, detail, comparison.partial.get((setting, c), ""))
-
-
-def _mean_std(comparison: Comparison, mean: float, std: float) -> str:
-    if not comparison.info.in_percent:
-        return f"{mean:.3g}" if math.isnan(std) else f"{mean:.3g} ± {std:.2g}"
-    return f"{100 * mean:.1f}" if math.isnan(std) else f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 
 def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Published | None:
@@ -618,53 +545,12 @@ def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Publishe
     return published_value(setting.dataset, setting.r, c.method, comparison.metric)
 
 
-def _record(
-    comparison: Comparison, setting: Setting, c: Contender, best: bool, verdict: str
-) -> dict[str, Any]:
-    """One line of the CSV file."""
-    printed = _printed(comparison, setting, c) or Published(math.nan, math.nan)
-    mean = comparison.mean(setting, c)
-    why = comparison.missing.get((setting, c)) or comparison.partial.get((setting, c), "")
-    return {
-        "dataset": setting.dataset,
-        "r": setting.level,
-        "method": c.method,
-        "tuning": "oracle" if c.oracle else c.tuning,
-        "features": c.features,
-        "metric": comparison.metric,
-        "folds": len(comparison.values.get((setting, c), {})),
-        "mean": _plain(mean),
-        "std": _plain(comparison.std(setting, c)),
-        "best": best,
-        "reference_verdict": verdict,
-        "published_mean": _plain(printed.mean),
-        "published_std": _plain(printed.std),
-        "distance": _plain(mean - printed.mean),
-        "missing": why,
-    }
-
-
-def _plain(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.6g}"
-
-
 def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]:
     """Where a metric of the papers depends on the rule for ties."""
     if metric not in METRICS or "tied_rows" not in metrics_in(rows):
         return set()
     shares = compare(rows, "tied_rows")
     return {pair for pair in shares.values if shares.mean(*pair) > MOST_TIED}
-
-
-def _tie_notes(rows: Sequence[Result]) -> list[str]:
-    tied = dict.fromkeys(c.label for _, c in sorted(_tied(rows, "one_error")))
-    if not tied:
-        return []
-    return [
-        f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
-        f"{', '.join(tied)}. They are not marked as best there; see the values with ties broken at "
-        "random."
-    ]
 
 
 def _best(
@@ -693,21 +579,7 @@ def reference_of(
 
 def _mark_notes(results: Sequence[Result]) -> list[str]:
     """Notes on methods that were tuned or trained on true labels, or are reconstructions."""
-    contenders = compare(results, next(iter(ALL_METRICS))).contenders
-    notes = mark_notes(contenders)
-    if labels := [c.label for c in contenders if c.ceiling]:
-        notes.append(f"{' and '.join(labels)}: trained on the true labels, for reference only.")
-    return notes
-
-
-def _tested(ours: Contender | None, alpha: float, test: str) -> str:
-    """End of a caption: what the marks mean, and by which test."""
-    if ours is None:
-        return ""
-    return (
-        f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
-        f"level {alpha:g}"
-    )
+    return contender_notes(compare(results, next(iter(ALL_METRICS))).contenders)
 
 
 def _number(value: float, text: str, *, note: str = "", best: bool = False) -> Cell:

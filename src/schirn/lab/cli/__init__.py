@@ -5,6 +5,6 @@ _SUMMARIES = {
     "leaderboard": "check result files and build a leaderboard of methods",
     "reproduce": "rerun the published experiments",
     "methods": "list the methods, or show the parameters of one",
-    "data": "list, show, describe or download data sets",
+    "data": "list, describe or download data sets",
 }
 COMMANDS = {name: (name, summary, f"schirn.lab.cli.{name}") for name, summary in _SUMMARIES.items()}

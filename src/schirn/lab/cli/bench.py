@@ -48,7 +48,6 @@ _OPTIONS = f"""
 --seeds LIST = 0  one repetition per seed
 --tuning {"|".join(TUNINGS)} = candidates  none: recommended parameters; candidates: on held-out
     candidates; oracle: on the true labels of the test rows
---inner-folds K:positive = 3  number of folds of the search
 --search-rows N:positive  search on at most N training rows of each fold (default: all)
 --features {"|".join(FEATURES)} = raw  features of all methods: as in the file (raw), scaled
     according to their kind (auto), or Gaussian kernel features (kernel)
@@ -61,20 +60,17 @@ _OPTIONS = f"""
 [execution]
 --jobs N:natural = 1  number of processes (default: 1; 0: run everything in this process)
 --time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
---memory-limit SIZE:memory_size  stop a run that needs more memory than this, such as 4G or 500M
-    (Linux only)
---scheduler ADDRESS  execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786
 --device DEVICE  tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
     precision; auto takes a GPU if there is one (default: NumPy on the CPU)
 --retry  repeat runs that failed or timed out
 --no-scores  do not store the scores of the test rows
 [report]
---report  write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the
-    protocol as a paragraph and BibTeX to the folder
+--report  write report.html, tables (Markdown, LaTeX, CSV), figures (SVG, PDF), the protocol as a
+    paragraph and BibTeX to the folder
 --reference METHOD  method that the others are tested against, or none (default: Sieve, else
     Schirn); implies --report
 --test {"|".join(TESTS)}  paired: t-test over folds (default); corrected: corrected resampled
-    t-test; wilcoxon: Wilcoxon's test over data sets with Holm's correction; implies --report
+    t-test; implies --report
 """
 
 
@@ -101,11 +97,10 @@ def run(args: argparse.Namespace) -> int:
             split_list(args.datasets),
             methods,
             output=args.output,
-            r=[parse_level(text) for text in split_list(args.r)] if args.r else None,
+            r=[parse_level(text) for text in split_list(args.r or "own")],
             folds=args.folds,
             seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
             tuning=args.tuning,
-            inner_folds=args.inner_folds,
             search_rows=args.search_rows,
             features=args.features,
             noise=args.noise,
@@ -118,10 +113,8 @@ def run(args: argparse.Namespace) -> int:
             threads=args.threads,
             device=bench_device(args),
             time_limit=args.time_limit,
-            memory_limit=args.memory_limit and args.memory_limit / 2**20,
             retry=args.retry,
             keep_scores=not args.no_scores,
-            scheduler=args.scheduler,
         )
     counts = Counter(result["status"] for result in results)
     if args.json:

@@ -1,20 +1,17 @@
-"""`schirn data`: list, show, card and fetch."""
+"""`schirn data`: list, card and fetch."""
 
 import argparse
 from typing import Any
 
-from schirn.cli.output import note, print_json, say, table, working
+from schirn.cli.output import facts, note, print_json, table, working
 from schirn.cli.parser import add_command
 from schirn.cli.reading import READING, read
 from schirn.datasets import available
 from schirn.datasets.cache import recorded_sum
-from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
-from schirn.labels.matrix import label_lists
 
 _ABOUT = """\
 schirn data list
-schirn data show digits_attributes --rows 3
 schirn data card photos.csv --labels tags
 """
 _FETCH = """
@@ -43,14 +40,6 @@ def add(commands: Any) -> None:
         description="List the built-in data sets, those in the folders of SCHIRN_DATA and in the "
         "download cache, and those that can be downloaded.",
         examples="schirn data list\nSCHIRN_DATA=~/sets schirn data list --json",
-    )
-    add_command(
-        below,
-        "show",
-        run_show,
-        help="show the first rows with the names of their labels",
-        examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
-        options=f"--rows N:positive = 5  number of rows\n{READING}",
     )
     limit = f"{MAX_RANK_BYTES // 2**20}M"
     add_command(
@@ -86,45 +75,18 @@ def run_list(args: argparse.Namespace) -> None:
         table(("name", "where", "path"), entries)
 
 
-def run_show(args: argparse.Namespace) -> None:
-    """Print the first rows."""
-    data = read(args)
-    head = data.subset(slice(args.rows))
-    columns = {"candidates": head.candidates, "truth": head.y_true}
-    known: dict[str, list[Any]] = {
-        name: label_lists(to_dense(labels), data.label_names)
-        for name, labels in columns.items()
-        if labels is not None
-    }
-    if args.json:
-        known["features"] = to_dense(head.X).tolist()
-        rows = [
-            {"row": row, **{name: values[row] for name, values in known.items()}}
-            for row in range(head.n_samples)
-        ]
-        print_json({"name": data.name, "label_names": data.label_names, "rows": rows})
-        return
-    if len(known) == 2:
-        known["wrong"] = [
-            [name for name in row if name not in set(true)]
-            for row, true in zip(*known.values(), strict=True)
-        ]
-    say(f"{data.name}: {data.n_samples} rows, {data.n_features} features, {data.n_labels} labels\n")
-    lines = [
-        [row, *(_brief(values[row]) for values in known.values())] for row in range(head.n_samples)
-    ]
-    table(
-        ("row", *("true labels" if name == "truth" else name for name in known)), lines, right="r"
-    )
-
-
 def run_card(args: argparse.Namespace) -> None:
     """Print the data card."""
     card = data_card(read(args), max_rank_bytes=args.memory)
     if args.json:
-        print_json(card.to_dict())
+        print_json(card)
     else:
-        say(card.to_text())
+        facts([(name.replace("_", " "), _shown(value)) for name, value in card.items()])
+
+
+def _shown(value: Any) -> str:
+    """Text of a fact."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def run_fetch(args: argparse.Namespace) -> None:
@@ -134,13 +96,8 @@ def run_fetch(args: argparse.Namespace) -> None:
     paths = [entry.path for entry in available() if entry.name == args.name]
     checksum = recorded_sum(paths[0]) if paths and paths[0] is not None else None
     if args.json:
-        print_json({**data_card(data).to_dict(), "sha256": checksum})
+        print_json({**data_card(data), "sha256": checksum})
     else:
         note(f"downloaded {args.name}: {data.n_samples:,} rows, {data.n_labels:,} labels")
         if checksum is not None:
             note(f"to get the same file elsewhere: --sha256 {checksum}")
-
-
-def _brief(names: list[str], limit: int = 12) -> str:
-    ending = f", ... ({len(names)} in total)" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + ending or "(none)"

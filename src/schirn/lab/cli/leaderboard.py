@@ -1,6 +1,7 @@
 """`schirn leaderboard`: check result files and build the pages that compare them."""
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from schirn.cli.output import note, print_json, printable, say, table, working
@@ -51,9 +52,9 @@ def add(commands: Any) -> None:
         below,
         "build",
         run_build,
-        help="write the pages of a leaderboard",
-        description="Write static pages that need no network: one line per method, one column per "
-        "track, a page per data set and per method, and the command that reproduces each number.",
+        help="write the page of a leaderboard",
+        description="Write a static page that needs no network: a line per method, a column "
+        "per track.",
         examples=_BUILD,
     )
     pack = add_command(
@@ -78,8 +79,7 @@ def add(commands: Any) -> None:
         command.add_argument(
             "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
         )
-    build.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the pages")
-    build.add_argument("--title", metavar="TEXT", help="heading of the first page")
+    build.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the page")
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -91,7 +91,7 @@ def run_check(args: argparse.Namespace) -> int:
     if args.json:
         files = []
         for path, check in checks.items():
-            document = {"path": path, "verdict": check.verdict, **check._asdict()}
+            document = {"path": path, "verdict": check.verdict, **asdict(check)}
             files.append(document | {"results": len(check.results)})
         print_json({"verified": code == 0, "tolerance": TOLERANCE, "files": files})
         return code
@@ -125,10 +125,9 @@ def run_pack(args: argparse.Namespace) -> None:
 
 
 def run_build(args: argparse.Namespace) -> None:
-    """Write the pages."""
-    options = {} if args.title is None else {"title": args.title}
-    pages = build_leaderboard(args.results, args.output, **options)
+    """Write the page."""
+    page = str(build_leaderboard(args.results, args.output))
     if args.json:
-        print_json({"pages": [str(page) for page in pages]})
+        print_json({"page": page})
     else:
-        say(f"{len(pages)} pages; open {printable(str(pages[0]))}")
+        say(f"open {printable(page)}")

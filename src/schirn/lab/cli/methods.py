@@ -2,8 +2,6 @@
 
 import argparse
 import inspect
-import re
-import textwrap
 from typing import Any
 
 from schirn.cli.output import facts, print_json, say, table
@@ -18,10 +16,10 @@ schirn methods --json
 """
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command."""
     parser = add_command(
-        found,
+        commands,
         "methods",
         run,
         examples=_EXAMPLES,
@@ -47,16 +45,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
-    """Print the facts and the parameters of one method."""
-    entries = parameters(cls)
+    """Print the facts and the description of one method."""
     if as_json:
-        print_json(summary(cls) | {"parameters": entries})
+        defaults = {n: p.default for n, p in inspect.signature(cls).parameters.items()}
+        print_json(summary(cls) | {"parameters": defaults})
         return
-    first = (inspect.getdoc(cls) or "").partition("\n")[0]
-    say(f"{cls.__name__}: {first}\n")
     info = cls._info
     facts(
         [
+            ("method", cls.__name__),
             ("family", info.family),
             ("reference", info.reference),
             ("cost", f"{info.cost} per iteration (n: rows, d: features, l: labels)"),
@@ -64,37 +61,9 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
             ("reconstructed", "yes, from descriptions" if info.reconstructed else "no"),
         ]
     )
-    say("\nParameters and their defaults")
-    for entry in entries:
-        say(f"  {entry['name']} = {entry['default']!r}")
-        say(textwrap.fill(entry["meaning"], 80, initial_indent=" " * 6, subsequent_indent=" " * 6))
+    say(f"\n{inspect.getdoc(cls)}")
 
 
 def summary(cls: type[PartialMultiLabelClassifier]) -> dict[str, Any]:
     """One method as a dictionary."""
     return {"name": cls.__name__, **cls._info._asdict()}
-
-
-def parameters(cls: type[PartialMultiLabelClassifier]) -> list[dict[str, Any]]:
-    """Name, default and meaning of each parameter, from signature and docstring."""
-    meanings = _meanings(inspect.getdoc(cls) or "")
-    return [
-        {"name": name, "default": parameter.default, "meaning": meanings.get(name, "")}
-        for name, parameter in inspect.signature(cls).parameters.items()
-    ]
-
-
-def _meanings(doc: str) -> dict[str, str]:
-    """The entries of the section "Parameters" of a docstring, without their types."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", doc, re.M | re.S)
-    meanings: dict[str, str] = {}
-    names: list[str] = []
-    for line in (section[1] if section else "").splitlines():
-        entry = re.match(r"(\w[\w, ]*?) : (.*)", line)
-        if entry:
-            names = [name.strip() for name in entry[1].split(",")]
-        is_type = entry and re.match(r"(int|float|str|bool|array|\{)", entry[2])
-        text = "" if is_type else entry[2] if entry else line.strip()
-        for name in names:
-            meanings[name] = f"{meanings.get(name, '')} {text}".strip()
-    return meanings

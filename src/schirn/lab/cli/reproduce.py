@@ -12,23 +12,20 @@ from schirn.lab.bench import read_rows
 from schirn.lab.cli._options import parse_methods, split_list
 from schirn.lab.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.lab.reproduction.plan import STUDIES, Plan, make_plan
-from schirn.lab.reproduction.run import publish, run_fits, write_results
-
-UNFINISHED = 3
+from schirn.lab.reproduction.run import reproduce
 
 _EXAMPLES = """
 schirn reproduce --plan
 schirn reproduce --quick
 schirn reproduce --output reproduction --jobs 2
-schirn reproduce --jobs 16 --stop-after 9m --rows-only
 schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
 """
 
 
 _OPTIONS = f"""
 -o, --output DIR = reproduction  folder of the results
---quick  run a smaller version: under 10 minutes on two cores
---plan  show what would be run and how long it would take, and stop
+--quick  run a smaller version, with fewer data sets and methods
+--plan  show what would be run, and stop
 [experiments]
 --datasets LIST  other data sets, as in schirn bench
 --methods LIST  methods (default: all)
@@ -39,12 +36,6 @@ _OPTIONS = f"""
     in this process)
 --time-limit T:duration  stop a fit after this time, such as 90, 9m or 2h
 --retry  repeat fits that failed or timed out
---stop-after T:duration  stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits
-    remain
---no-scores  do not store the scores of the test rows
---rows-only  run the fits only; run the command again without this option to write tables and pages
---page FILE  also write the page to this file, with its figures next to it
---date DAY  date to print on the pages (default: today)
 """
 
 
@@ -72,51 +63,31 @@ def run(args: argparse.Namespace) -> int:
         sets=split_list(args.datasets) if args.datasets else None,
         methods=list(parse_methods(args.methods)) if args.methods else METHODS,
         folds=args.folds,
-        studies=chosen,
     )
     if args.plan:
         _show(plan, args)
         return 0
     say_step = (lambda text: None) if args.quiet else note
-    for line in plan.to_text(args.jobs).splitlines():
+    for line in plan.to_text().splitlines():
         say_step(line)
     with working("running fits", args):
-        unfinished = run_fits(
+        written = reproduce(
             args.output,
             plan,
             chosen=chosen,
+            date=date.today().isoformat(),
+            say=say_step,
             jobs=args.jobs,
             threads=args.threads or 1,
             time_limit=args.time_limit,
             retry=args.retry,
-            stop_after=args.stop_after,
-            keep_scores=not args.no_scores,
-            say=say_step,
         )
-    if unfinished:
-        note(
-            f"stopped with {unfinished} fits left to do; run the same command again to resume",
-            error=True,
-        )
-        return UNFINISHED
-    day = args.date or date.today().isoformat()
-    written: list[Path] = []
-    if not args.rows_only:
-        written = write_results(args.output, plan, chosen=chosen, date=day, say=say_step)
-        written += publish(args.output, args.page) if args.page else []
-    _report(args, plan, written)
-    return _verdict(Path(args.output) / "rows")
-
-
-def _report(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:
-    """Report where the results are."""
     if args.json:
         print_json({"files": [str(path) for path in written], "skipped": plan.skipped})
-    elif written:
+    else:
         first = printable(str(written[0]))
         say(f"{len(written)} files in {printable(args.output)}; start with {first}")
-    else:
-        say(f"all fits are done; results in {printable(args.output)}")
+    return _verdict(Path(args.output) / "rows")
 
 
 def _verdict(folder: Path) -> int:
@@ -131,9 +102,7 @@ def _verdict(folder: Path) -> int:
 
 def _show(plan: Plan, args: argparse.Namespace) -> None:
     if not args.json:
-        say(plan.to_text(args.jobs))
-        say(f"settings: {', '.join(plan.shapes)}")
-        say(f"files: {' '.join(printable(str(path)) for path in plan.files)}")
+        say(plan.to_text())
         return
     print_json(
         {
@@ -141,7 +110,5 @@ def _show(plan: Plan, args: argparse.Namespace) -> None:
             "methods": plan.methods,
             "folds": plan.part.folds,
             "skipped": plan.skipped,
-            "seconds_on_one_core": plan.seconds,
-            "files": [str(path) for path in plan.files],
         }
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schirn.lab.data._card import MAX_RANK_BYTES, DataCard, data_card
+from schirn.lab.data._card import MAX_RANK_BYTES, data_card
 from schirn.lab.data._fetch import DOWNLOADABLE as DOWNLOADABLE
 from schirn.lab.data._fetch import fetch
 from schirn.lab.data._prepare import make_cooccurrence, noise_levels, prepare_yeast
@@ -23,7 +23,6 @@ READERS: dict[str, Any] = {
 
 __all__ = [
     "MAX_RANK_BYTES",
-    "DataCard",
     "data_card",
     "fetch",
     "make_cooccurrence",

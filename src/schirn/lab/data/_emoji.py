@@ -74,11 +74,8 @@ EMOJI_SETS: dict[str, tuple[Package, ...]] = {
 }
 
 
-class Annotation(NamedTuple):
-    """Name and keywords of a character."""
-
-    name: str
-    keywords: frozenset[str]
+Annotation = tuple[str, frozenset[str]]
+"""Name and keywords of a character."""
 
 
 def emoji_packages(name: str) -> str:
@@ -102,9 +99,9 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
         lists.append(_emojilib(_package(COMMUNITY, folder, timeout)))
     shared = sorted(truth.keys() & set.intersection(*({*annotations} for annotations in lists)))
     candidates = {
-        c: frozenset().union(*(annotations[c].keywords for annotations in lists)) for c in shared
+        c: frozenset().union(*(annotations[c][1] for annotations in lists)) for c in shared
     }
-    of_truth = Counter(word for c in shared for word in truth[c].keywords)
+    of_truth = Counter(word for c in shared for word in truth[c][1])
     of_lists = Counter(word for c in shared for word in candidates[c])
     labels = sorted(
         word
@@ -115,7 +112,7 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
     if not rows:
         raise DataError(f"{name}: the packages have no keyword in common; nothing was kept.")
     texts = [
-        "\n".join(annotations[c].name for annotations in names.values() if c in annotations)
+        "\n".join(annotations[c][0] for annotations in names.values() if c in annotations)
         for c in rows
     ]
     licences = ", ".join(f"{package.licence} ({package})" for package in (*EMOJI_SETS[name], AFTER))
@@ -128,7 +125,7 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
         "indptr": X.indptr,
         "shape": np.array(X.shape),
         "C": _matrix([candidates[c] for c in rows], labels),
-        "Y": _matrix([truth[c].keywords for c in rows], labels),
+        "Y": _matrix([truth[c][1] for c in rows], labels),
         "label_names": np.array(labels),
         "description": np.array(
             f"English keywords of {len(rows):,} characters; {len(shared) - len(rows):,} without a "
@@ -184,8 +181,9 @@ def _cldr(path: Path, languages: tuple[str, ...]) -> dict[str, dict[str, Annotat
     for file, content in _members(path, files).items():
         annotations = content["annotations"]["annotations"]
         entries[files[file]] = {
-            _plain(character): Annotation(
-                " ".join(entry.get("tts", [])), _words(entry.get("default", []))
+            _plain(character): (
+                " ".join(entry.get("tts", [])),
+                _words(entry.get("default", [])),
             )
             for character, entry in annotations.items()
         }
@@ -196,7 +194,7 @@ def _emojilib(path: Path) -> dict[str, Annotation]:
     """Return the keywords of each character."""
     file = "package/dist/emoji-en-US.json"
     content = _members(path, {file: ""})[file]
-    return {_plain(c): Annotation("", _words(words)) for c, words in content.items()}
+    return {_plain(c): ("", _words(words)) for c, words in content.items()}
 
 
 def _members(path: Path, names: dict[str, str]) -> dict[str, Any]:

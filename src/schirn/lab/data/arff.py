@@ -6,8 +6,9 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -37,9 +38,7 @@ def read_arff(
     path: str | os.PathLike[str],
     *,
     labels: int | Sequence[str] | None = None,
-    label_side: str = "end",
-    xml: str | os.PathLike[str] | None = None,
-    missing: str | float = "error",
+    missing: str = "error",
     ignore: Sequence[str] = (),
     max_bytes: int | None = None,
 ) -> Dataset:
@@ -52,14 +51,11 @@ def read_arff(
     ----------
     path : path
     labels : int or list of str, optional
-        Number of label columns, or their names. By default the names come from the XML file,
-        else from ``-C`` in the relation name (MEKA: ``-C 6`` the first six, ``-C -6`` the last).
-    label_side : {"end", "start"}
-        Position of the label columns if `labels` is a number.
-    xml : path, optional
-        File with the label names; by default the file next to `path` with suffix ``.xml``, with
-        or without a trailing ``-train`` or ``-test``.
-    missing : "error", "zero" or a number
+        Number of label columns, the last ones, or their names. By default the names come from the
+        file next to `path` with suffix ``.xml``, with or without a trailing ``-train`` or
+        ``-test``, else from ``-C`` in the relation name (MEKA: ``-C 6`` the first six, ``-C -6``
+        the last).
+    missing : {"error", "zero"}
         Value for ``?``; "error" raises DataError.
     ignore : list of str
         Attributes to leave out, such as identifiers of type string.
@@ -84,9 +80,12 @@ def read_arff(
     path = Path(path)
     with errors_named(path):
         relation, attributes, lines = _header(read_text(path, max_bytes))
-        names = _label_names(path, relation, attributes, labels, label_side, xml)
+        if missing not in ("error", "zero"):
+            raise DataError(f'missing must be "error" or "zero", not {missing!r}.')
+        names = _label_names(path, relation, attributes, labels)
         attributes = _without(attributes, ignore)
-        matrix = _parse(attributes, lines, _fill(missing), byte_limit(max_bytes))
+        fill = 0.0 if missing == "zero" else None
+        matrix = _parse(attributes, lines, fill, byte_limit(max_bytes))
         columns = {attribute.name: column for column, attribute in enumerate(attributes)}
         taken = {*names, *ignore}
         features = [name for name in columns if name not in taken]
@@ -102,12 +101,13 @@ def read_arff(
         )
 
 
-class Attribute(NamedTuple):
+@dataclass(frozen=True)
+class Attribute:
     """A column: its name, its type, and the number of each value if it is nominal."""
 
     name: str
     kind: str
-    codes: dict[str, float] = {}
+    codes: dict[str, float] = field(default_factory=dict)
 
     def number(self, token: str, fill: float | None) -> float:
         """Return the number of a token; raise DataError if it has none."""
@@ -116,8 +116,7 @@ class Attribute(NamedTuple):
         if token == "?":
             if fill is None:
                 raise DataError(
-                    f'the value of {brief(self.name)} is missing (?); pass missing="zero" or '
-                    f"missing=<number>."
+                    f'the value of {brief(self.name)} is missing (?); pass missing="zero".'
                 )
             return fill
         value = unquote(token)
@@ -186,30 +185,27 @@ def _label_names(
     relation: str,
     attributes: list[Attribute],
     labels: int | Sequence[str] | None,
-    label_side: str,
-    xml: str | os.PathLike[str] | None,
 ) -> list[str]:
     """Return the names of the label columns from the arguments, the XML file or the relation."""
     names = [attribute.name for attribute in attributes]
-    if label_side not in ("end", "start"):
-        raise DataError(f'label_side must be "end" or "start", not {label_side!r}.')
+    at_start = False
     if labels is None:
-        xml_path = Path(xml) if xml is not None else _beside(path)
+        xml_path = _beside(path)
         match = re.search(r"-C\s+(-?[0-9]{1,9})(?![0-9])", relation)
         if xml_path is not None:
             labels = _xml_names(xml_path)
         elif match is not None:
-            labels, label_side = abs(int(match[1])), "end" if match[1].startswith("-") else "start"
+            labels, at_start = abs(int(match[1])), not match[1].startswith("-")
         else:
             raise DataError(
                 "which attributes are labels? There is no XML file next to it and no -C in the "
-                "relation name; pass labels= (a count or a list of names) or xml=.",
+                "relation name; pass labels= (a count or a list of names).",
                 parameter="labels",
             )
     if isinstance(labels, (int, np.integer)):
         if not 0 < labels <= len(names):
             raise DataError(f"labels={labels}, but there are {len(names)} attributes.")
-        return names[:labels] if label_side == "start" else names[-labels:]
+        return names[:labels] if at_start else names[-labels:]
     unknown = [name for name in labels if name not in set(names)]
     if unknown:
         raise DataError(f"the label {brief(unknown[0])} is not an attribute of the file.")
@@ -240,17 +236,6 @@ def _xml_names(path: Path) -> list[str]:
     if not names or None in names:
         raise DataError(f"{path}: no <label name=...> entries.")
     return names
-
-
-def _fill(missing: str | float) -> float | None:
-    """Return the number for a missing value, or None if a missing value is an error."""
-    if missing == "error":
-        return None
-    if missing == "zero":
-        return 0.0
-    if isinstance(missing, str):
-        raise DataError(f'missing must be "error", "zero" or a number, not {missing!r}.')
-    return float(missing)
 
 
 def _parse(

@@ -13,14 +13,15 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
-from schirn.datasets.dataset import Dataset, Fold, dataset_from_file, label_matrix
+from schirn.datasets.dataset import Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 from schirn.tables.text import check_size, unreadable_named
 
@@ -37,7 +38,6 @@ CANDIDATES = (
     "PL",
     "C",
 )
-FOLDS = ("tr_idx", "te_idx")
 
 # Version 5.
 MATRIX, PACKED = 14, 15
@@ -74,7 +74,6 @@ def read_mat(
     features, truth, candidates : str, optional
         Variable names; by default the usual ones (``data``, ``target``, ``partial_labels``, ...).
         Label matrices may be rows × labels or labels × rows, with values in {0, 1} or {-1, 1}.
-        Masks ``tr_idx`` and ``te_idx`` (rows × folds) become folds.
     max_bytes : int, optional
         A variable that needs more memory raises DataError; by default ``SCHIRN_MAX_BYTES``, else
         8 GiB.
@@ -115,14 +114,12 @@ def read_mat(
             f"name it with truth= or candidates=.",
             parameter="truth",
         )
-    masks = [source.get(name) for name in FOLDS if name in names]
     return dataset_from_file(
         path,
         max_bytes,
         X=X,
         y_true=labels.get("truth"),
         candidates=labels.get("candidates"),
-        folds=_folds(masks, n_samples),
     )
 
 
@@ -140,18 +137,6 @@ def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
     if values.shape[0] != n_samples:
         values = values.T
     return label_matrix(values, f"{path}: {name!r}")
-
-
-def _folds(masks: list[Any], n_samples: int) -> list[Fold] | None:
-    """Return folds from two masks (rows × folds), or None if they are no such masks."""
-    if len(masks) != 2 or any(sparse.issparse(m) or m.shape[:1] != (n_samples,) for m in masks):
-        return None
-    train, test = masks
-    if train.shape != test.shape or not np.isin(np.hstack(masks), (0, 1)).all():
-        return None
-    return [
-        (np.flatnonzero(train[:, k]), np.flatnonzero(test[:, k])) for k in range(train.shape[1])
-    ]
 
 
 def _find(path: Path, names: list[str], usual: Iterable[str], requested: str | None) -> str | None:
@@ -177,7 +162,8 @@ def _pick(
     return name
 
 
-class Variable(NamedTuple):
+@dataclass(frozen=True)
+class Variable:
     """A matrix and its position in the file."""
 
     name: str
@@ -260,24 +246,26 @@ class Mat5:
             kind, size = struct.unpack(f"{self._order}II", tag)
             start = stream.tell()
             if kind in (MATRIX, PACKED):
-                head = self._content(stream, min(size, PEEK), kind == PACKED, PEEK, whole=False)
+                head = self._content(
+                    stream, min(size, PEEK), kind == PACKED, PEEK, is_complete=False
+                )
                 yield self._describe(head, start, size, kind == PACKED)
             stream.seek(start + size)
         raise ValueError(f"more than {MOST_VARIABLES:,} variables")
 
     def _content(
-        self, stream: IO[bytes], size: int, packed: bool, most: int, whole: bool = True
+        self, stream: IO[bytes], size: int, packed: bool, limit: int, is_complete: bool = True
     ) -> bytes:
-        """Return the content of a matrix, unpacked and without its tag; up to `most` bytes."""
+        """Return the content of a matrix, unpacked and without its tag; up to `limit` bytes."""
         raw = stream.read(size)
-        if whole and len(raw) < size:
+        if is_complete and len(raw) < size:
             raise ValueError("a variable is truncated")
         if not packed:
             return raw
         engine = zlib.decompressobj()
-        content = engine.decompress(raw, most + 8)
-        if whole and len(content) > most:
-            message = too_large(f"a variable unpacks to over {most:,} bytes", most)
+        content = engine.decompress(raw, limit + 8)
+        if is_complete and len(content) > limit:
+            message = too_large(f"a variable unpacks to over {limit:,} bytes", limit)
             raise DataError(f"{self.path}: {message}")
         if len(content) < 8 or struct.unpack_from(f"{self._order}I", content)[0] != MATRIX:
             raise ValueError("a packed variable is not a matrix")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import io
 import os
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
+from schirn._files import reason_of
 from schirn.datasets.dataset import Dataset, dataset_from_file, densified, errors_named
 from schirn.exceptions import DataError
 from schirn.tables.text import read_text
@@ -54,33 +56,39 @@ def read_svmlight(
     Dataset('tiny', n=2, d=4, l=3, sparse, y_true)
     """
     path = Path(path)
-    lines = read_text(path, max_bytes).removesuffix("\n").split("\n")
-    header = _header(lines[0])
-    labels: list[list[int]] = []
-    features: list[list[int]] = []
-    values: list[float] = []
+    text = read_text(path, max_bytes)
+    header = _header(text.partition("\n")[0])
+    if header:
+        text = text.partition("\n")[2]
+    sizes = header or (None, None, None)
     with errors_named(path):
-        for number, line in enumerate(lines, start=1):
-            # After a header an empty line is a row without labels and features.
-            if (header and number > 1) or (not header and line.strip()):
-                with errors_named(f"line {number}"):
-                    row_labels, row = _parse(line)
-                labels.append(row_labels)
-                features.append(list(row))
-                values.extend(row.values())
-        if not labels:
+        if not text.strip():
             raise DataError("the file has no rows.")
-        if header and header[0] != len(labels):
-            raise DataError(
-                f"{len(labels)} rows, but the header says {header[0]}; is the file truncated?"
+        try:
+            X, labels = load_svmlight_file(
+                io.BytesIO(text.encode()), multilabel=True, zero_based=True
             )
-        has_zero = any(0 in row for row in features)
+        except (ValueError, OverflowError) as error:
+            raise DataError(f"not a file of svmlight rows ({reason_of(error)}).") from None
+        if header and header[0] != X.shape[0]:
+            raise DataError(
+                f"{X.shape[0]} rows, but the header says {header[0]}; is the file truncated, or "
+                "does it have empty lines?"
+            )
+        if not np.isfinite(X.data).all():
+            raise DataError("a feature is not a finite number.")
+        has_zero = bool((X.indices == 0).any())
         start = 0 if zero_based or (zero_based is None and (header or has_zero)) else 1
-        sizes = header or (None, None, None)
-        X = _matrix(values, features, start, n_features or sizes[1], "feature")
-        ones = np.ones(sum(map(len, labels)), dtype=np.uint8)
-        y_true = densified(_matrix(ones, labels, 0, n_labels or sizes[2], "label"))
-        return dataset_from_file(path, max_bytes, X=X, y_true=y_true, zero_based=start == 0)
+        X = _matrix(X.data, X.indices, X.indptr, start, n_features or sizes[1], "feature")
+        indptr = np.cumsum([0, *map(len, labels)])
+        numbers = np.array([label for row in labels for label in row], dtype=float)
+        wrong = (numbers < 0) | (numbers > MOST) | (numbers != np.floor(numbers))
+        if wrong.any():
+            raise DataError(f"labels must be whole numbers from 0, found {numbers[wrong][0]:g}.")
+        ones = np.ones(len(numbers), dtype=np.uint8)
+        Y = _matrix(ones, numbers, indptr, 0, n_labels or sizes[2], "label")
+        Y.data[:] = 1
+        return dataset_from_file(path, max_bytes, X=X, y_true=densified(Y), zero_based=start == 0)
 
 
 def _header(line: str) -> tuple[int, int, int] | None:
@@ -93,44 +101,16 @@ def _header(line: str) -> tuple[int, int, int] | None:
     return rows, features, labels
 
 
-def _parse(line: str) -> tuple[list[int], dict[int, float]]:
-    """Return the labels and the features of a line; one that starts with a feature has no labels.
-
-    The values of a repeated feature add up.
-    """
-    tokens = line.partition("#")[0].split()
-    labels = set()
-    for text in tokens.pop(0).split(",") if tokens and ":" not in tokens[0] else []:
-        try:
-            label = int(float(text))
-        except (ValueError, OverflowError):
-            label = -1
-        if not 0 <= label <= MOST or label != float(text):
-            raise DataError(f"labels must be whole numbers from 0, found {text[:40]!r}.")
-        labels.add(label)
-    row: dict[int, float] = {}
-    for token in tokens:
-        index, _, text = token.partition(":")
-        try:
-            feature, value = int(index), float(text)
-        except ValueError:
-            feature, value = 0, np.nan
-        if not math.isfinite(value) or abs(feature) > MOST:
-            raise DataError(f"expected index:value, found {token[:40]!r}.")
-        row[feature] = row.get(feature, 0.0) + value
-    return sorted(labels), row
-
-
 def _matrix(
-    values: list[float] | np.ndarray,
-    rows: list[list[int]],
+    values: np.ndarray,
+    numbers: np.ndarray,
+    indptr: np.ndarray,
     start: int,
     width: int | None,
     what: str,
 ) -> sparse.csr_array:
     """Return a CSR matrix; raise DataError for an index outside the width."""
-    indptr = np.cumsum([0, *map(len, rows)])
-    indices = np.array([index for row in rows for index in row], dtype=np.int64) - start
+    indices = numbers.astype(np.int64) - start
     width = int(indices.max(initial=-1)) + 1 if width is None else width
     wrong = np.flatnonzero((indices < 0) | (indices >= width))
     if len(wrong):
@@ -139,6 +119,6 @@ def _matrix(
             f"row {row}: {what} {indices[wrong[0]] + start} is outside the {width} {what}s, "
             f"counted from {start}."
         )
-    matrix = sparse.csr_array((values, indices, indptr), shape=(len(rows), width))
-    matrix.sort_indices()
+    matrix = sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))
+    matrix.sum_duplicates()
     return matrix

@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,48 +89,16 @@ def read_table(
             )
         if isinstance(labels, int):
             raise DataError(f"labels of a table are given by column name, not {labels!r}.")
-
-        def tag_columns(columns: list[str]) -> list[str]:
-            named = _named(columns)
-            columns_of_tags = _default(columns) if labels is None else labels
-            single = [_as_list(names) for names in (columns_of_tags, truth) if names is not None]
-            return [named.get(name, name) for names in single if len(names) == 1 for name in names]
-
         table = open_table(
             path,
             encoding=encoding,
             delimiter=delimiter,
             max_bytes=max_bytes,
-            text_columns=tag_columns,
+            text_columns=partial(_tag_columns, labels=labels, truth=truth),
         )
         reader = _TableReader(table, separator)
-        label_columns = reader.existing(reader.default_label() if labels is None else labels)
-        truth_columns = [] if truth is None else reader.existing(truth)
-        taken = {*label_columns, *truth_columns}
-        chosen = reader.features(taken, path) if features is None else reader.existing(features)
-        names = list(label_names) if label_names is not None else []
-        if reader.holds_tags(label_columns):
-            tags = sorted({tag for name in taken for cell in reader.tags(name) for tag in cell})
-            names = names or tags
-            if not names:
-                raise DataError(f"the column {brief(label_columns[0])} holds no tags.")
-            unknown = sorted(set(tags) - set(names))
-            if unknown:
-                raise DataError(f"the tag {brief(unknown[0])} is not among label_names.")
-        elif truth_columns and len(truth_columns) != len(label_columns):
-            raise DataError(f"{len(label_columns)} label columns but {len(truth_columns)} true.")
-        names = names or label_columns
-        left_out = [name for name in reader.names if name not in {*chosen, *taken}]
-        return dataset_from_file(
-            path,
-            max_bytes,
-            X=reader.matrix(chosen),
-            y_true=reader.labels(truth_columns, names) if truth_columns else None,
-            candidates=reader.labels(label_columns, names),
-            label_names=names,
-            feature_names=chosen,
-            description=f"Columns left out: {', '.join(left_out)}." if left_out else "",
-        )
+        content = reader.content(path, labels, truth, features, list(label_names or ()))
+        return dataset_from_file(path, max_bytes, **content)
 
 
 class _TableReader:
@@ -140,6 +109,30 @@ class _TableReader:
         named = _named(table.columns)
         self.names = {k: name for k, name in named.items() if name not in table.index_columns}
         self._tags: dict[str, list[list[str]]] = {}
+
+    def content(
+        self,
+        path: Path,
+        labels: str | Sequence[str] | None,
+        truth: str | Sequence[str] | None,
+        features: Sequence[str] | None,
+        label_names: list[str],
+    ) -> dict[str, Any]:
+        """Return the arguments of `Dataset`."""
+        label_columns = self.existing(self.default_label() if labels is None else labels)
+        truth_columns = [] if truth is None else self.existing(truth)
+        taken = {*label_columns, *truth_columns}
+        chosen = self.features(taken, path) if features is None else self.existing(features)
+        names = self.label_names(label_columns, truth_columns, label_names)
+        left_out = [name for name in self.names if name not in {*chosen, *taken}]
+        return {
+            "X": self.matrix(chosen),
+            "y_true": self.labels(truth_columns, names) if truth_columns else None,
+            "candidates": self.labels(label_columns, names),
+            "label_names": names,
+            "feature_names": chosen,
+            "description": f"Columns left out: {', '.join(left_out)}." if left_out else "",
+        }
 
     def default_label(self) -> str:
         """Return the label column with a usual name."""
@@ -208,6 +201,20 @@ class _TableReader:
         finite = [] if values is None else values[~np.isnan(values)]
         return not len(finite) or not np.isin(finite, (-1, 0, 1)).all()
 
+    def label_names(self, labels: list[str], truth: list[str], names: list[str]) -> list[str]:
+        """Return all labels: the names that the caller gave, else tags or columns."""
+        if self.holds_tags(labels):
+            tags = {tag for name in (*labels, *truth) for cell in self.tags(name) for tag in cell}
+            names = names or sorted(tags)
+            if not names:
+                raise DataError(f"the column {brief(labels[0])} holds no tags.")
+            unknown = sorted(tags - set(names))
+            if unknown:
+                raise DataError(f"the tag {brief(unknown[0])} is not among label_names.")
+        elif truth and len(truth) != len(labels):
+            raise DataError(f"{len(labels)} label columns but {len(truth)} true.")
+        return names or labels
+
     def tags(self, name: str) -> list[list[str]]:
         """Return the tags of each row."""
         if name not in self._tags:
@@ -234,6 +241,16 @@ class _TableReader:
 
     def _numbers(self, name: str) -> Array | None:
         return self.table.numbers(self.names[name])
+
+
+def _tag_columns(
+    columns: list[str], labels: str | Sequence[str] | None, truth: str | Sequence[str] | None
+) -> list[str]:
+    """Columns that hold tags, if labels or truth are a single column."""
+    named = _named(columns)
+    roles = (_default(columns) if labels is None else labels, truth)
+    single = [_as_list(names) for names in roles if names is not None]
+    return [named.get(name, name) for names in single if len(names) == 1 for name in names]
 
 
 def _named(columns: Iterable[str]) -> dict[str, str]:

@@ -1,22 +1,20 @@
-"""The leaderboard: static pages that compare methods over tracks, from result files.
+"""The leaderboard: a static page that compares methods over tracks, from result files.
 
 A track is a kind of noise, the features and the selection of parameters. A setting is a data set at
 a noise level within a track. A value of a method in a setting is its mean over all folds and seeds;
-a method that lacks some of them has no value there. The script of the first page computes means
+a method that lacks some of them has no value there. The script of the page computes means
 over settings, which state how many they cover, and ranks.
 """
 
-import hashlib
 import json
 import math
 import os
 import re
-import shlex
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._files import atomic_write
 from schirn._optional import optional
@@ -26,26 +24,25 @@ from schirn.lab.bench.comparison import (
     CEILING,
     FLOOR,
     MARKS,
-    ORACLE_MARK,
     SMALLEST_GAP,
     Contender,
     compare,
+    contender_notes,
     mark_notes,
     value_of,
 )
 from schirn.lab.bench.results import Result, newest
-from schirn.lab.bench.running.methods import default_grid, own_methods, recommended
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
 from schirn.lab.leaderboard.submission import SUMS, implausible, is_stale, read_entries
 from schirn.report.page import render
 
 TITLE = "Leaderboard of partial multi-label methods"
-_GENERATOR = '<meta name="generator" content="schirn leaderboard">'
 _MOST_SHOWN = 3
 _TUNINGS = ("candidates", *(name for name in TUNINGS if name != "candidates"))
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     """A number of the leaderboard."""
 
     name: str
@@ -66,20 +63,17 @@ COLUMNS = (
 )
 
 
-class Track(NamedTuple):
+@dataclass(frozen=True)
+class Track:
     """A kind of noise, the features and the selection of parameters."""
 
     noise: str
     features: str
     tuning: str
 
-    @property
-    def title(self) -> str:
-        """Track in words."""
-        return f"{self.noise}, {self.features} features, selection: {self.tuning}"
 
-
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """A setting: a data set at a noise level within a track."""
 
     track: Track
@@ -92,21 +86,11 @@ class Place(NamedTuple):
         return "own candidates" if self.r is None else f"r={self.r}"
 
 
-class Line(NamedTuple):
-    """A method in a setting: its values by column, or the reason why it has none."""
+@dataclass(frozen=True)
+class Board:
+    """Values by setting and method, with the methods, columns and tracks that occur."""
 
-    values: dict[str, float]
-    deviation: float
-    n_done: int
-    n_wanted: int
-    reason: str
-    command: str
-
-
-class Board(NamedTuple):
-    """All lines, with the methods, columns and tracks that occur."""
-
-    lines: dict[tuple[Place, str], Line]
+    values: dict[tuple[Place, str], dict[str, float]]
     contenders: dict[str, Contender]
     columns: tuple[Column, ...]
     tracks: tuple[Track, ...]
@@ -115,27 +99,21 @@ class Board(NamedTuple):
 
 
 def build_leaderboard(
-    paths: Iterable[str | os.PathLike[str]],
-    folder: str | os.PathLike[str],
-    *,
-    title: str = TITLE,
-) -> list[Path]:
-    """Write the pages of the leaderboard.
+    paths: Iterable[str | os.PathLike[str]], folder: str | os.PathLike[str]
+) -> Path:
+    """Write the page of the leaderboard.
 
     Parameters
     ----------
     paths : list of paths
         Files of results (``.jsonl``, ``.jsonl.gz``), or folders of them.
     folder : path
-        Folder of the pages: ``index.html``, and one page per data set and per method. Pages of an
-        earlier leaderboard that are no longer needed are removed.
-    title : str
-        Heading of the first page.
+        Folder of the page.
 
     Returns
     -------
-    list of Path
-        The pages written, ``index.html`` first.
+    Path
+        The page, ``index.html``.
 
     Examples
     --------
@@ -144,31 +122,15 @@ def build_leaderboard(
     >>> folder = tempfile.mkdtemp()
     >>> data, method = "digits_attributes:1", "CandidateRidge"
     >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
-    >>> [page.name for page in leaderboard.build_leaderboard([folder], folder + "/site")]
-    ['index.html', 'dataset-digits_attributes.html', 'method-CandidateRidge.html']
+    >>> leaderboard.build_leaderboard([folder], folder + "/site").name
+    'index.html'
     """
-    board = make_board(read_results(paths))
-    datasets = list(dict.fromkeys(place.dataset for place in board.places))
-    pages = {
-        **_page_names("dataset", datasets),
-        **_page_names("method", list(board.contenders)),
-    }
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    shared = {"title": title, "marks": _marks(board), "columns": board.columns}
-    written = {"index.html": _index(board, pages, shared)}
-    for name in datasets:
-        written[pages["dataset", name]] = _dataset_page(board, name, pages, shared)
-    for name in board.contenders:
-        written[pages["method", name]] = _method_page(board, name, pages, shared)
-    for old in (*folder.glob("dataset-*.html"), *folder.glob("method-*.html")):
-        with suppress(OSError, UnicodeDecodeError):
-            if old.name not in written and _GENERATOR in old.read_text("utf-8")[:2000]:
-                old.unlink()
-    for name, text in written.items():
-        with atomic_write(folder / name) as stream:
-            stream.write(text.encode())
-    return [folder / name for name in written]
+    text = _page(make_board(read_results(paths)))
+    page = Path(folder) / "index.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(page) as stream:
+        stream.write(text.encode())
+    return page
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
@@ -201,31 +163,36 @@ def make_board(results: Sequence[Result]) -> Board:
         by_track.setdefault(track, []).append(result)
     order = ((*KINDS, "own"), FEATURES, _TUNINGS)
     tracks = sorted(
-        by_track, key=lambda t: [known.index(v) for known, v in zip(order, t, strict=True)]
+        by_track,
+        key=lambda t: [
+            known.index(v) for known, v in zip(order, (t.noise, t.features, t.tuning), strict=True)
+        ],
     )
-    lines: dict[tuple[Place, str], Line] = {}
+    values: dict[tuple[Place, str], dict[str, float]] = {}
     contenders: dict[str, Contender] = {}
     for track in tracks:
         for contender in compare(by_track[track], "average_precision").contenders:
             old = contenders.setdefault(contender.method, contender)
-            contenders[contender.method] = old._replace(
-                oracle=False, ceiling=old.ceiling or contender.ceiling
+            contenders[contender.method] = replace(
+                old, oracle=False, ceiling=old.ceiling or contender.ceiling
             )
-        lines |= _track_lines(track, by_track[track])
+        values |= _track_values(track, by_track[track])
     names = list(contenders)
     places = sorted(
-        {place for place, _ in lines},
+        {place for place, _ in values},
         key=lambda p: (tracks.index(p.track), p.dataset, -1 if p.r is None else p.r),
     )
-    # Methods that were not run in a setting are missing, and are shown as such.
+    # Methods that were not run in a setting have no values.
     for place in places:
         for name in names:
-            lines.setdefault((place, name), Line({}, math.nan, 0, 0, "not run", ""))
-    columns = tuple(c for c in COLUMNS if any(c.name in line.values for line in lines.values()))
-    return Board(lines, contenders, columns, tuple(tracks), tuple(places), list(results))
+            values.setdefault((place, name), {})
+    columns = tuple(c for c in COLUMNS if any(c.name in line for line in values.values()))
+    return Board(values, contenders, columns, tuple(tracks), tuple(places), list(results))
 
 
-def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, str], Line]:
+def _track_values(
+    track: Track, results: Sequence[Result]
+) -> dict[tuple[Place, str], dict[str, float]]:
     """Values of every method in every setting of a track."""
     groups: dict[tuple[Place, str], list[Result]] = {}
     n_folds: dict[Place, dict[int, int]] = {}
@@ -236,31 +203,17 @@ def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, s
     lines = {}
     for (place, method), runs in groups.items():
         finished = [result for result in runs if result["status"] == "done"]
-        n_wanted = sum(n_folds[place].values())
-        precision = [v for r in finished if (v := value_of(r, "average_precision")) is not None]
-        reasons = dict.fromkeys(
-            f"{r['status']}: {r['reason']}" if r["reason"] else str(r["status"])
-            for r in runs
-            if r["status"] != "done"
-        )
-        is_whole = len(finished) == n_wanted
-        lines[place, method] = Line(
-            _means(finished) if is_whole else {},
-            statistics.stdev(precision) if len(precision) > 1 else math.nan,
-            len(finished),
-            n_wanted,
-            "" if is_whole else "; ".join(reasons) or "not all folds were run",
-            reproducing_command(runs),
-        )
+        is_complete = len(finished) == sum(n_folds[place].values())
+        lines[place, method] = _means(finished) if is_complete else {}
     precisions = {
-        key: line.values["average_precision"]
-        for key, line in lines.items()
-        if "average_precision" in line.values
+        key: values["average_precision"]
+        for key, values in lines.items()
+        if "average_precision" in values
     }
     for (place, method), value in precisions.items():
         low, high = (precisions.get((place, name), math.nan) for name in (FLOOR, CEILING))
         if high - low >= SMALLEST_GAP:
-            lines[place, method].values["gap"] = (value - low) / (high - low)
+            lines[place, method]["gap"] = (value - low) / (high - low)
     return lines
 
 
@@ -281,67 +234,11 @@ def _number(result: Result, column: str) -> Any:
     return result["peak_memory_mb"] if column == "memory" else value_of(result, column)
 
 
-def reproducing_command(runs: Sequence[Result]) -> str:
-    """The command that runs a method in a setting again, with both references."""
-    first = runs[0]
-    method, r, seeds = first["method"], first["r"], sorted({result["seed"] for result in runs})
-    methods = list(dict.fromkeys((method, FLOOR, CEILING)))
-    default_seed = r if first["noise"] == "legacy" else first["seed"]
-    noise_seeds = {result["noise_seed"] for result in runs}
-    is_usual = len(noise_seeds) > 1 or (len(seeds) == 1 and first["noise_seed"] == default_seed)
-    options = {
-        "datasets": f"{first['dataset']}:{'own' if r is None else r}",
-        "methods": ",".join(methods),
-        "noise": None if r is None else first["noise"],
-        "features": first["features"],
-        "tuning": first["tuning"],
-        "folds": first["folds"],
-        "seeds": ",".join(map(str, seeds)),
-        "noise-seed": None if r is None or is_usual else first["noise_seed"],
-        "search-rows": first["search_rows"],
-        "inner-folds": None if first["inner_folds"] == 3 else first["inner_folds"],
-    }
-    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    words += ["--stored-folds"] if first["split"] == "stored" else []
-    words += [f"--param={method}.{name}={value}" for name, value in _fixed(first).items()]
-    return " ".join(["schirn bench", *map(shlex.quote, words), "--output=out"])
-
-
-def _fixed(result: Result) -> dict[str, str]:
-    """Parameters of a method of this library that are not the usual ones."""
-    method = result["method"]
-    if method not in own_methods():
-        return {}
-    usual = {**recommended(method), "random_state": result["seed"], "fit_intercept": True}
-    searched = default_grid(method) or {}
-    return {
-        name: json.dumps(value)
-        for name, value in result["params"].items()
-        if name not in searched and (name not in usual or usual[name] != value)
-    }
-
-
-def _page_names(kind: str, names: Sequence[str]) -> dict[tuple[str, str], str]:
-    """File names of pages: harmless, and different also where case does not count."""
-    pages: dict[tuple[str, str], str] = {}
-    used: set[str] = set()
-    for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]
-        if plain != name or plain.lower() in used:
-            plain += "-" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-        used.add(plain.lower())
-        pages[kind, name] = f"{kind}-{plain}.html"
-    return pages
-
-
 def _marks(board: Board) -> list[str]:
     """What the marks of the methods mean."""
     contenders = board.contenders.values()
     notes = [MARKS["oracle"]] if any(track.tuning == "oracle" for track in board.tracks) else []
-    notes += mark_notes(contenders)
-    truth = [c.method for c in contenders if c.ceiling]
-    if truth:
-        notes.append(f"{', '.join(truth)}: trained on the true labels, for reference only.")
+    notes += contender_notes(contenders)
     stale = sum(is_stale(result) for result in board.results)
     unscored = sum(r["status"] == "done" and not r["scores"] for r in board.results)
     if stale or unscored:
@@ -360,38 +257,38 @@ def _name(contender: Contender) -> str:
     return contender.method + "".join(note[0] for note in mark_notes([contender]))
 
 
-def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]) -> str:
-    """The first page: the data of the tables, which its script draws and filters."""
+def _page(board: Board) -> str:
+    """Render the page: the data of the tables, which its script draws and filters."""
     names, columns = list(board.contenders), board.columns
     datasets = sorted({place.dataset for place in board.places})
     document = {
-        "columns": [column._asdict() for column in columns],
+        "columns": [asdict(column) for column in columns],
         "methods": [
-            {
-                "name": _name(c),
-                "page": pages["method", m],
-                "ceiling": c.ceiling,
-                "reference": m in (FLOOR, CEILING),
-            }
+            {"name": _name(c), "ceiling": c.ceiling, "reference": m in (FLOOR, CEILING)}
             for m, c in board.contenders.items()
         ],
         "places": [
-            {**place.track._asdict(), "dataset": place.dataset, "level": place.level}
+            {**asdict(place.track), "dataset": place.dataset, "level": place.level}
             for place in board.places
         ],
         # One line per setting, one list of numbers per method.
         "values": [
-            [[_rounded(board.lines[place, m].values.get(c.name)) for c in columns] for m in names]
+            [[_rounded(board.values[place, m].get(c.name)) for c in columns] for m in names]
             for place in board.places
         ],
     }
-    return _rendered(
-        **shared,
-        kind="index",
-        heading=shared["title"],
-        data=document,
-        datasets=[(name, pages["dataset", name]) for name in datasets],
-        methods=[(_name(c), pages["method", m]) for m, c in board.contenders.items()],
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # Names in the data cannot end the script element.
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return render(
+        "schirn.lab.leaderboard",
+        "leaderboard.html",
+        title=TITLE,
+        data=optional("markupsafe", "cli", "Writing an HTML page").Markup(text),
+        marks=_marks(board),
+        columns=columns,
+        datasets=datasets,
         noises=list(dict.fromkeys(track.noise for track in board.tracks)),
         features=sorted({track.features for track in board.tracks}, key=FEATURES.index),
         tunings=sorted({track.tuning for track in board.tracks}, key=_TUNINGS.index),
@@ -403,125 +300,6 @@ def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str,
             "runs": len(board.results),
         },
     )
-
-
-def _dataset_page(
-    board: Board, name: str, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]
-) -> str:
-    results = [result for result in board.results if result["dataset"] == name]
-    sections = {}
-    for place in board.places:
-        if place.dataset == name:
-            title = place.track.title.replace(",", f", {place.level},", 1)
-            sections[title] = [
-                (_name(c) + _oracle(place.track, c), pages["method", m], board.lines[place, m])
-                for m, c in board.contenders.items()
-            ]
-    first = next((r for r in results if r["status"] == "done"), results[0])
-    sizes = (first["n_train"], first["n_test"])
-    facts = {
-        "rows": None if None in sizes else sum(sizes),
-        "features": first["n_features"],
-        "labels": first["n_labels"],
-        "data_sha256": first["data_sha256"],
-        **{
-            f"candidates_sha256, {noise}{'' if r is None else f' r={r} seed {seed}'}": digest
-            for noise, r, seed, digest in dict.fromkeys(
-                (x["noise"], x["r"], x["noise_seed"], x["candidates_sha256"]) for x in results
-            )
-        },
-    }
-    return _page(board, shared, f"Data set {name}", "method", sections, facts)
-
-
-def _method_page(
-    board: Board, name: str, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]
-) -> str:
-    contender = board.contenders[name]
-    results = [result for result in board.results if result["method"] == name]
-    sections = {
-        f"{track.title} {_oracle(track, contender)}".strip(): [
-            (f"{p.dataset}, {p.level}", pages["dataset", p.dataset], board.lines[p, name])
-            for p in board.places
-            if p.track == track
-        ]
-        for track in board.tracks
-    }
-    versions = {
-        f"{package} {version}"
-        for result in results
-        for package, version in (result["versions"] or {}).items()
-    }
-    cls = own_methods().get(name)
-    facts = {
-        "about": (cls.__doc__ or "").strip().splitlines()[0] if cls else "not part of schirn",
-        "versions": ", ".join(sorted(versions)),
-        "runs": f"{sum(r['status'] == 'done' for r in results)} of {len(results)} finished, "
-        f"{sum(map(is_stale, results))} stale",
-    }
-    return _page(board, shared, f"Method {_name(contender)}", "data set", sections, facts)
-
-
-def _oracle(track: Track, contender: Contender) -> str:
-    return ORACLE_MARK if track.tuning == "oracle" and not contender.ceiling else ""
-
-
-def _page(
-    board: Board,
-    shared: dict[str, Any],
-    heading: str,
-    first: str,
-    sections: Mapping[str, Sequence[tuple[str, str, Line]]],
-    facts: Mapping[str, Any],
-) -> str:
-    """A page with a table per section, one line per method or setting."""
-    return _rendered(
-        **shared,
-        kind="page",
-        heading=heading,
-        first=first,
-        sections={
-            title: [(name, page, line, _cells(board, line)) for name, page, line in lines]
-            for title, lines in sections.items()
-        },
-        facts={name: value for name, value in facts.items() if value not in (None, "")},
-    )
-
-
-def _cells(board: Board, line: Line) -> list[tuple[float | None, str]]:
-    """Number and text of each column."""
-    cells = []
-    for column in board.columns:
-        value = line.values.get(column.name)
-        text = shown(value, column)
-        if column.name == "average_precision" and value is not None:
-            text += "" if math.isnan(line.deviation) else f" ± {shown(line.deviation, column)}"
-        cells.append((value, text))
-    return cells
-
-
-def _rendered(*, data: Any = None, **context: Any) -> str:
-    """Render a page; names in the data cannot end the script element."""
-    markup = optional("markupsafe", "cli", "Writing an HTML page").Markup
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    generator = markup(_GENERATOR)
-    return render(
-        "schirn.lab.leaderboard",
-        "leaderboard.html",
-        data=markup(text),
-        generator=generator,
-        **context,
-    )
-
-
-def shown(value: float | None, column: Column) -> str:
-    """A value in the unit of its column."""
-    if value is None:
-        return "–"
-    text = f"{column.factor * value:.{column.digits}f}"
-    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "−")
 
 
 def _rounded(value: float | None) -> float | None:

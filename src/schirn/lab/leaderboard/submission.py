@@ -13,6 +13,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from schirn._input import Array
 from schirn.datasets import available, load
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import DataError, InputError, MissingExtraError
-from schirn.lab.bench.comparison import ALL_METRICS, COSTS
+from schirn.lab.bench.comparison import ALL_METRICS
 from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result
 from schirn.lab.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
 from schirn.lab.bench.running.execute import execute
@@ -44,6 +45,7 @@ TOLERANCE = 1e-6
 _RERUN_TOLERANCE = 1e-3
 # Seconds of the longest run that is repeated.
 _LONGEST = 60.0
+_COSTS = ("tune_seconds", "fit_seconds", "fit_cpu_seconds", "predict_seconds", "peak_memory_mb")
 _VERSIONS = ("schirn", "python", "numpy", "scipy", "scikit-learn")
 SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
 _ALLOWED = {
@@ -64,7 +66,8 @@ class Entry(NamedTuple):
     file: Path
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True)
+class Check:
     """What a check of result files found.
 
     Attributes
@@ -139,7 +142,6 @@ def check_results(
     notes, counts = Counter[str](), Counter[str]()
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
-        notes.update(_marks(entry.result))
         groups.setdefault(tuple(entry.result[name] for name in _DRAWN), []).append(entry)
     scores = _StoredScores()
     verified: list[tuple[Entry, Run]] = []
@@ -296,7 +298,7 @@ def _faults(result: Result) -> Iterator[str]:
     for name, value in result["metrics"].items():
         if name in ALL_METRICS and value is not None and not 0 <= value <= 1:
             yield f"{brief(name)} is {value:g}; it must be from 0 to 1"
-    for name in COSTS:
+    for name in _COSTS:
         if result[name] is not None and result[name] < 0:
             yield f"{name} is {result[name]:g}, below 0"
 
@@ -315,16 +317,6 @@ def _truth_faults(result: Result) -> Iterator[str]:
             f"oracle is {result['oracle']}, but the tuning is {brief(result['tuning'])} "
             f"{'with' if result['grid'] else 'without'} a grid"
         )
-
-
-def _marks(result: Result) -> Iterator[str]:
-    """Notes on a result that holds."""
-    if result["status"] != "done":
-        yield f"are {result['status']} and have no numbers"
-    if result["sees_truth"]:
-        yield "are trained on the true labels and count as a reference only"
-    if result["oracle"]:
-        yield "are tuned on the true labels of the test rows and are marked as oracle"
 
 
 def _known_run(result: Result) -> tuple[Run | None, list[str]]:

@@ -14,7 +14,7 @@ from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import make_cooccurrence
 from schirn.lab.rank import exact_rank
-from schirn.lab.reproduction.studies import Record, Study, distances, printed, show, spread
+from schirn.lab.reproduction.studies import Record, Study, printed, show, spread
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "Schirn": {},
@@ -161,7 +161,7 @@ def _authors_table(results: Sequence[Record]) -> Table:
 
 def _published_ablation(metric: str) -> Published | None:
     paper = printed("ablation", "birds", 3, "no high rank", metric)
-    return Published(paper.value / 100, (paper.std or 0.0) / 100) if paper else None
+    return Published(paper[0] / 100, paper[1] / 100) if paper else None
 
 
 def tie(data: Dataset) -> tuple[Dataset, int]:
@@ -172,11 +172,11 @@ def tie(data: Dataset) -> tuple[Dataset, int]:
     return replace(data, name=f"{data.name}_tied", y_true=truth, candidates=candidates), level
 
 
-def sensitivity_request(sets: Sequence[Any], folds: int, every: int) -> Request:
-    """Request of `sensitivity`; `every` = 2 takes every second value."""
+def sensitivity_request(sets: Sequence[Any], folds: int, step: int) -> Request:
+    """Request of `sensitivity`; `step` = 2 takes every second value."""
     params = {"centre": dict(CENTRE)}
     for name, values in VALUES.items():
-        for value in values[::every]:
+        for value in values[::step]:
             if value != CENTRE[name]:
                 params[f"{name}={value:g}"] = {**CENTRE, name: value}
     return {
@@ -230,7 +230,7 @@ def _with_published(
             for metric in metrics:
                 values = [v for r in runs if (v := r["metrics"].get(metric)) is not None]
                 paper = printed(study, name, level, variant, metric)
-                detail = f"({paper.value:.1f} ± {paper.std:.1f})" if paper else ""
+                detail = "({:.1f} ± {:.1f})".format(*paper) if paper else ""
                 line.append(Cell(spread(values), sum(values), detail=detail))
             body.append(line)
     head = ["data", "r", "variant", *(metric.replace("_", " ") for metric in metrics)]
@@ -241,5 +241,4 @@ def _with_published(
         body,
         ["In brackets: published.", *notes],
         stub=3,
-        records=distances(study, results, names),
     )

@@ -1,9 +1,7 @@
 """The published experiments, in full and as a quick part: data sets, methods and grids."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 METHODS = (
     "Schirn",
@@ -51,14 +49,14 @@ class Part:
         Number of folds.
     search_rows : int
         Largest number of training rows of a fold that a grid is searched on.
-    some_folds : dict
-        Number of folds to run, the first ones of `folds`, where they are not all: by the name of a
-        batch ("oracle", "sensitivity"), or by a batch or method and a data set.
-    fit_seconds : float
-        Methods with a longer estimated fit are left out.
+    few_folds : dict of str to int
+        Number of folds to run, the first ones of `folds`, on large data sets and in tables of their
+        own ("kernel", "sensitivity"). All methods of a row have the same folds.
+    left_out : tuple of str
+        Methods that take too long.
     draws : int
         Random draws per case of the theorem.
-    every : int
+    step : int
         Take every n-th value of a swept parameter.
     is_published : bool
         Whether these are the data sets of the paper, not those of a user.
@@ -70,17 +68,15 @@ class Part:
     cooccurrence: tuple[str, ...]
     folds: int = 5
     search_rows: int = 600
-    some_folds: Mapping[Any, int] = field(default_factory=dict)
-    fit_seconds: float = math.inf
+    few_folds: Mapping[str, int] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
     draws: int = 50
-    every: int = 1
+    step: int = 1
     is_published: bool = True
 
-    def folds_of(self, batch: str, method: str, dataset: str) -> int:
-        """Number of folds that a method runs on a data set."""
-        keys = (batch, (batch, dataset), (method, dataset))
-        limits = (self.some_folds.get(key) for key in keys)
-        return min([self.folds, *(limit for limit in limits if limit is not None)])
+    def folds_of(self, table: str, dataset: str) -> int:
+        """Number of folds to run on a data set."""
+        return min(self.folds, *(self.few_folds.get(key, self.folds) for key in (table, dataset)))
 
     def with_sets(self, sets: tuple[str, ...]) -> "Part":
         """Return the same part for the data sets of a user."""
@@ -101,22 +97,9 @@ FULL = Part(
     ),
     ("scene:1", "birds:3", "medical:3", "enron:3", "chess:10", "philosophy:10"),
     ("yeastmf", "yeastcc", "yeastbp"),
-    some_folds={
+    few_folds={
         "sensitivity": 2,
-        "oracle": 2,
-        ("oracle", "philosophy"): 1,
-        ("oracle", "yeastbp"): 1,
-        ("kernel", "philosophy"): 2,
-        ("kernel", "yeastbp"): 2,
-        ("cooccurrence", "yeastbp_tied"): 2,
-        **{(name, "yeastbp"): 2 for name in ("Schirn", "NLR")},
-        ("PMLLRS", "yeastbp"): 2,
-        **{("GLC", name): 2 for name in ("chess", "philosophy", "yeastbp")},
-        **{(name, "philosophy"): 1 for name in ("ParticleMAP", "ParticleVLS", "PAKS")},
-        **{(name, "yeastbp"): 2 for name in ("ParticleMAP", "ParticleVLS")},
-        **{(name, "yeastbp"): 1 for name in ("PAKS", "PARD")},
-        ("PARD", "yeastcc"): 2,
-        ("PAKS", "scene"): 2,
+        **dict.fromkeys(("chess", "philosophy", "yeastcc", "yeastbp", "yeastbp_tied"), 2),
     },
 )
 
@@ -126,8 +109,8 @@ QUICK = Part(
     ("scene:1", "birds:3", "medical:3"),
     ("yeastmf",),
     search_rows=300,
-    some_folds={"oracle": 1, "sensitivity": 2, "kernel": 2},
-    fit_seconds=10.0,
+    few_folds={"sensitivity": 2, "kernel": 2, "yeastmf": 2},
+    left_out=("PAKS", "PARD"),
     draws=10,
-    every=2,
+    step=2,
 )

@@ -1,24 +1,17 @@
 """The runs and matrices of a reproduction, given the data sets that are available."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from schirn.datasets import Dataset, add_noise, available, load
+from schirn.datasets import Dataset, add_noise, load
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench.running.data import Level, Source, parse_datasets, unusable
 from schirn.lab.bench.running.engine import Batch
 from schirn.lab.bench.running.methods import importable_here
 from schirn.lab.bench.running.plan import Run, plan_runs
 from schirn.lab.reproduction import ablations
-from schirn.lab.reproduction.costs import (
-    Shape,
-    choose_methods,
-    describe,
-    expected_seconds,
-    train_shape,
-)
 from schirn.lab.reproduction.experiments import FULL, KERNEL_METHODS, METHODS, ORACLE_GRID, Part
 
 STUDIES = (
@@ -35,11 +28,10 @@ TABLES = ("rows", "kernel", "oracle")
 """Folders of the tables: features as in the paper, kernel features, Schirn tuned on the truth."""
 AUTHORS = "birds_nlr_r3"
 _LABELS_ONLY = "_labels_only"
-# Share of ranks, traces, tables and figures, which one process makes after the fits.
-_REST_SHARE = 0.03
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """What a reproduction will run.
 
     Attributes
@@ -47,41 +39,28 @@ class Plan(NamedTuple):
     part : Part
         Requested data sets and limits.
     methods : tuple of str
-        Names of the methods.
+        Names of the methods, without those that the part leaves out.
     sources : dict
         Available data sets with their noise levels, by "name" or "name:r".
     shapes : dict
         Numbers of rows, features and labels of these.
     skipped : dict of str to str
         Reasons why other data sets are left out.
-    seconds : float
-        Estimated time on one core.
-    files : tuple of Path
-        Files to read.
     """
 
     part: Part
     methods: tuple[str, ...]
     sources: dict[str, tuple[Source, Level]]
-    shapes: dict[str, Shape]
+    shapes: dict[str, tuple[int, int, int]]
     skipped: dict[str, str]
-    seconds: float = 0.0
-    files: tuple[Path, ...] = ()
 
-    def to_text(self, jobs: int = 1) -> str:
-        """Describe what will be run, what will be skipped and why, and the estimated time."""
+    def to_text(self) -> str:
+        """Describe what will be run, and what will be skipped and why."""
         first = (
-            f"{_count(len(self.shapes), 'setting')}, {_count(len(self.methods), 'method')}, "
-            f"{self.part.folds} folds: "
-            f"about {describe(self.seconds / max(1, jobs))} with {max(1, jobs)} "
-            f"process{'es' if jobs > 1 else ''} of one thread; "
-            "run the same command again to resume after an interruption"
+            f"settings: {', '.join(self.shapes)}; methods: {', '.join(self.methods)}; "
+            f"{self.part.folds} folds; run the same command again to resume after an interruption"
         )
         return "\n".join([first, *(f"skipped {n}: {why}" for n, why in self.skipped.items())])
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def make_plan(
@@ -90,9 +69,8 @@ def make_plan(
     sets: Sequence[str] | None = None,
     methods: Sequence[str] = METHODS,
     folds: int | None = None,
-    studies: Sequence[str] = STUDIES,
 ) -> Plan:
-    """Find the available data sets and estimate how long a reproduction takes.
+    """Find the available data sets of a reproduction.
 
     Parameters
     ----------
@@ -104,8 +82,6 @@ def make_plan(
         Names of methods.
     folds : int, optional
         Number of folds instead of that of the part.
-    studies : list of str
-        Names of the studies to include in the estimate.
 
     Returns
     -------
@@ -133,12 +109,8 @@ def make_plan(
         else:
             sources[name] = (source, level)
             shapes[name] = (data.n_samples, data.n_features, data.n_labels)
-    plan = Plan(part, tuple(methods), sources, shapes, skipped)
-    if not sources:
-        return plan
-    batches = plan_batches(plan, Path(), studies)
-    seconds = sum(expected_seconds(run) for batch in batches for run in batch.runs)
-    return plan._replace(seconds=(1 + _REST_SHARE) * seconds, files=tuple(_files(plan)))
+    chosen = tuple(name for name in methods if name not in part.left_out)
+    return Plan(part, chosen, sources, shapes, skipped)
 
 
 def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
@@ -156,16 +128,6 @@ def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
     return (data, "") if reason is None else (None, reason)
 
 
-def _files(plan: Plan) -> Iterator[Path]:
-    """Files of the data sets, and those that only studies read."""
-    paths = {entry.name: entry.path for entry in available() if entry.path is not None}
-    for where in dict.fromkeys(source.where for source, _ in plan.sources.values()):
-        yield paths.get(where, Path(where))
-    if plan.part.is_published:
-        used = (AUTHORS, *(f"{name}{_LABELS_ONLY}" for name in plan.skipped))
-        yield from (paths[name] for name in used if name in paths)
-
-
 def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
     """Plan all fits: those of the tables first, then those of each study, each in its folder."""
     requests = {name: _table_requests(plan, name) for name in TABLES}
@@ -179,28 +141,24 @@ def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> li
     runs = []
     for request in requests:
         for run in plan_runs(**request):
-            n_folds = plan.part.folds_of(batch, run.fields["method"], run.fields["dataset"])
+            n_folds = plan.part.folds_of(batch, run.fields["dataset"])
             if run.fields["split"] == "stored" or run.fields["fold"] < n_folds:
                 runs.append(run)
     return runs
 
 
 def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
-    """Requests of a kind of tables, one per data set, because slow methods may be left out."""
-    among = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
+    """Requests of a kind of tables."""
+    usual = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
+    methods = [method for method in plan.methods if method in usual]
+    datasets = [as_item(*source) for source in plan.sources.values()]
     fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
     options: dict[str, ablations.Request] = {
         "kernel": {"features": "kernel"},
         "oracle": {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}},
     }
     fixed |= options.get(batch, {})
-    requests = []
-    for name, items in by_dataset(plan).items():
-        methods = [method for method in methods_on(plan, name) if method in among]
-        if methods:
-            datasets = [as_item(*plan.sources[item]) for item in items]
-            requests.append(fixed | {"datasets": datasets, "methods": methods})
-    return requests
+    return [fixed | {"datasets": datasets, "methods": methods}] if methods and datasets else []
 
 
 def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
@@ -214,17 +172,11 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
     if "ablation" in chosen and items:
         requests["ablation"] = [ablations.ablation_request(items, part.folds)]
     if "sensitivity" in chosen and items:
-        requests["sensitivity"] = [ablations.sensitivity_request(items, part.folds, part.every)]
+        requests["sensitivity"] = [ablations.sensitivity_request(items, part.folds, part.step)]
     if "cooccurrence" in chosen and to_tie(plan):
         tied = [ablations.tie(data)[0] for data in to_tie(plan)]
         requests["cooccurrence"] = [ablations.cooccurrence_request(tied, part.folds)]
     return requests
-
-
-def methods_on(plan: Plan, dataset: str) -> list[str]:
-    """Methods that are fast enough for a data set."""
-    shape = train_shape(plan.shapes[by_dataset(plan)[dataset][0]], plan.part.folds)
-    return choose_methods(plan.methods, shape, plan.part)
 
 
 def as_item(source: Source, level: Level) -> tuple[Any, Level]:
@@ -232,19 +184,14 @@ def as_item(source: Source, level: Level) -> tuple[Any, Level]:
     return (source.where if source.dataset is None else source.dataset, level)
 
 
-def by_dataset(plan: Plan) -> dict[str, list[str]]:
-    """Names of the settings of each data set."""
-    methods: dict[str, list[str]] = {}
-    for name, (source, _) in plan.sources.items():
-        methods.setdefault(source.name, []).append(name)
-    return methods
-
-
 def studied(plan: Plan) -> list[tuple[Source, Level]]:
     """Data sets of the ablations, each at its first noise level."""
     if plan.part.is_published:
         return [plan.sources[name] for name in plan.part.ablation if name in plan.sources]
-    return [plan.sources[names[0]] for names in by_dataset(plan).values()]
+    first: dict[str, tuple[Source, Level]] = {}
+    for source, level in plan.sources.values():
+        first.setdefault(source.name, (source, level))
+    return list(first.values())
 
 
 def candidates_of(data: Dataset, level: Level) -> Any:

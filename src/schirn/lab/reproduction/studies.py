@@ -5,10 +5,11 @@ Every function returns a `Study`.
 
 import csv
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -24,7 +25,8 @@ from schirn.methods.schirn import Schirn
 Record = dict[str, Any]
 
 
-class Study(NamedTuple):
+@dataclass(frozen=True)
+class Study:
     """Result of a study: flat records, ready for JSON, and a table of them."""
 
     name: str
@@ -32,15 +34,8 @@ class Study(NamedTuple):
     table: Table
 
 
-class Printed(NamedTuple):
-    """A number as the paper prints it: in percent, or a rank."""
-
-    value: float
-    std: float | None
-
-
 @cache
-def _printed_values() -> dict[tuple[str, ...], Printed]:
+def _printed_values() -> dict[tuple[str, ...], tuple[float, float]]:
     text = (
         files("schirn.lab.reproduction")
         .joinpath("published_studies.csv")
@@ -48,18 +43,18 @@ def _printed_values() -> dict[tuple[str, ...], Printed]:
     )
     names = ("study", "dataset", "r", "variant", "metric")
     return {
-        tuple(line[name] for name in names): Printed(
-            float(line["value"]), float(line["std"]) if line["std"] else None
-        )
+        tuple(line[name] for name in names): (float(line["value"]), float(line["std"] or 0))
         for line in csv.DictReader(text.splitlines())
     }
 
 
-def printed(study: str, dataset: str, r: Any, variant: str, metric: str) -> Printed | None:
-    """Printed number of a study, or None if the paper has none.
+def printed(
+    study: str, dataset: str, r: Any, variant: str, metric: str
+) -> tuple[float, float] | None:
+    """Printed number, in percent or a rank, and its deviation, or None if the paper has none.
 
     >>> printed("ablation", "birds", 3, "Schirn", "average_precision")
-    Printed(value=61.8, std=0.6)
+    (61.8, 0.6)
     """
     level = "" if r is None else str(r)
     return _printed_values().get((study, dataset, level, variant, metric))
@@ -85,40 +80,6 @@ def spread(values: Iterable[float]) -> str:
     return f"{mean} ± {statistics.stdev(shares):.1f}" if len(shares) > 1 else mean
 
 
-def distances(
-    study: str, results: Iterable[Record], names: Mapping[str, tuple[str, Any]]
-) -> list[Record]:
-    """One record per variant and metric: our mean, the printed value and the distance.
-
-    `names` maps a data set to the name and the noise level under which the paper prints it.
-    """
-    values_by_metric: dict[tuple[str, str, str], list[float]] = {}
-    for result in results:
-        for metric, value in (result.get("metrics") or {}).items():
-            if value is not None:
-                key = (str(result["dataset"]), str(result["method"]), metric)
-                values_by_metric.setdefault(key, []).append(100 * value)
-    records = []
-    for (dataset, variant, metric), values in values_by_metric.items():
-        name, level = names.get(dataset, (dataset, None))
-        paper = printed(study, name, level, variant, metric)
-        ours = statistics.fmean(values)
-        records.append(
-            {
-                "dataset": dataset,
-                "r": level,
-                "variant": variant,
-                "metric": metric,
-                "ours": ours,
-                "std": statistics.stdev(values) if len(values) > 1 else None,
-                "published": paper.value if paper else None,
-                "published_std": paper.std if paper else None,
-                "distance": ours - paper.value if paper else None,
-            }
-        )
-    return records
-
-
 def label_ranks(sets: Iterable[Dataset]) -> Study:
     """Ranks of true and candidate labels, and the share of the smallest column (Table 1).
 
@@ -136,13 +97,13 @@ def label_ranks(sets: Iterable[Dataset]) -> Study:
         records.append(
             {
                 "dataset": name,
-                "n": card.n_samples,
-                "l": card.n_labels,
-                "rank_candidates": card.rank_candidates,
+                "n": card["n_samples"],
+                "l": card["n_labels"],
+                "rank_candidates": card.get("rank_candidates"),
                 "published_rank_candidates": _paper_value("label_rank", name, "candidates"),
-                "rank_true": card.rank_true,
+                "rank_true": card.get("rank_true"),
                 "published_rank_true": _paper_value("label_rank", name, "truth"),
-                "ratio_percent": None if card.ratio is None else 100 * card.ratio,
+                "ratio_percent": None if (ratio := card.get("ratio")) is None else 100 * ratio,
                 "published_ratio_percent": _paper_value("label_rank", name, "candidates", "ratio"),
             }
         )
@@ -361,4 +322,4 @@ def _paper_value(study: str, dataset: str, variant: str, metric: str = "rank") -
     paper = printed(study, dataset, None, variant, metric)
     if paper is None:
         return None
-    return int(paper.value) if paper.value.is_integer() else paper.value
+    return int(paper[0]) if paper[0].is_integer() else paper[0]

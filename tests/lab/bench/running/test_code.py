@@ -128,7 +128,7 @@ def test_results_of_other_code_are_stale_and_run_again(place):
     again = read_rows(place / "out")
     assert {r["code_sha256"] for r in first}.isdisjoint(r["code_sha256"] for r in again)
     assert first[0]["metrics"] != again[0]["metrics"]
-    assert len(read_rows(place / "out", every=True)) == 4
+    assert len(read_rows(place / "out", history=True)) == 4
     assert "stale" not in bench(place, *arguments).stderr
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -106,27 +105,6 @@ def test_time_limit_and_sudden_death(place):
     assert Counter(result["status"] for result in results) == {"timeout": 2, "failed": 2, "done": 2}
     assert "4 of 6 runs failed or timed out" in ran.stderr
     assert not is_running(int((place / "endless.pid").read_text()))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
-def test_a_detached_process_does_not_outlive_the_time_limit(place):
-    limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")
-    ran = bench(place, "--methods", "mymethods:Detaching", *limit, "--output", "out")
-    assert ran.returncode == 1
-    results = schirn.lab.bench.read_rows(place / "out")
-    assert [result["status"] for result in results] == ["timeout", "timeout"]
-    assert not is_running(int((place / "endless.pid").read_text()))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the limit")
-def test_a_run_that_needs_more_memory_than_allowed_fails(place):
-    names = "mymethods:Greedy,mymethods:Mean"
-    options = ("--folds", "2", "--tuning", "none", "--memory-limit", "800m")
-    assert bench(place, "--methods", names, *options, "--output", "out").returncode == 1
-    results = schirn.lab.bench.read_rows(place / "out")
-    assert [result["status"] for result in results] == ["failed", "failed", "done", "done"]
-    assert results[0]["reason"].startswith("not enough memory: Unable to allocate")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")

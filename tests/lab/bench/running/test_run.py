@@ -449,7 +449,7 @@ def test_an_edited_method_is_run_again(place):
     results = quick(["tiny.npz:1"], ["mymethods:Mean"], "out", report=reports.append)
     assert len(reports) == 2
     assert bench.read_rows("out") == results
-    assert len(bench.read_rows("out", every=True)) == 4
+    assert len(bench.read_rows("out", history=True)) == 4
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_comparison_can_fail(tmp_path, monkeypatch):
     for name in found:
         (tmp_path / name).mkdir()
         (tmp_path / name / "rows-x.jsonl").touch()
-    monkeypatch.setattr(soak, "read_rows", lambda folder, every: found[folder.name])
+    monkeypatch.setattr(soak, "read_rows", lambda folder, history: found[folder.name])
     assert soak.compare(tmp_path / "whole", tmp_path / "killed") == (1, [])
     assert soak.compare(tmp_path / "whole", tmp_path / "twice")[1]
     assert soak.compare(tmp_path / "whole", tmp_path / "other")[1]

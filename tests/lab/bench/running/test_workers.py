@@ -1,4 +1,4 @@
-"""Runs in child processes, in this process and on Dask, when something goes wrong."""
+"""Runs in child processes and in this process, when something goes wrong."""
 
 import io
 import os
@@ -16,16 +16,13 @@ from lab.bench.bench_helpers import lines, tiny
 from schirn.exceptions import InputError
 from schirn.lab.bench.running import workers
 from schirn.lab.bench.running.engine import Batch, Engine, default_threads
-from schirn.lab.bench.running.execute import Output, without_result
+from schirn.lab.bench.running.execute import Output
 from schirn.lab.bench.running.folder import ResultsFolder
 from schirn.lab.bench.running.plan import plan_runs
 from schirn.lab.bench.running.workers import (
-    DaskWorker,
-    LastData,
     LocalWorker,
     ProcessWorker,
 )
-from schirn.scale.cluster import connected
 
 DONE = Output({"status": "done"}, {})
 
@@ -51,18 +48,8 @@ def make_engine(folder, runs, **options):
     return Engine([Batch(folder, runs)], **{**fixed, **options})
 
 
-class Cluster:
-    """A Dask client that executes in this process."""
-
-    def submit(self, function, *args, **options):
-        return SimpleNamespace(result=lambda: function(*args), cancel=lambda: None)
-
-
-@pytest.mark.parametrize(
-    "make", [ProcessWorker, LocalWorker, lambda threads: DaskWorker(Cluster(), threads)]
-)
+@pytest.mark.parametrize("make", [ProcessWorker, LocalWorker])
 def test_a_file_that_changes_while_the_benchmark_runs(place, monkeypatch, make):
-    monkeypatch.setattr(workers, "_ON_CLUSTER", LastData())
     first, second = plan_tiny()
     worker = make(1)
     save(tiny(r=2))
@@ -223,48 +210,3 @@ def test_threads_share_the_processors(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert default_threads(2) == 1
-
-
-class Client:
-    """A client with a single future that calls `result`."""
-
-    def __init__(self, result):
-        self.result, self.cancelled = result, 0
-
-    def submit(self, function, run, threads, **options):
-        def cancel():
-            self.cancelled += 1
-
-        return SimpleNamespace(result=self.result, cancel=cancel)
-
-
-def test_a_dask_worker_that_dies_fails_its_run():
-    def die():
-        raise RuntimeError("the worker\nis gone")
-
-    output = DaskWorker(Client(die), 1).run(None, None)
-    assert output == without_result(
-        "failed", "the Dask worker did not finish the run: the worker is gone"
-    )
-
-
-def test_a_dask_run_is_given_up_once_it_is_waited_for():
-    client = Client(lambda: DONE)
-    worker = DaskWorker(client, 1)
-    worker.stop()
-    assert client.cancelled == 0
-    assert worker.run(None, None) == DONE
-    worker.stop()
-    assert client.cancelled == 1
-
-
-def test_a_scheduler_without_workers_is_refused():
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    with (
-        distributed.LocalCluster(
-            n_workers=0, processes=False, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        pytest.raises(InputError, match=r"the Dask scheduler at '.*' has no workers"),
-        connected(cluster.scheduler_address, "a benchmark"),
-    ):
-        pass

@@ -2,9 +2,9 @@
 
 import math
 import os
+import statistics
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,6 @@ from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.workers import LocalWorker, ProcessWorker
 
 _POLL_SECONDS = 0.5
-# Expected times are rough, and a run that is stopped at the end is lost.
-_SLACK = 1.5
 
 
 class Batch(NamedTuple):
@@ -53,9 +51,7 @@ class Report(NamedTuple):
 class Engine:
     """The share of one process in a benchmark.
 
-    With `cost`, the expected seconds of a run, the longest runs come first, so that many jobs stay
-    busy to the end. With `stop_after` the shortest come first, so that most runs are finished in
-    time; no run is started that would end later, and unfinished runs leave no trace. `left` counts
+    After `stop_after` seconds no run is started, and unfinished runs leave no trace. `left` counts
     them.
     """
 
@@ -68,12 +64,9 @@ class Engine:
         time_limit: float | None,
         retry: bool,
         keep_scores: bool,
-        report: Callable[[Report], None] | None,
-        cost: Callable[[Run], float] | None = None,
+        report: Callable[[Report], None] | None = None,
         stop_after: float | None = None,
-        make_worker: Callable[[int], Any] = ProcessWorker,
     ):
-        self._make_worker = make_worker
         self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
         self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
         self._lock = threading.Lock()
@@ -87,9 +80,6 @@ class Engine:
             self._pending += [(folder, run) for run in runs]
         self._all = list(self._pending)
         self._folders = list(dict.fromkeys(folder for folder, _ in self._pending))
-        self._cost = cost if cost is not None else lambda run: 0.0
-        sign = -1 if stop_after is None else 1
-        self._pending.sort(key=lambda item: sign * self._cost(item[1]))
         self._progress = _Progress([run for _, run in self._pending], max(1, jobs), report)
 
     @property
@@ -99,7 +89,7 @@ class Engine:
 
     def run(self) -> None:
         """Work until every run is finished, here or elsewhere, or the time is up."""
-        workers = [self._make_worker(self.threads) for _ in range(self.jobs)]
+        workers = [ProcessWorker(self.threads) for _ in range(self.jobs)]
         try:
             self._refresh(old=True)
             self._progress.say_stale(sum(len(folder.stale) for folder in self._folders))
@@ -160,11 +150,12 @@ class Engine:
         """Claim a run; wait while other processes hold all that are left."""
         while not self._stop.is_set():
             with self._lock:
-                time_left = (self._deadline - time.monotonic()) / _SLACK
+                if time.monotonic() >= self._deadline:
+                    return None
                 for item in list(self._pending):
-                    if self._cost(item[1]) < time_left and self._claim(*item):
+                    if self._claim(*item):
                         return item
-                if not any(self._cost(run) < time_left for _, run in self._pending):
+                if not self._pending:
                     return None
             self._stop.wait(_POLL_SECONDS)
             with self._lock:
@@ -194,9 +185,9 @@ class _Progress:
     """Counts finished runs and learns how long the runs of a method take."""
 
     def __init__(self, runs: list[Run], jobs: int, report: Callable[[Report], None] | None):
-        self._left = {run.key: (run.fields["dataset"], run.fields["method"]) for run in runs}
+        self._left = {run.key: run.fields["method"] for run in runs}
         self._total, self._jobs, self._report = len(self._left), jobs, report
-        self._costs: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._costs: dict[str, list[float]] = {}
         # Results are added by other threads, which do not know about it.
         self._display = current()
 
@@ -212,9 +203,7 @@ class _Progress:
         names = ("tune_seconds", "fit_seconds", "predict_seconds")
         if result["status"] == "done":
             cost = sum(result[name] or 0.0 for name in names)
-            for group in ((result["dataset"], result["method"]), (result["method"],), ()):
-                total, count = self._costs.get(group, (0.0, 0))
-                self._costs[group] = total + cost, count + 1
+            self._costs.setdefault(result["method"], []).append(cost)
         if old:
             return
         report = Report(result, self._total - len(self._left), self._total, self._seconds_left())
@@ -227,14 +216,11 @@ class _Progress:
             self._report(report)
 
     def _seconds_left(self) -> float | None:
-        """Estimate from runs on the same data set and method, else of the method, else all."""
+        """Estimate from the finished runs of each method, else from all runs."""
         if not self._costs:
             return None
-        seconds = 0.0
-        for (dataset, method), n_runs in Counter(self._left.values()).items():
-            group = next(g for g in ((dataset, method), (method,), ()) if g in self._costs)
-            total, count = self._costs[group]
-            seconds += n_runs * total / count
+        usual = [cost for costs in self._costs.values() for cost in costs]
+        seconds = sum(statistics.fmean(self._costs.get(m, usual)) for m in self._left.values())
         return seconds / min(self._jobs, max(1, len(self._left)))
 
 

@@ -1,4 +1,4 @@
-"""Memory of this process: its peak, and a limit."""
+"""Peak memory of this process."""
 
 import re
 import sys
@@ -26,20 +26,3 @@ def peak_memory() -> float | None:
         return None
     unit = 1 if sys.platform == "darwin" else 1024
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _MIB, 1)
-
-
-def can_limit_memory() -> bool:
-    """Whether this system enforces a limit: Linux does."""
-    return sys.platform == "linux"
-
-
-def limit_memory(megabytes: float) -> None:
-    """Let the system refuse this process more private memory than this many MiB.
-
-    RLIMIT_DATA counts what the process may write to, but not code, files and address space that
-    is merely reserved, as RLIMIT_AS would. Each child process has the same limit for itself.
-    """
-    import resource
-
-    limit = int(megabytes * _MIB)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

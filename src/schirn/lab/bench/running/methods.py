@@ -27,15 +27,17 @@ RECOMMENDED: dict[str, Params] = {
     "ParticleMAP": {"scale": "minmax"},
 }
 
+# Grids of the methods that choose their parameters in `fit`, as Sieve does without a grid.
+SELF_TUNED: dict[str, Grid] = {
+    name: {key: sorted(values) for key, values in grid.items()}
+    for name, cls in all_methods().items()
+    if (grid := getattr(cls, "_grid", None))
+}
+
 # Values follow the papers where they state them; otherwise they span the range that changed the
-# results of a reconstruction. Every method is given its whole grid on every data set. Methods with
-# a grid of their own choose its parameters in `fit`; Sieve tunes itself without a grid.
+# results of a reconstruction. Every method is given its whole grid on every data set.
 GRIDS: dict[str, Grid] = {
-    **{
-        name: {key: sorted(values) for key, values in grid.items()}
-        for name, cls in all_methods().items()
-        if (grid := getattr(cls, "_grid", None))
-    },
+    **SELF_TUNED,
     "FPML": {"lam1": [0.1, 1.0], "lam3": [1.0, 10.0, 100.0]},
     "PMLLRS": {"beta": [0.01, 0.1, 1.0], "gamma": [0.01, 1.0, 100.0]},
     "PMLNI": {"lam": [1.0, 10.0, 100.0]},

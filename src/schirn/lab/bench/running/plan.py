@@ -23,10 +23,49 @@ FEATURES = ("raw", "auto", "kernel")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings shared by all runs of a benchmark."""
+    """Settings shared by all runs of a benchmark: arguments of `schirn.lab.bench.run`.
 
+    Attributes
+    ----------
+    r : int, float, None or list of them
+        Noise levels of data sets given without one. None uses the candidates that come with the
+        data set.
+    folds : int
+        Number of folds.
+    seeds : list of int
+        Seeds of the folds and of the methods; each one adds a repetition.
+    tuning : {"none", "candidates", "oracle"}
+        "none" uses the recommended parameters, "candidates" chooses them on the candidates of
+        held-out training rows, and "oracle" on the true labels of the test rows, as much of the
+        literature does; every result of the latter is marked as such.
+    inner_folds : int
+        Number of folds of the search on candidates.
+    search_rows : int, optional
+        Search on at most this many training rows of each fold, drawn at random. The final fit uses
+        all rows. Methods that choose their parameters in `fit` always use all rows.
+    features : {"raw", "auto", "kernel"}
+        The features that all methods get: as in the file ("raw"), scaled according to their kind
+        ("auto"), or those of `schirn.features.KernelFeatures` ("kernel"), learned from the training
+        rows. With "auto" and "kernel", `fit_intercept` is turned on if the method has it. Sieve
+        does not scale the features again and uses a linear kernel, unless `params` say otherwise.
+    noise : str
+        Kind of noise, see `schirn.datasets.add_noise`.
+    noise_seed : int, optional
+        Seed of the noise. Defaults to r for "legacy" noise, which yields the published candidate
+        sets, and to the seed of the folds otherwise.
+    stored_folds : bool
+        Use the folds that come with a data set, if it has any.
+    params : dict of str to dict, optional
+        Fixed parameters by method: ``{"Schirn": {"lam": 10.0}}``.
+    grids : dict of str to dict or None, optional
+        Grids to search instead of the default ones, by method; None disables the search.
+    reader_options : dict, optional
+        Options for data sets given as files, see `schirn.datasets.load`.
+    """
+
+    r: Level | Sequence[Level] = None
     folds: int = 5
-    seeds: tuple[int, ...] = (0,)
+    seeds: Sequence[int] = (0,)
     tuning: str = "candidates"
     inner_folds: int = 3
     search_rows: int | None = None
@@ -34,6 +73,9 @@ class Settings:
     noise: str = "legacy"
     noise_seed: int | None = None
     stored_folds: bool = False
+    params: Mapping[str, Params] = field(default_factory=dict)
+    grids: Mapping[str, Grid | None] = field(default_factory=dict)
+    reader_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, allowed in (("tuning", TUNINGS), ("features", FEATURES), ("noise", KINDS)):
@@ -88,26 +130,18 @@ class Facts(NamedTuple):
 
 
 def plan_runs(
-    datasets: Sequence[Any],
-    methods: Sequence[Any] | Mapping[str, Any],
-    *,
-    r: Level | Sequence[Level] = None,
-    seeds: Sequence[int] = (0,),
-    params: Mapping[str, Params] | None = None,
-    grids: Mapping[str, Grid | None] | None = None,
-    reader_options: Mapping[str, Any] | None = None,
-    **settings: Any,
+    datasets: Sequence[Any], methods: Sequence[Any] | Mapping[str, Any], **settings: Any
 ) -> list[Run]:
     """List the runs of a request, ordered by data set, noise level, seed, method and fold.
 
     Parameters are those of `schirn.lab.bench.run`; `settings` are those of `Settings`.
     """
-    levels = list(r) if isinstance(r, Sequence) else [r]
+    shared = Settings(**settings)
+    levels = list(shared.r) if isinstance(shared.r, Sequence) else [shared.r]
     datasets = [datasets] if isinstance(datasets, str) else datasets
     methods = [methods] if isinstance(methods, str) else methods
-    sources = parse_datasets(datasets, levels, reader_options or {})
-    chosen = make_methods(methods, params or {}, grids or {})
-    shared = Settings(seeds=tuple(seeds), **settings)
+    sources = parse_datasets(datasets, levels, shared.reader_options)
+    chosen = make_methods(methods, shared.params, shared.grids)
     for source, level in sources:
         _check_level(source.name, level, shared.noise)
     facts: dict[tuple[str, bool], Facts] = {}

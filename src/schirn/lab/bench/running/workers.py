@@ -1,4 +1,4 @@
-"""Where runs are executed: in a child process, in this process, or on a Dask cluster.
+"""Where runs are executed: in a child process, or in this process.
 
 A worker has `run(run, time_limit)` and `stop()`. A child process makes time limits and memory peaks
 reliable. Parent and child exchange pickles over pipes; the child writes no file: the parent
@@ -7,15 +7,12 @@ records what it has done, or nobody does.
 
 import os
 import pickle
-import secrets
 import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any
 
 from threadpoolctl import threadpool_limits
@@ -30,7 +27,6 @@ from schirn.lab.bench.running.execute import (
     one_line,
     without_result,
 )
-from schirn.lab.bench.running.memory import limit_memory
 from schirn.lab.bench.running.plan import Run
 
 _THREAD_VARIABLES = (
@@ -42,12 +38,12 @@ _THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "LOKY_MAX_CPU_COUNT",
 )
-_START = "from schirn.lab.bench.running.workers import main; main({limit!r})"
+_START = "from schirn.lab.bench.running.workers import main; main()"
 _STARTED = "started"
 
 
-class LastData(threading.local):
-    """Prepared data of the last run in each thread: consecutive runs usually share them."""
+class LastData:
+    """Prepared data of the last run: consecutive runs usually share them."""
 
     def __init__(self) -> None:
         self.key: tuple[Any, ...] = ()
@@ -67,8 +63,8 @@ class LastData(threading.local):
 class LocalWorker:
     """Executes runs in this process: without a time limit, but with classes from anywhere."""
 
-    def __init__(self, threads: int, last: LastData | None = None):
-        self._threads, self._last = threads, last or LastData()
+    def __init__(self, threads: int):
+        self._threads, self._last = threads, LastData()
 
     def run(self, run: Run, time_limit: float | None = None) -> Output:
         """Execute one run."""
@@ -86,10 +82,8 @@ class LocalWorker:
 class ProcessWorker:
     """Executes runs in a child process: the parent's side."""
 
-    def __init__(self, threads: int, memory_limit: float | None = None):
-        self._threads, self._memory_limit = threads, memory_limit
-        # Inherited by whatever the child starts, so that processes that detach are found.
-        self._mark = f"SCHIRN_WORKER_{secrets.token_hex(8)}"
+    def __init__(self, threads: int):
+        self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
         self._timed_out = False
         self._loaded: tuple[Any, ...] = ()
@@ -129,7 +123,6 @@ class ProcessWorker:
             # Poll first, so that a child that ended by itself keeps its code.
             if process.poll() is None:
                 _kill(process)
-        _kill_marked(self._mark)
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             with suppress(OSError):
@@ -166,17 +159,14 @@ class ProcessWorker:
             self._timed_out = True
             with suppress(OSError):
                 _kill(process)
-            # One that detached may hold the pipe, on which we wait.
-            _kill_marked(self._mark)
 
     def _launch(self) -> subprocess.Popen[bytes]:
         self._loaded = ()
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self._threads))}
-        environment[self._mark] = "1"
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         return subprocess.Popen(
             # -P: a file in the current folder must not shadow a module of Python.
-            [sys.executable, "-P", "-c", _START.format(limit=self._memory_limit)],
+            [sys.executable, "-P", "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -193,23 +183,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _kill_marked(mark: str) -> None:
-    """Kill all processes with this variable in their environment, as far as Linux shows them."""
-    end = time.monotonic() + 5
-    is_alive = True
-    while is_alive and time.monotonic() < end:
-        is_alive = False
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            # Processes end meanwhile, and those of other users cannot be read.
-            with suppress(OSError):
-                if f"{mark}=1".encode() in path.read_bytes().split(b"\0"):
-                    os.kill(int(path.parent.name), signal.SIGKILL)
-                    is_alive = True
-        if is_alive:
-            # Until they are gone, and with them what they started in the meantime.
-            time.sleep(0.01)
-
-
 def _how(code: int | None) -> str:
     """Describe how a process ended."""
     if code is not None and code < 0:
@@ -218,11 +191,9 @@ def _how(code: int | None) -> str:
     return f"with exit code {code}"
 
 
-def main(memory_limit: float | None = None) -> None:
+def main() -> None:
     """Read runs from stdin until it closes: the child's side."""
     tasks, answers = _private_pipes()
-    if memory_limit is not None:
-        limit_memory(memory_limit)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     sys.path.insert(0, os.getcwd())
     last = LastData()
@@ -260,36 +231,3 @@ def _end_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         pause.wait(0.5)
     os._exit(1)
-
-
-class DaskWorker:
-    """Executes one run at a time on a Dask cluster, on whichever of its workers is free."""
-
-    def __init__(self, client: Any, threads: int):
-        self._client, self._threads = client, threads
-        self._future: Any = None
-
-    def run(self, run: Run, time_limit: float | None) -> Output:
-        """Execute one run; it fails if the cluster gives it up."""
-        future = self._future = self._client.submit(
-            run_on_cluster, run, self._threads, pure=False, retries=0
-        )
-        try:
-            output: Output = future.result()
-        except Exception as error:
-            reason = one_line(error) or type(error).__name__
-            return without_result("failed", f"the Dask worker did not finish the run: {reason}")
-        return output
-
-    def stop(self) -> None:
-        """Cancel the current run."""
-        if self._future is not None:
-            self._future.cancel()
-
-
-_ON_CLUSTER = LastData()
-
-
-def run_on_cluster(run: Run, threads: int) -> Output:
-    """Execute a run on a worker of the cluster."""
-    return LocalWorker(threads, _ON_CLUSTER).run(run)
