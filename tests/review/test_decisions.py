@@ -5,7 +5,6 @@ import io
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, write_csv
 
@@ -136,15 +135,16 @@ def test_a_tag_accepted_elsewhere_is_added_by_a_review_of_the_table(place, monke
     assert tags["0003"].endswith("velvet")
 
 
-def test_both_tags_of_a_swap_are_written(place):
-    session = opened()
-    tag = int(np.flatnonzero(~session.project.listed)[0])
-    row, label = int(session.project.row[tag]), session.name(tag)
-    wrong = session.name(session.project.tags_of_row(row)[0])
-    record = {"action": "swap", "item": session.project.ids[row], "label": wrong, "to": label}
-    session.act(record, 0, "Ada")
-    item = session.project.ids[row]
-    assert answers() == {(item, wrong): ("wrong", "Ada"), (item, label): ("right", "Ada")}
+def test_both_tags_of_a_swap_are_written(place, monkeypatch):
+    Decisions("first.jsonl").add([Decision("0003", "velvet", "right", "Eve")])
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    words = ["review", "items.csv", *WORDS, "--project", "new", "--decisions", "first.jsonl"]
+    assert main([*words, "--terminal"]) == 0
+    Path("new/journal.jsonl").unlink()
+    session = open_session("new", decisions="d.jsonl")
+    wrong = session.name(session.project.tags_of_row(3)[0])
+    session.act({"action": "swap", "item": "0003", "label": wrong, "to": "velvet"}, 0, "Ada")
+    assert answers() == {("0003", wrong): ("wrong", "Ada"), ("0003", "velvet"): ("right", "Ada")}
     session.undo(1, "Ada")
     session.journal.close()
     assert answers() == {}

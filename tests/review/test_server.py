@@ -127,7 +127,8 @@ def test_export_without_a_server(folder, tmp_path, capsys):
     before = sorted(folder.iterdir())
     assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
     assert "wrote 3 items" in capsys.readouterr().err
-    tags = [row["tags"] for row in csv.DictReader((tmp_path / "tags.csv").open())]
+    lines = (tmp_path / "tags.csv").read_text().splitlines()
+    tags = [row["tags"] for row in csv.DictReader(lines)]
     assert tags == ["dog;beach", "cat", ""]
     assert main(["review", str(folder), "--export", str(tmp_path / "tags.jsonl")]) == 0
     lines = (tmp_path / "tags.jsonl").read_text().splitlines()

@@ -52,7 +52,7 @@ def written(tmp_path_factory):
             "sku": f"A{i:02}",
             "description": f"Desk {i} {'chair' if i % 2 else 'lamp'}" + " long" * (2000 * (i == 5)),
             "tags": f"office;{NASTY}" if i < 60 else "kids",
-            "photo": "gone.png" if i == 60 else "a.png",
+            "photo": "gone.png" if i >= 60 else "a.png",
             "maker": NASTY,
         }
         for i in range(N)
@@ -152,16 +152,19 @@ def test_images_and_other_columns(driver, page):
     assert image.get_attribute("alt") == f"Image a.png of item {current['item']}"
     assert text(driver, "columns").split("\n") == ["sku", current["item"], "maker", NASTY]
     # The other tags of the row are shown, those that are removed as such.
-    chips = [(tag.text, tag.get_attribute("class")) for tag in find_all(driver, "#tags > li")]
-    assert chips == [(NASTY, "tag "), ("office\n (the tag in question)", "tag now")]
+    chips = {
+        tag.text.split("\n")[0]: tag.get_attribute("class") for tag in find_all(driver, ".tag")
+    }
+    assert chips == {NASTY: "tag ", "office": "tag now"}
 
 
 def test_a_picture_that_is_missing_shows_its_name(driver, page):
     session = page.session
     for i in range(60):
         session.decide("drop", f"A{i:02}", "office", session.sequence)
+        session.decide("keep", f"A{i:02}", NASTY, session.sequence)
     driver.refresh()
-    until(driver, lambda: text(driver, "item") == "A60")
+    until(driver, lambda: text(driver, "label") == "kids")
     assert text(driver, "picture") == "Image gone.png cannot be shown"
 
 
