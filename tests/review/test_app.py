@@ -51,7 +51,7 @@ def test_a_review(client, folder):
     assert state["known"]["first"]["listed"] == {"answered": 0, "size": 6}
     after = post(client).json()
     assert after["seq"] == 1
-    about = {"item": "b", "label": "cat", "action": "keep", "of": 1, "count": 1}
+    about = {"item": "b", "label": "cat", "action": "keep", "to": None, "of": 1, "count": 1}
     assert after["last"] == about
     assert (after["current"]["item"], after["current"]["label"]) == ("a", "cat")
     assert after["known"]["line"].startswith("About ")

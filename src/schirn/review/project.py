@@ -61,7 +61,7 @@ class Project:
         missing = MissingTags(
             self.row[suggested], self.column[suggested], self.confidence[suggested], self.labels
         )
-        evidence = {}
+        evidence: dict[str, Any] = {}
         if (self.folder / EVIDENCE).is_file():
             evidence["planted_confidence"] = _read_planted(self.folder / EVIDENCE)
         return NoisyLabels(

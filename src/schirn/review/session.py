@@ -166,8 +166,8 @@ class Session(ReviewState):
                 raise Conflict("There is nothing to undo.")
             if step.seq > seen or of not in (None, step.seq):
                 raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
-            about = {key: step.record[key] for key in ("item", "label") if key in step.record}
-            return self.act({"action": "undo", **about, "of": step.seq}, seen, person)
+            about = {key: step.record.get(key) for key in ("item", "label")}
+            return self.act({**about, "action": "undo", "of": step.seq}, seen, person)
 
     def act(self, record: Record, seen: int, person: str = "") -> int:
         """Check a record, write it to the journal, and return its number.
@@ -464,7 +464,6 @@ class Session(ReviewState):
 
 def _describe_step(step: Step) -> dict[str, Any]:
     """Return what the page says about the last action of a person."""
-    about = {
-        key: step.record[key] for key in ("item", "label", "action", "to") if key in step.record
-    }
-    return {**about, "of": step.seq, "count": len(step.record.get("tags", step.tags))}
+    record = step.record
+    about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
+    return about | {"of": step.seq, "count": len(record.get("tags", step.tags))}

@@ -57,8 +57,8 @@ def write_project_table(
     if roles.image is not None:
         root = os.path.realpath(root or path.parent)
     encoding, delimiter = getattr(table, "encoding", "utf-8"), getattr(table, "delimiter", None)
-    reading = {"encoding": encoding, "delimiter": delimiter}
-    return asdict(replace(roles, file=name, image_root=root, **reading))
+    roles = replace(roles, file=name, image_root=root, encoding=encoding, delimiter=delimiter)
+    return asdict(roles)
 
 
 def read_roles(folder: Path, head: Any) -> TableRoles:
