@@ -46,8 +46,8 @@ class Questions:
 
     def __init__(self, project: Project):
         self._project, self._without_answers = project, project.ranking()
-        listed = project.listed
-        self.tags = {LISTED: np.flatnonzero(listed), MISSING: np.flatnonzero(~listed)}
+        is_listed = project.listed
+        self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
         cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
         self._number = {cell: tag for tag, cell in enumerate(cells)}
         self._column_of = {name: j for j, name in enumerate(project.labels)}
@@ -166,9 +166,9 @@ class Questions:
 
     def _rank(self, status: bytes) -> NoisyLabels:
         answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
-        listed, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
+        answers, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
         ranking = self._without_answers
-        return replace(ranking, answer=listed, missing=replace(ranking.missing, answer=missing))
+        return replace(ranking, answer=answers, missing=replace(ranking.missing, answer=missing))
 
     def _pair_swaps(self, status: bytes) -> dict[int, int]:
         swaps = self._cached_ranking(status).swaps()

@@ -95,12 +95,12 @@ class ReviewState:
 
     def final(self) -> Array:
         """Return whether each tag is kept: as people decided, or else as the answers allowed."""
-        kept = self.project.kept.copy()
+        is_kept = self.project.kept.copy()
         for kind, tags in self.chosen.items():
             if tags is not None:
-                kept[self.questions.tags[kind]] = kind == LISTED
-                kept[tags] = kind == MISSING
-        return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, kept))
+                is_kept[self.questions.tags[kind]] = kind == LISTED
+                is_kept[tags] = kind == MISSING
+        return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, is_kept))
 
     def _last(self, person: str) -> Step | None:
         return next((step for step in reversed(self.history) if step.person == person), None)
@@ -126,9 +126,9 @@ class ReviewState:
         tags, is_removal = record.get("tags"), record["action"] == "remove"
         if not isinstance(tags, list) or not tags or len(set(map(str, tags))) < len(tags):
             raise InputError("there is no tag to remove or to add")
-        listed = self.project.listed
+        is_listed = self.project.listed
         if not all(
-            type(k) is int and 0 <= k < len(listed) and listed[k] == is_removal for k in tags
+            type(k) is int and 0 <= k < len(is_listed) and is_listed[k] == is_removal for k in tags
         ):
             raise InputError("the tags to remove must be listed, and those to add must not be")
 
@@ -150,15 +150,15 @@ class ReviewState:
             self._apply_undo(person, seq)
             return
         if action in KIND:
-            before: list[Any] = [self.chosen[KIND[action]], self._certificate]
+            former: list[Any] = [self.chosen[KIND[action]], self._certificate]
             self._choose(KIND[action], np.array(record["tags"]))
         else:
-            before = [self.votes.get(tag, {}).get(person) for tag in tags]
+            former = [self.votes.get(tag, {}).get(person) for tag in tags]
             votes = (DROP, KEEP) if action == "swap" else (STATUS[action],)
             for tag, vote in zip(tags, votes, strict=True):
                 self.votes.setdefault(tag, {})[person] = vote
         self._touch(tags, person, seq)
-        self.history.append(Step(seq, person, record, tags, before))
+        self.history.append(Step(seq, person, record, tags, former))
         self._undone.pop(person, None)
 
     def _apply_undo(self, person: str, seq: int) -> None:

@@ -54,8 +54,8 @@ class Project:
 
     def ranking(self) -> NoisyLabels:
         """Return the ranking of `schirn clean`."""
-        listed, suggested = self.listed, ~self.listed
-        p = self.confidence[listed]
+        is_listed, suggested = self.listed, ~self.listed
+        p = self.confidence[is_listed]
         # Tags that were known or answered beforehand have confidence 0 or 1.
         known = np.where(p == 1, 1, np.where(p == 0, -1, 0)).astype(np.int8)
         missing = MissingTags(
@@ -67,10 +67,10 @@ class Project:
         return NoisyLabels(
             n_rows=len(self.ids),
             label_names=self.labels,
-            row=self.row[listed],
-            column=self.column[listed],
+            row=self.row[is_listed],
+            column=self.column[is_listed],
             model_confidence=p,
-            judged=self.judged[listed],
+            judged=self.judged[is_listed],
             method=self.method,
             known=known,
             missing=missing,
@@ -191,9 +191,9 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         )
     if not tags:
         raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
-    row, column, confidence, kept, judged, listed = map(np.array, zip(*tags, strict=True))
+    row, column, confidence, is_kept, is_judged, is_listed = map(np.array, zip(*tags, strict=True))
     names = [(ids[i], labels[j]) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
-    content = names if listed.all() else [names, listed.tolist()]
+    content = names if is_listed.all() else [names, is_listed.tolist()]
     return Project(
         folder=folder,
         labels=labels,
@@ -202,9 +202,9 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         row=row,
         column=column,
         confidence=confidence,
-        kept=kept,
-        judged=judged,
-        listed=listed,
+        kept=is_kept,
+        judged=is_judged,
+        listed=is_listed,
         method=str(head.get("method")),
         limits={
             "precision": head.get("precision") or PRECISION,
@@ -235,13 +235,13 @@ def _read_head(folder: Path) -> dict[str, Any]:
             f"{path}: made by another version of schirn (format {brief(head.get('version'))}, not "
             f"{VERSION}); {_RESTART}"
         )
-    labels, precision, most = (head.get(k) for k in ("labels", "precision", "max_remove_per_row"))
+    labels, precision, limit = (head.get(k) for k in ("labels", "precision", "max_remove_per_row"))
     rules = {
         "labels": isinstance(labels, list)
         and all(isinstance(name, str) for name in labels)
         and repeated(map(whole_text, labels)) is None,
         "precision": precision is None or (is_share(precision) and precision > 0),
-        "max_remove_per_row": most is None or is_count(most),
+        "max_remove_per_row": limit is None or is_count(limit),
         "n_items": is_count(head.get("n_items")),
     }
     for key, holds in rules.items():
@@ -287,9 +287,9 @@ def _read_items(
 def _read_tag(tag: Any, column: dict[str, int], is_listed: bool) -> Tag:
     """Return the description of a tag after checking it."""
     label, confidence = whole_text(tag["label"]), tag["confidence"]
-    kept = tag["kept"] if is_listed else False
-    if not is_share(confidence) or type(kept) is not bool:
+    is_kept = tag["kept"] if is_listed else False
+    if not is_share(confidence) or type(is_kept) is not bool:
         raise ValueError(f"the tag {brief(label)} needs 'confidence' and 'kept'")
     # Tags that could not be judged have one half.
-    judged = tag.get("judged", confidence != UNSURE) is True
-    return column[label], float(confidence), kept, judged, is_listed
+    is_judged = tag.get("judged", confidence != UNSURE) is True
+    return column[label], float(confidence), is_kept, is_judged, is_listed

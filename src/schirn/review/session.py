@@ -130,7 +130,7 @@ class Session(ReviewState):
         project = self.project
         return ProjectTable(project.folder, project.table, len(project.ids), self._image_root)
 
-    def decide(self, action: str, item: str, label: str, seen: int, person: str = "") -> int:
+    def decide(self, action: str, item: str, label: str, sequence: int, person: str = "") -> int:
         """Write a decision to the journal and return its number.
 
         Parameters
@@ -138,7 +138,7 @@ class Session(ReviewState):
         action : {"keep", "drop", "skip"}
         item, label : str
             The tag to decide.
-        seen : int
+        sequence : int
             Number of the last record that the caller knows. A tag that was decided after it
             raises `Conflict`.
         person : str
@@ -146,14 +146,14 @@ class Session(ReviewState):
         """
         if action not in STATUS:
             raise InputError(f"the action must be one of {', '.join(STATUS)}, not {brief(action)}")
-        return self.act({"action": action, "item": item, "label": label}, seen, person)
+        return self.act({"action": action, "item": item, "label": label}, sequence, person)
 
-    def undo(self, seen: int, person: str = "", *, of: int | None = None) -> int:
+    def undo(self, sequence: int, person: str = "", *, of: int | None = None) -> int:
         """Undo the last record of a person and return the number of the new one.
 
         Parameters
         ----------
-        seen : int
+        sequence : int
             Number of the last record that the caller knows.
         person : str
             Who undoes; only their own records are undone.
@@ -164,12 +164,13 @@ class Session(ReviewState):
             step = self._last(person)
             if step is None:
                 raise Conflict("There is nothing to undo.")
-            if step.seq > seen or of not in (None, step.seq):
+            if step.seq > sequence or of not in (None, step.seq):
                 raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
-            about = {key: step.record.get(key) for key in ("item", "label")}
-            return self.act({**about, "action": "undo", "of": step.seq}, seen, person)
+            record: Record = {"action": "undo", "of": step.seq}
+            record |= {key: step.record[key] for key in ("item", "label") if key in step.record}
+            return self.act(record, sequence, person)
 
-    def act(self, record: Record, seen: int, person: str = "") -> int:
+    def act(self, record: Record, sequence: int, person: str = "") -> int:
         """Check a record, write it to the journal, and return its number.
 
         Parameters
@@ -177,13 +178,13 @@ class Session(ReviewState):
         record : dict
             ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop" and "skip", also
             ``to`` for "swap"; ``tags`` for "remove" and "complete"; ``of`` for "undo".
-        seen : int
+        sequence : int
             Number of the last record that the caller knows.
         person : str
             Who acts.
         """
         with self.lock:
-            if seen > self.sequence:
+            if sequence > self.sequence:
                 raise Conflict("This page belongs to an earlier session and was reloaded.")
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
             entry: Record = {"time": time, **record}
@@ -193,7 +194,7 @@ class Session(ReviewState):
             tags = self._tags_of(entry)
             if record["action"] != "undo":
                 for tag in tags:
-                    if self._changed_by.get((tag, person), 0) > seen:
+                    if self._changed_by.get((tag, person), 0) > sequence:
                         raise Conflict("This tag was decided in another tab; nothing was changed.")
             seq = self.journal.append(entry)
             self._apply(self.journal.records[-1], tags)
@@ -208,7 +209,7 @@ class Session(ReviewState):
             for record in self.journal.records[-len(records) :]:
                 self._replay(record)
 
-    def apply_answers(self, action: str, count: int, seen: int, person: str = "") -> int:
+    def apply_answers(self, action: str, count: int, sequence: int, person: str = "") -> int:
         """Remove, or add, all tags that the answers allow at the target precision.
 
         Parameters
@@ -216,7 +217,7 @@ class Session(ReviewState):
         action : {"remove", "complete"}
         count : int
             Number of tags that the caller was shown; another one raises `Conflict`.
-        seen : int
+        sequence : int
             Number of the last record that the caller knows.
         person : str
             Who acts.
@@ -225,7 +226,7 @@ class Session(ReviewState):
             tags = self.questions.ready(KIND[action], self.status).tolist()
             if len(tags) != count:
                 raise Conflict("The answers have changed in another tab; nothing was done.")
-            return self.act({"action": action, "tags": tags}, seen, person)
+            return self.act({"action": action, "tags": tags}, sequence, person)
 
     def current(self, person: str = "", *, order: str = FIRST) -> int | None:
         """Return the tag to ask: just undone, the next in this order, skipped, or None.
@@ -319,17 +320,17 @@ class Session(ReviewState):
     def final_tags(self) -> Iterator[dict[str, Any]]:
         """Yield one record per item: tags, and those removed, added, and decided by a person."""
         with self.lock:
-            status, kept = self.status.copy(), self.final()
+            status, final = self.status.copy(), self.final()
         project = self.project
         for i, name in enumerate(project.ids):
             tags = {self.name(k): k for k in project.tags_of_row(i)}
-            listed = {tag: k for tag, k in tags.items() if project.listed[k]}
+            tags_before = {tag: k for tag, k in tags.items() if project.listed[k]}
             yield {
                 "id": name,
-                "tags": [tag for tag, k in tags.items() if kept[k]],
-                "removed": [tag for tag, k in listed.items() if not kept[k]],
+                "tags": [tag for tag, k in tags.items() if final[k]],
+                "removed": [tag for tag, k in tags_before.items() if not final[k]],
                 "checked": [tag for tag, k in tags.items() if status[k] in (KEEP, DROP)],
-                "added": [tag for tag, k in tags.items() if kept[k] and tag not in listed],
+                "added": [tag for tag, k in tags.items() if final[k] and tag not in tags_before],
             }
 
     def changes(self) -> ChangeList:
@@ -378,13 +379,13 @@ class Session(ReviewState):
     def verify(self, certificate: Certificate) -> None:
         """Raise InputError unless a certificate is about what `write_table` writes."""
         tags = list(zip(self.project.row.tolist(), range(len(self.status)), strict=True))
-        final, listed = self.final(), self.project.listed
+        final, is_listed = self.final(), self.project.listed
         # As its file says it, which holds the answers in the order of drawing only.
         Certificate.from_json(certificate.to_json()).verify(
             certificate.table_sha256,
-            [(i, self.name(k)) for i, k in tags if listed[k]],
-            [(i, self.name(k)) for i, k in tags if listed[k] and not final[k]],
-            [(i, self.name(k)) for i, k in tags if final[k] and not listed[k]],
+            [(i, self.name(k)) for i, k in tags if is_listed[k]],
+            [(i, self.name(k)) for i, k in tags if is_listed[k] and not final[k]],
+            [(i, self.name(k)) for i, k in tags if final[k] and not is_listed[k]],
         )
 
     def _reason(self, tag: int) -> tuple[str, float | None]:
@@ -420,14 +421,14 @@ class Session(ReviewState):
         self._apply(record, tags)
 
     def _progress(self) -> dict[str, int]:
-        counts, listed = np.bincount(self.status, minlength=4), self.project.listed
+        counts, is_listed = np.bincount(self.status, minlength=4), self.project.listed
         return {
             "kept": int(counts[KEEP]),
             "dropped": int(counts[DROP]),
             "skipped": int(counts[SKIP]),
             "decided": int(counts[KEEP] + counts[DROP]),
-            "suggested": int((~listed & (self.status == OPEN)).sum()),
-            "total": int(listed.sum()),
+            "suggested": int((~is_listed & (self.status == OPEN)).sum()),
+            "total": int(is_listed.sum()),
         }
 
     def describe(self, tag: int, blind: bool = False) -> dict[str, Any]:
