@@ -261,7 +261,7 @@ class Clean(Soak):
             path = self.folder / name / output
             if output == "project" and path.exists():
                 project = read_project(path)
-                with np.load(path / "features.npz") as arrays:
+                with np.load(path / "evidence.npz") as arrays:
                     shapes = {key: arrays[key].shape for key in arrays.files}
                 found[output] = (project.fingerprint, project.confidence.tolist(), shapes)
             elif output == "report.html" and path.exists():
@@ -287,8 +287,11 @@ class Review(Soak):
         self.project.mkdir()
         labels = [f"label {j}" for j in range(50)]
         tags = [{"label": label, "confidence": 0.5, "kept": True} for label in labels]
-        head = {"format": "schirn-review", "version": 1, "labels": labels, "threshold": 0.5,
-                "method": "Sieve", "n_items": 400, "features": None}  # fmt: skip
+        table = {"file": "table.csv", "column": "tags", "separator": ";"}
+        head = {"format": "schirn-review", "version": 2, "labels": labels, "method": "Sieve",
+                "n_items": 400, "table": table}  # fmt: skip
+        rows = "".join(f"{i},{';'.join(labels)}\n" for i in range(400))
+        (self.project / "table.csv").write_text(f"id,tags\n{rows}")
         (self.project / "project.json").write_text(json.dumps(head))
         lines = (json.dumps({"id": f"item {i}", "text": "", "tags": tags}) for i in range(400))
         (self.project / "items.jsonl").write_text("".join(f"{line}\n" for line in lines))

@@ -10,7 +10,7 @@ import pytest
 from cli.clean_helpers import WORDS, make_items, read_csv, refused, write_csv
 
 from schirn.cli import main
-from schirn.datasets import load_digits_attributes, read_npz
+from schirn.datasets import load_digits_attributes
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +141,6 @@ def test_embeddings_numbers_and_known_clean(tmp_path, capsys):
 
 
 def test_the_project_is_what_review_reads(items, tmp_path, capsys):
-    from schirn.features import TextFeatures
-
     source = write_csv(tmp_path / "items.csv", items)
     folder = tmp_path / "project"
     argv = ["clean", source, "--text", "description", "--id", "id", "--project", str(folder)]
@@ -159,7 +157,6 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         "command": ["--id", "id", "--remove-below", "0.5", "--text", "description"],
         "method": "Sieve",
         "n_items": 160,
-        "features": "features.npz",
         "precision": 0.9,
         "keep_one": True,
         "max_remove_per_row": None,
@@ -185,16 +182,12 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         kept = {tag["label"] for tag in line["tags"] if tag["kept"]}
         assert kept == set(row["tags"].split(";")) - {""}
     assert f"schirn review {folder}" in capsys.readouterr().err
-    data = read_npz(folder / "features.npz")
     # Without decisions, the review exports the clean tags and every other column.
     reviewed = tmp_path / "reviewed.csv"
     assert main(["review", str(folder), "--export", str(reviewed)]) == 0
     added = ("tags_removed", "tags_confidence", "tags_note")
     expected = [{k: v for k, v in row.items() if k not in added} for row in read_csv(out)]
     assert read_csv(reviewed) == expected
-    texts = [text for text, _, _ in items]
-    assert abs(data.X - TextFeatures().fit_transform(texts)).max() == 0
-    assert data.label_names == sorted(WORDS)
     assert main(argv) == 2
 
 

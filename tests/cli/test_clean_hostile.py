@@ -385,7 +385,7 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
     assert main(["clean", source, "--text", "description", "--project", str(target)]) == 0
     assert tmp_path.stat().st_ino in synced
     assert sorted(path.name for path in target.iterdir()) == [
-        "evidence.npz", "features.npz", "items.jsonl", "project.json", "table.csv"
+        "evidence.npz", "items.jsonl", "project.json", "table.csv"
     ]  # fmt: skip
 
 
@@ -398,8 +398,10 @@ def test_json_with_halves_of_characters_becomes_a_usable_project(items, tmp_path
     project = tmp_path / "p"
     assert main(["clean", str(source), "--text", "description", "--project", str(project)]) == 0
     assert "line 1 holds half of a character" in capsys.readouterr().err
-    assert main(["review", str(project), "--verdicts", str(tmp_path / "tags.jsonl")]) == 0
-    assert "\ufffd" in (tmp_path / "tags.jsonl").read_text("utf-8")
+    assert main(["review", str(project), "--export", str(tmp_path / "tags.jsonl")]) == 0
+    # The copy is exact; the labels of the project are those that every file can hold.
+    assert (tmp_path / "tags.jsonl").read_bytes() == source.read_bytes()
+    assert "x\ufffd" in json.loads((project / "project.json").read_text("utf-8"))["labels"]
 
 
 def test_a_whole_number_beyond_all_floats(tmp_path, capsys):

@@ -212,8 +212,9 @@ LABELS = ["dog", "cat", "beach"]
 
 
 def _project() -> list[bytes]:
-    head = {"format": "schirn-review", "version": 1, "labels": LABELS, "threshold": 0.5}
-    head |= {"method": "Sieve", "n_items": 2, "features": None}
+    table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
+    head = {"format": "schirn-review", "version": 2, "labels": LABELS, "table": table}
+    head |= {"method": "Sieve", "n_items": 2}
     limits = {"precision": 0.9, "keep_one": True, "max_remove_per_row": 2}
     return [json.dumps(head | limits).encode(), json.dumps(head).encode()]
 
@@ -230,27 +231,27 @@ def _items() -> list[bytes]:
     return ["".join(json.dumps(item) + "\n" for item in items).encode()]
 
 
+def write_review(folder: Path) -> None:
+    """Write a review project without decisions."""
+    (folder / "project.json").write_bytes(corpus("project")[0])
+    (folder / "items.jsonl").write_bytes(corpus("items")[0])
+    (folder / "table.csv").write_text("id,text,tags\na,,dog;cat\nb,<b>,beach\n")
+
+
 def _journal() -> list[bytes]:
     from schirn.review import open_session
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "project.json").write_bytes(corpus("project")[0])
-        (folder / "items.jsonl").write_bytes(corpus("items")[0])
+        write_review(folder)
         session = open_session(folder)
-        for action, label in (("keep", "dog"), ("drop", "cat"), ("undo", "cat"), ("skip", "cat")):
-            session.decide(action, "a", label, session.sequence)
-        records = [
-            {"action": "batch", "decision": "drop", "label": "cat", "items": ["a"]},
-            {"action": "add", "item": "b", "label": "sea"},
-            {"action": "rename", "label": "sea", "to": "beach"},
-            {"action": "note", "item": "b", "label": "", "text": "a note"},
-            {"action": "threshold", "value": 0.4},
-            {"action": "keep", "item": "a", "label": "cat"},
-            {"action": "settle", "item": "a", "label": "cat", "decision": "drop"},
-        ]
-        for k, record in enumerate(records):
-            session.act(record, session.sequence, "Ada" if k > 4 else "")
+        session.decide("keep", "a", "dog", session.sequence)
+        session.decide("drop", "a", "cat", session.sequence)
+        session.undo(session.sequence)
+        session.decide("skip", "a", "cat", session.sequence)
+        session.decide("keep", "a", "cat", session.sequence, "Ada")
+        record = {"action": "swap", "item": "a", "label": "dog", "to": "beach"}
+        session.act(record, session.sequence, "Ada")
         session.undo(session.sequence, "Ada")
         session.act({"action": "remove", "tags": [0]}, session.sequence)
         for item, label in (("b", "beach"), ("a", "dog"), ("a", "cat"), ("a", "beach")):
@@ -263,8 +264,7 @@ def ranking(folder: Path):
     """The ranking of the project above, which is written to the folder."""
     from schirn.review.project import read_project
 
-    (folder / "project.json").write_bytes(corpus("project")[0])
-    (folder / "items.jsonl").write_bytes(corpus("items")[0])
+    write_review(folder)
     return read_project(folder).ranking()
 
 

@@ -91,8 +91,8 @@ _SIZES = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
 
 
 def _project_with(**changes) -> bytes:
-    head = {"format": "schirn-review", "version": 1, "labels": ["dog", "cat", "beach"]}
-    return json.dumps({**head, "threshold": 0.5, "n_items": 2, **changes}).encode()
+    head = {"format": "schirn-review", "version": 2, "labels": ["dog", "cat", "beach"]}
+    return json.dumps({**head, "n_items": 2, **changes}).encode()
 
 
 def _npz_of_no_letters() -> bytes:
@@ -104,7 +104,7 @@ CRASHES = [
     ("feather", _feather_with_wild_offsets),
     ("npz", _npz_of_no_letters),
     ("project", json.dumps({"format": "[" * 4000}).encode()),
-    ("project", lambda: _project_with(features="a\nb")),
+    ("project", lambda: _project_with(table={"file": "table.\n"})),
     ("clean_csv", b"a," + b"[" * 4000 + b"\n1,2\n"),
     ("clean_jsonl", b'{"' + b"9" * 5000 + b'": 1}\n'),
     ("mat5", _mat_with_wild_pointers),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from fuzz.corpus import TABLE, TAGS, corpus, ranking
+from fuzz.corpus import TABLE, TAGS, corpus, ranking, write_review
 
 import schirn
 from schirn.cleaning import (
@@ -90,8 +90,7 @@ def _review(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
         from schirn.review import open_session
 
-        (folder / "project.json").write_bytes(corpus("project")[0])
-        (folder / "items.jsonl").write_bytes(corpus("items")[0])
+        write_review(folder)
         (folder / name).write_bytes(data)
         session = open_session(folder, write=False)
         session.view()

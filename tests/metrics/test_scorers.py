@@ -164,15 +164,15 @@ def test_options_reach_the_function(data):
     X, clean, candidates = data
     model = PlainRidge().fit(X, candidates)
     scores = model.decision_function(X)
-    depth = metrics.scorer("coverage", convention="sklearn")
+    depth = metrics.scorer("coverage", convention="random")
     assert depth(model, X, candidates, y_clean=clean) == pytest.approx(
-        -metrics.coverage(clean, scores, convention="sklearn")
+        -metrics.coverage(clean, scores, convention="random")
     )
     top = metrics.scorer("precision_at_k", against="candidates", k=2)
     assert top(model, X, candidates) == metrics.precision_at_k(candidates, scores, k=2)
-    every = metrics.scorers(convention="sklearn")["average_precision"]
+    every = metrics.scorers(convention="random")["average_precision"]
     assert every(model, X, candidates, y_clean=clean) == pytest.approx(
-        metrics.average_precision(clean, scores, convention="sklearn")
+        metrics.average_precision(clean, scores, convention="random")
     )
 
 

@@ -1,10 +1,7 @@
 """A small project folder for the tests of the review page."""
 
-import numpy as np
 import pytest
 from review.review_helpers import write_project
-
-from schirn.datasets import make_partial_multilabel
 
 
 @pytest.fixture
@@ -19,15 +16,10 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def trainable(tmp_path):
-    """A project with features on which training can run."""
-    data = make_partial_multilabel(
-        n_samples=60, n_features=8, n_labels=4, cardinality=1.5, r=1, random_state=0
-    )
+def larger(tmp_path):
+    """60 items of two tags each."""
     labels = [f"label {j}" for j in range(4)]
-    candidates = np.asarray(data.candidates)
     items = [
-        (f"item {i}", f"Row {i}", {labels[j]: 0.5 for j in np.flatnonzero(row)})
-        for i, row in enumerate(candidates)
+        (f"item {i}", f"Row {i}", {labels[i % 4]: 0.5, labels[(i + 1) % 4]: 0.5}) for i in range(60)
     ]
-    return write_project(tmp_path / "trainable", items, labels, np.asarray(data.X))
+    return write_project(tmp_path / "larger", items, labels)

@@ -1,27 +1,26 @@
 """What the tests of the review page share."""
 
+import csv
 import json
 import subprocess
 import sys
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-import numpy as np
 
-
-def write_project(folder, items, labels, features=None, **head):
+def write_project(folder, items, labels, **head):
     """Write a project; items are (id, text, {label: confidence}[, {label: confidence}]).
 
-    The labels of the second dictionary are suggested.
+    The labels of the second dictionary are suggested. The table has the columns id, text and tags.
     """
     folder.mkdir(exist_ok=True)
     document = {
         "format": "schirn-review",
-        "version": 1,
+        "version": 2,
         "labels": labels,
         "method": "Sieve",
         "n_items": len(items),
-        "features": None if features is None else "features.npz",
+        "table": {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]},
         **head,
     }
     (folder / "project.json").write_text(json.dumps(document), "utf-8")
@@ -44,8 +43,10 @@ def write_project(folder, items, labels, features=None, **head):
         for name, text, tags, *more in items
     ]
     (folder / "items.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    if features is not None:
-        np.savez(folder / "features.npz", X=features)
+    options = {"newline": "", "encoding": "utf-8", "errors": "replace"}
+    with (folder / "table.csv").open("w", **options) as stream:
+        rows = [(name, text, ";".join(tags)) for name, text, tags, *_ in items]
+        csv.writer(stream).writerows([("id", "text", "tags"), *rows])
     return folder
 
 
@@ -84,7 +85,6 @@ class Server:
     def decide(self, action):
         """Act on what the server asks; return the pair."""
         state = self.request("/api/state")
-        target = state["last"] if action == "undo" else state["current"]
-        pair = {"item": target["item"], "label": target["label"]}
+        pair = {key: state["current"][key] for key in ("item", "label")}
         self.request("/api/decide", {"action": action, **pair, "seen": state["seq"]})
         return pair["item"], pair["label"]

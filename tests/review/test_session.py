@@ -1,4 +1,3 @@
-import json
 import threading
 
 import pytest
@@ -27,7 +26,10 @@ def decide(session, *actions):
         view = session.view()
         target = view["last"] if action == "undo" else view["current"]
         found.append((target["item"], target["label"]))
-        session.decide(action, *found[-1], view["seq"])
+        if action == "undo":
+            session.undo(view["seq"], of=target["of"])
+        else:
+            session.decide(action, *found[-1], view["seq"])
     return found
 
 
@@ -54,7 +56,7 @@ def test_undo_goes_back_step_by_step(session):
     assert session.view()["last"] is None
     assert not session.status.any()
     with pytest.raises(Conflict, match="nothing to undo"):
-        session.decide("undo", "a", "dog", session.sequence)
+        session.undo(session.sequence)
 
 
 def test_what_was_undone_is_asked_again_at_once(session):
@@ -80,9 +82,9 @@ def test_two_tabs_do_not_overwrite_each_other(session):
         session.decide("drop", "b", "cat", 0)
     session.decide("drop", "a", "dog", 0)
     with pytest.raises(Conflict, match="nothing was undone"):
-        session.decide("undo", "a", "dog", 1)
+        session.undo(1)
     with pytest.raises(Conflict, match="nothing was undone"):
-        session.decide("undo", "b", "cat", 2)
+        session.undo(2, of=1)
     with pytest.raises(Conflict, match="an earlier session"):
         session.decide("keep", "c", "dog", 99)
     assert session.sequence == 2
@@ -126,9 +128,7 @@ def test_final_tags(session):
 
 def test_a_record_that_does_not_fit(session, folder):
     decide(session, "keep")
-    path = folder / "journal.jsonl"
+    session.journal.append({"item": "a", "label": "dog", "action": "undo", "of": 2})
     session.journal.close()
-    line = json.dumps({"seq": 2, "item": "a", "label": "dog", "action": "undo"})
-    path.write_text(path.read_text() + line + "\n")
     with pytest.raises(DataError, match="record 2 does not fit"):
         open_session(folder)

@@ -380,7 +380,7 @@ def test_strangers_change_nothing(server, project):
         line.request("POST", "/api/decide", content, headers(server))
         assert line.getresponse().status == 400, content[:20]
         line.close()
-    for action in ("explode", "", "KEEP", "undo"):
+    for action in ("explode", "", "KEEP", "undo", "rename"):
         status, _ = decide(server, body["item"], body["label"], action, 0)
         assert status in (400, 409)
     assert (project / "journal.jsonl").read_bytes() == before

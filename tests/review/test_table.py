@@ -7,9 +7,9 @@ import os
 
 import numpy as np
 import pytest
-from review.review_helpers import write_project as write_old_project
 
 from schirn.cleaning import ChangeList, NoisyLabels
+from schirn.cleaning.noisy_labels import MissingTags
 from schirn.cli import main
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
@@ -22,7 +22,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
 
 def verdicts(separator=";"):
-    """Verdicts on the tags above: dog is removed from the first row."""
+    """Verdicts on the tags above: dog is removed from the first row, which may lack sea."""
     names = ["beach", "cat", "dog", "sea"]
     lists = [[tag.strip() for tag in cell.split(separator) if tag.strip()] for cell in TAGS]
     pairs = [(i, names.index(tag)) for i, tags in enumerate(lists) for tag in sorted(tags)]
@@ -36,6 +36,7 @@ def verdicts(separator=";"):
         model_confidence=np.where(removed, 0.2, 0.8),
         judged=np.ones(len(row), dtype=bool),
         method="Sieve",
+        missing=MissingTags(np.array([0]), np.array([3]), np.array([0.9]), names),
     )
     return ranking.remove(below=0.5)
 
@@ -46,7 +47,6 @@ def make(tmp_path, source, **roles):
     write_project(
         str(tmp_path / "project"),
         verdicts(),
-        np.arange(10.0).reshape(5, 2),
         ids=[f"row {i}" for i in range(5)],
         texts=[f"Text {i}" for i in range(5)],
         table=table,
@@ -88,8 +88,8 @@ def test_csv_comes_back_byte_for_byte(tmp_path):
     session.write_table(out)
     # Nothing is removed now, so not even the spaces between the tags differ.
     assert out.read_bytes() == source.read_bytes()
-    session.decide("undo", "row 0", "dog", 1)
-    session.act({"action": "add", "item": "row 0", "label": "sea"}, 2)
+    session.undo(1)
+    session.decide("keep", "row 0", "sea", 2)
     session.decide("drop", "row 1", "cat", 3)
     session.write_table(out)
     before, after = rows(source), rows(out)
@@ -108,7 +108,7 @@ def test_other_encodings_and_delimiters(tmp_path, encoding, delimiter):
     table = open_table(source, encoding=encoding, delimiter=delimiter)
     found = verdicts()
     write_project(
-        str(tmp_path / "p"), found, np.zeros((5, 1)), ids=list("abcde"), texts=[""] * 5,
+        str(tmp_path / "p"), found, ids=list("abcde"), texts=[""] * 5,
         table=table, source=str(source), roles=TableRoles("tags", "|"),
     )  # fmt: skip
     session = open_session(tmp_path / "p", write=False)
@@ -162,7 +162,7 @@ def test_a_table_that_has_changed_is_not_copied(tmp_path):
     source.write_text("another file by now")
     with pytest.raises(DataError, match=r"items\.csv: the file has changed since it was read"):
         write_project(
-            str(tmp_path / "p"), verdicts(), np.zeros((5, 1)), ids=list("abcde"), texts=[""] * 5,
+            str(tmp_path / "p"), verdicts(), ids=list("abcde"), texts=[""] * 5,
             table=table, source=str(source), roles=TableRoles("tags", ";"),
         )  # fmt: skip
     assert not (tmp_path / "p").exists()
@@ -205,9 +205,9 @@ def test_spellings_that_were_merged_before(tmp_path):
     assert [c[:5] for c in session.changes()] == [
         (0, "removal", "Dog", "", 0.8), (3, "merge", "Dog", "dog", None),
     ]  # fmt: skip
-    session.act({"action": "rename", "label": "dog", "to": "hound"}, 0)
+    session.decide("drop", "row 3", "dog", 0)
     session.write_table(tmp_path / "out.csv")
-    assert rows(tmp_path / "out.csv")[4][2] == "beach;hound;sea"
+    assert rows(tmp_path / "out.csv")[4][2] == "beach;sea"
     session.journal.close()
 
 
@@ -223,23 +223,20 @@ def test_changes_can_be_applied_and_undone(tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv")
     folder = make(tmp_path, source)
     session = open_session(folder)
-    session.act({"action": "rename", "label": "sea", "to": "beach"}, 0, "Ada")
-    session.act({"action": "rename", "label": "cat", "to": "kitten"}, 1, "Ada")
-    session.act({"action": "add", "item": "row 2", "label": "quay"}, 2, "Bob")
-    session.act({"action": "note", "item": "row 2", "label": "quay", "text": "see the photo"}, 3)
+    session.decide("keep", "row 0", "sea", 0, "Bob")
+    session.decide("drop", "row 1", "cat", 1, "Ada")
+    session.decide("drop", "row 1", "cat", 2, "Bob")
     session.journal.close()
     listed, out, back = (tmp_path / name for name in ("changes.csv", "out.csv", "back.csv"))
     argv = ["review", str(folder), "--changes", str(listed), "--export", str(out)]
     assert main(argv) == 0
     kinds = {(c.row, c.change, c.before, c.after): c.why for c in ChangeList.read(listed)}
+    assert kinds.pop((0, "removal", "dog", "")).endswith("likely to be correct (Sieve, 1 answer)")
     assert kinds == {
-        (0, "removal", "dog", ""): "20% likely to be correct (Sieve)",
-        (1, "rename", "cat", "kitten"): "renamed in the review",
-        (2, "addition", "", "quay"): "added by Bob. see the photo",
-        (3, "merge", "sea", "beach"): "renamed in the review",
-        (4, "rename", "sea", "beach"): "renamed in the review",
+        (0, "addition", "", "sea"): "added by Bob",
+        (1, "removal", "cat", ""): "dropped by Ada, Bob",
     }
-    assert [row[2] for row in rows(out)[1:]] == ["beach", "kitten", "quay", "beach;dog", "beach"]
+    assert [row[2] for row in rows(out)[1:]] == ["beach;sea", "", "", "beach;dog;sea", "sea"]
     assert main(["apply", str(listed), str(source), "-o", str(tmp_path / "same.csv")]) == 0
     assert (tmp_path / "same.csv").read_bytes() == out.read_bytes()
     assert main(["undo", str(listed), str(out), "-o", str(back)]) == 0
@@ -259,35 +256,17 @@ def test_program(tmp_path, capsys):
         code = main(["review", str(folder), *map(str, argv)])
         return code, capsys.readouterr().err
 
-    code, err = run("--export", tmp_path / "a.csv", "--verdicts", tmp_path / "b.jsonl")
+    code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "b.jsonl")
     assert code == 0
     assert "wrote 5 items to" in err
-    records = objects(tmp_path / "b.jsonl")
-    assert records[0] == {
-        "id": "row 0", "tags": ["beach"], "removed": ["dog"], "checked": [], "added": []
-    }  # fmt: skip
     code, err = run("--export", tmp_path / "a.txt")
     assert (code, "must end as that of a table" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.jsonl")
     assert (code, objects(tmp_path / "a.jsonl")[0]["tags"]) == (0, "beach")
-    code, err = run("--verdicts", tmp_path / "a.txt")
+    code, err = run("--changes", tmp_path / "a.txt")
     assert (code, "must end in .csv or .jsonl" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "a.csv")
     assert (code, "is given for both" in err) == (2, True)
-
-
-def test_projects_of_version_1_open_and_export_as_before(tmp_path, capsys):
-    items = [("a", "A text", {"dog": 0.9, "cat": 0.1})]
-    folder = write_old_project(tmp_path / "old", items, ["dog", "cat"])
-    session = open_session(folder, write=False)
-    assert session.table is None
-    assert session.view()["current"]["others"] == []
-    with pytest.raises(InputError, match="keeps no table"):
-        session.write_table(tmp_path / "x.csv")
-    assert [c[:4] for c in session.changes()] == [(0, "removal", "cat", "")]
-    assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
-    assert (tmp_path / "tags.csv").read_text() == "id,tags,removed,checked,added\na,dog,cat,,\n"
-    assert "keeps no other columns" in capsys.readouterr().err
 
 
 def test_other_columns_and_huge_cells(tmp_path):

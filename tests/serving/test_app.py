@@ -110,12 +110,13 @@ def test_requests_are_counted(client):
     assert "schirn_requests_in_flight 1" in lines
 
 
-def test_the_description_names_the_columns(client):
+def test_the_description_names_the_requests(client):
     document = client.get("/openapi.json").json()
     assert document["info"]["version"] == schirn.__version__
-    schema = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
-    rows = schema["schema"]["properties"]["rows"]
-    assert rows["items"]["properties"] == {"title": {"type": "string"}}
+    post = document["paths"]["/predict"]["post"]
+    schema = post["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["properties"]["rows"]["type"] == "array"
+    assert set(post["responses"]) == {"200", "400", "401", "413", "503"}
     assert set(document["paths"]) == {"/predict", "/judge", "/health", "/metrics"}
 
 

@@ -57,7 +57,6 @@ from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
-from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import LABEL_STUDIO
 from schirn.tables.checks import KINDS
 from schirn.tables.files import folder_format, open_table, write_copy
@@ -380,7 +379,7 @@ def _write_pages(
     """Write the report, the project folder and the questions."""
     texts, ids = rows = shown_rows(source)
     if args.project:
-        make_project(args, args.project, source, ranking, features, rows)
+        make_project(args, args.project, source, ranking, rows)
     if args.questions:
         names = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
         _write_questions(args, ranking, certificate, names, carried)
@@ -415,15 +414,14 @@ def make_project(
     folder: str,
     source: TagTable,
     ranking: NoisyLabels,
-    features: Features,
     rows: tuple[list[str], list[str]],
+    accepted: list[tuple[int, str]] | None = None,
 ) -> None:
-    """Write a project folder for `schirn review`."""
+    """Write a project folder for `schirn review`; tags accepted before are among its questions."""
     texts, ids = rows
     write_project(
         folder,
         ranking,
-        features.X.mapped() if isinstance(features.X, RowFile) else features.X,
         ids=ids,
         texts=texts,
         table=source.table,
@@ -438,8 +436,7 @@ def make_project(
             id=args.id if ids == source.ids() else None,
             content=tuple(source.content_columns()),
         ),
-        feature_names=features.feature_names,
-        scaled=features.is_scaled,
+        accepted=accepted or (),
         command=ranking_options(args),
     )
 

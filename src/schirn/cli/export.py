@@ -13,8 +13,7 @@ from schirn.persist import load, to_onnx
 DESCRIPTION = (
     "Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
     "X holds rows of features; a model of texts has one input per column of text. The outputs "
-    "are scores, probabilities and labels (0/1). Sieve, linear methods, PMLMA, PMLPLR and PARD "
-    "can be exported."
+    "are scores, probabilities and labels (0/1). Sieve and linear methods can be exported."
 )
 EXAMPLES = """
 schirn export photos.schirn -o photos.onnx
@@ -24,7 +23,7 @@ OPTIONS = """
 model MODEL  a file written by schirn fit
 -o, --output FILE!  file to write
 --double  use double instead of single precision
---classifier  write the part of a model that takes features of texts, categories or pictures
+--classifier  write the part of a model after its features; needed for columns other than text
 """
 
 
@@ -37,8 +36,7 @@ def run(args: argparse.Namespace) -> None:
     if isinstance(model, TagPipeline):
         source = model.features_.source()
         texts = [] if args.classifier else model.features_.names_of("text")
-        is_numeric = not model.features_.is_scaled
-        if not (is_numeric or args.classifier or model.features_.kinds == ["text"]):
+        if not args.classifier and model.features_.kinds != ["text"]:
             raise InputError(
                 f"{args.model}: learns from {source}, and an ONNX file can make features of text "
                 f"alone; --classifier writes the part after the features"

@@ -24,7 +24,6 @@ from schirn.tables.text import format_suffix, is_packed
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
     "list of changes": SUFFIXES,
-    "list of verdicts": SUFFIXES,
     "questions": (".csv",),
     "report": (".html", ".htm"),
 }

@@ -9,14 +9,22 @@ from pathlib import Path
 
 from schirn._files import check_new_folder
 from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.columns import TagTable
+from schirn.cleaning.decisions import RIGHT
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
 from schirn.cli.parser import Command, build_parser
-from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy, check_outputs
+from schirn.cli.reading import (
+    COLUMNS,
+    DECISIONS,
+    GROUP,
+    check_copy,
+    check_outputs,
+    open_decisions,
+)
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
-from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.review.project import was_made_by
 from schirn.review.session import Session
 from schirn.scale.memory import memory_limit
@@ -34,7 +42,7 @@ schirn review items.csv --labels tags --text description
 schirn review items.csv --terminal
 schirn review items.csv --export cleaned.csv
 schirn review photos-review --port 8000 --no-browser
-schirn review photos-review --changes changes.csv --verdicts verdicts.csv
+schirn review photos-review --changes changes.csv
 schirn review items.csv --id sku --decisions decisions.jsonl
 """
 OPTIONS = f"""
@@ -56,17 +64,15 @@ data TABLE  a table, or a project folder
 --precision P:share = {PRECISION:g}  share of the removals that should be right, by the answers
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format of the name
---verdicts FILE  tags kept, removed, checked and added, and notes, as .csv or .jsonl
 --changes FILE  a .csv or .jsonl list of changes for schirn apply
 """
-_FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
 
 
 def run(args: argparse.Namespace) -> None:
     """Ask on the page or in the terminal, or write the final tags."""
     args = _with_defaults(args)
     folder = _project_folder(args)
-    if args.export or args.verdicts or args.changes:
+    if args.export or args.changes:
         _write(args, folder)
         return
     if args.terminal:
@@ -113,14 +119,14 @@ def _project_folder(args: argparse.Namespace) -> str:
     if Path(folder, "project.json").is_file():
         if was_made_by(folder, options, args.data):
             return folder
-        if args.decisions is None or args.export or args.verdicts or args.changes:
+        if args.decisions is None or args.export or args.changes:
             raise InputError(
                 f"{folder}: belongs to another version of {args.data}, or to other options; move "
                 f"it away, or choose another folder with --project, or keep its answers with "
                 f"--decisions"
             )
         _set_aside(folder, args.decisions)
-    if args.export or args.verdicts or args.changes:
+    if args.export or args.changes:
         raise InputError(f"{args.data}: was not reviewed yet, so there is nothing to write")
     check_new_folder(folder)
     with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
@@ -129,9 +135,19 @@ def _project_folder(args: argparse.Namespace) -> str:
             raise InputError(f"{args.data}: the table has no rows, so there is nothing to review")
         tags, features, model = clean.read_source(args, source)
         ranking = clean.rank(args, source, features, tags, model)
-        clean.make_project(args, folder, source, ranking, features, clean.shown_rows(source))
+        rows, accepted = clean.shown_rows(source), _accepted(args, source)
+        clean.make_project(args, folder, source, ranking, rows, accepted)
     say(ranking.sentence)
     return folder
+
+
+def _accepted(args: argparse.Namespace, source: TagTable) -> list[tuple[int, str]]:
+    """Return the tags that people have called right before, whether listed or not."""
+    store, rows = open_decisions(args, source)
+    if store is None or rows is None:
+        return []
+    valid = store.match(rows).valid
+    return [cell for cell, decision in valid.items() if decision.answer == RIGHT]
 
 
 def _set_aside(folder: str, decisions: str) -> None:
@@ -161,30 +177,20 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
-    named = {"table": args.export, "list of verdicts": args.verdicts}
-    named |= {"list of changes": args.changes}
+    named = {"table": args.export, "list of changes": args.changes}
     check_outputs(named, ())
     outputs = [path for path in named.values() if path]
     session = open_session(folder, write=False)
-    table, verdicts = session.table, args.verdicts
-    if args.export and table is None:
-        # A project of version 1 knows tags and texts only.
-        if Path(args.export).suffix.lower() not in _FORMATS:
-            raise InputError(f"{args.export}: the file name must end in {' or '.join(_FORMATS)}")
-        note("note: this project keeps no other columns; create it again to export them all")
-        write_lines(_FORMATS[Path(args.export).suffix.lower()](session.final_tags()), args.export)
-    elif args.export and table is not None:
-        check_copy(str(table.path), args.export)
+    if args.export:
+        check_copy(str(session.table.path), args.export)
         session.write_table(args.export)
-    if verdicts:
-        write_lines(_FORMATS[Path(verdicts).suffix.lower()](session.final_tags()), verdicts)
     if args.changes:
         session.changes().write(args.changes)
     certificate = session.certificate()
     if args.export and certificate is not None:
         _write_certificate(certificate, session, f"{args.export}.certificate.json")
     view = session.view()
-    decided, items = view["progress"]["decided"], len(session.project.items)
+    decided, items = view["progress"]["decided"], len(session.project.ids)
     removed, ready = view["known"]["removed"], view["known"]["remove"]["new"]
     note(
         f"wrote {items:,} items to {outputs[0]}; {decided:,} tags decided by hand, {removed:,} "
@@ -194,8 +200,6 @@ def _write(args: argparse.Namespace, folder: str) -> None:
         note(f"note: the answers allow to remove {ready:,} more tags; open the review to do so")
     for path in outputs[1:]:
         note(f"wrote {path}")
-    if view["disagreements"]:
-        note(f"note: people disagree about {view['disagreements']:,} tags; settle them on the page")
 
 
 def _write_certificate(certificate: Certificate, session: Session, path: str) -> None:

@@ -84,7 +84,7 @@ def _features(n_samples: int, n_features: int, density: float | None, random: An
     """Return Gaussian features, or sparse ones with Gaussian entries."""
     if density is None:
         return random.standard_normal((n_samples, n_features))
-    drawn = sp.random(
+    matrix = sp.random(
         n_samples,
         n_features,
         density=density,
@@ -92,15 +92,15 @@ def _features(n_samples: int, n_features: int, density: float | None, random: An
         random_state=random,
         data_rvs=random.standard_normal,
     )
-    return sp.csr_array(drawn)
+    return sp.csr_array(matrix)
 
 
 def _directions(n_features: int, n_labels: int, correlation: float, random: Any) -> np.ndarray:
     """Return one direction per label, partly shared within a group."""
     group = np.arange(n_labels) // GROUP
     shared = random.standard_normal((n_features, group[-1] + 1))[:, group]
-    own = random.standard_normal((n_features, n_labels))
-    return np.asarray(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own)
+    individual = random.standard_normal((n_features, n_labels))
+    return np.asarray(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * individual)
 
 
 def _threshold(scores: np.ndarray, cardinality: float) -> np.ndarray:
@@ -108,9 +108,9 @@ def _threshold(scores: np.ndarray, cardinality: float) -> np.ndarray:
     best = np.zeros(scores.shape, dtype=bool)
     best[np.arange(len(scores)), scores.argmax(axis=1)] = True
     # Each row keeps its highest score anyway, so the threshold is chosen for the others.
-    rest = np.sort(scores[~best])[::-1]
-    count = min(len(rest), round((cardinality - 1) * len(scores)))
-    threshold = rest[count - 1] if count else np.inf
+    others_sorted = np.sort(scores[~best])[::-1]
+    count = min(len(others_sorted), round((cardinality - 1) * len(scores)))
+    threshold = others_sorted[count - 1] if count else np.inf
     return (best | (scores >= threshold)).astype(np.uint8)
 
 

@@ -143,9 +143,9 @@ class Dataset:
             names = getattr(self, name)
             if names is not None and len(names) != size:
                 raise DataError(f"{name} has {len(names)} entries for {size} columns.")
-        twice = repeated(self.label_names)
-        if twice is not None:
-            raise DataError(f"two labels are called {brief(twice)}; rename one of them.")
+        name_twice = repeated(self.label_names)
+        if name_twice is not None:
+            raise DataError(f"two labels are called {brief(name_twice)}; rename one of them.")
 
 
 def dataset_from_file(path: Path, max_bytes: int | None = None, **content: Any) -> Dataset:

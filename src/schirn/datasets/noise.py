@@ -112,8 +112,8 @@ def add_noise(
         candidates = _annotators(truth, int(r or 0), random)
     else:
         extra = _draw(truth, r, kind, rate, random, X)
-        kept = _thinned(truth, 1 - MISSING, random) if kind == "two-sided" else truth
-        candidates = kept.maximum(extra).astype(np.uint8)
+        true_labels = _thinned(truth, 1 - MISSING, random) if kind == "two-sided" else truth
+        candidates = true_labels.maximum(extra).astype(np.uint8)
     return candidates if sparse.issparse(y) else candidates.toarray()
 
 
@@ -184,8 +184,8 @@ def _sample_by_rejection(truth: Any, counts: np.ndarray, random: Any) -> sparse.
     missing = counts.copy()
     while missing.any():
         rows = np.repeat(np.arange(n_samples, dtype=np.int64), missing)
-        drawn = np.unique(rows * n_labels + random.randint(n_labels, size=len(rows)))
-        fresh = drawn[~(_contains(taken, drawn) | _contains(chosen, drawn))]
+        cells = np.unique(rows * n_labels + random.randint(n_labels, size=len(rows)))
+        fresh = cells[~(_contains(taken, cells) | _contains(chosen, cells))]
         chosen = np.sort(np.concatenate([chosen, fresh]))
         missing = counts - np.bincount(chosen // n_labels, minlength=n_samples)
     return _from_cells(chosen // n_labels, chosen % n_labels, truth.shape)
@@ -273,14 +273,14 @@ def uniform_keys(random: Any) -> Keys:
 def label_keys(truth: Any, random: Any) -> Keys:
     """Return keys whose weights follow co-occurrence with the row's true labels."""
     counts = sparse.csr_array(truth.astype(np.float64))
-    together = sparse.csr_array(counts.T @ counts)
-    frequency = together.diagonal()
-    given = sparse.diags_array(1 / np.maximum(frequency, 1)) @ together
+    counts_of_pairs = sparse.csr_array(counts.T @ counts)
+    frequency = counts_of_pairs.diagonal()
+    conditional = sparse.diags_array(1 / np.maximum(frequency, 1)) @ counts_of_pairs
     # A small share of the overall frequency keeps every label possible.
     floor = (frequency + 1) / (frequency.sum() + len(frequency))
 
     def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
-        weights = (counts[rows] @ given).toarray() + floor
+        weights = (counts[rows] @ conditional).toarray() + floor
         return np.asarray(random.exponential(size=int(negative.sum())) / weights[negative])
 
     return keys

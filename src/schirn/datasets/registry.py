@@ -95,9 +95,9 @@ def load(
     path = _expanded(text)
     if format_suffix(path) in READERS or os.path.basename(text) != text:
         return _read(path, options)
-    found = _find(text, data_home)
-    if found is not None:
-        return _read(found, options)
+    file = _find(text, data_home)
+    if file is not None:
+        return _read(file, options)
     if text in BUILT_IN:
         return BUILT_IN[text](**options)
     raise DataError(_unknown(text, data_home))
@@ -175,8 +175,8 @@ def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
 
 def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
     """Return the folders to search, in this order."""
-    listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
-    folders = [_expanded(folder) for folder in listed if folder]
+    names = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
+    folders = [_expanded(folder) for folder in names if folder]
     if data_home is not None:
         return [*folders, cache_folder(data_home)]
     with suppress(DataError):
@@ -188,12 +188,12 @@ def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
 def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:
     """Return the message about an unknown name, with the closest known one."""
     entries = available(data_home=data_home)
-    here = [entry.name for entry in entries if entry.where != "downloadable"]
+    local = [entry.name for entry in entries if entry.where != "downloadable"]
     remote = [entry.name for entry in entries if entry.where == "downloadable"]
     if name in remote:
         return (
             f"The data set {name!r} is not on this machine; download it with "
             f"schirn.lab.data.fetch({name!r}), or in a terminal with: schirn data fetch {name}"
         )
-    listed = f"to load: {', '.join(here)}; to fetch: {', '.join(remote)}."
-    return f"There is no data set {name!r}; {suggest(name, here + remote, listed)}"
+    choices = f"to load: {', '.join(local)}; to fetch: {', '.join(remote)}."
+    return f"There is no data set {name!r}; {suggest(name, local + remote, choices)}"

@@ -1,4 +1,4 @@
-"""What the compared methods add to model files, and how their scores become ONNX graphs."""
+"""What the compared methods add to model files."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ from schirn.lab.rivals.particle import HalfTheOdds
 from schirn.lab.rivals.solvers.anchors import AnchorMap
 from schirn.lab.rivals.solvers.pairwise import PairModels
 from schirn.lab.rivals.solvers.pard import LabelModel, Network
-from schirn.linalg.kernels import Kernel
 from schirn.persist import RECORDS as CORE_RECORDS
 
 # Named tuples and the descriptions of their fields, as in `schirn.persist.RECORDS`.
@@ -48,22 +47,3 @@ RECORDS: dict[str, tuple[type[Any], dict[str, str]]] = {
         },
     ),
 }
-
-
-def _anchor_scores(graph: Any, method: Any, X: str) -> str:
-    """Add the kernel with the anchors and the ridge of PMLMA and PMLPLR."""
-    anchors, W = method.map_, method.dual_coef_
-    X = graph.add(graph.mul(X, anchors.factor), anchors.shift)
-    K = graph.kernel(Kernel("rbf", anchors.width), X, anchors.anchors)
-    return str(graph.affine(K, W[:-1], W[-1] - anchors.centre @ W[:-1]))
-
-
-def _network_scores(graph: Any, method: Any, X: str) -> str:
-    """Add the network of PARD."""
-    network = method.network_
-    hidden = graph.node("Relu", graph.affine(X, network.W1, network.b1))
-    return str(graph.affine(hidden, network.W2, network.b2))
-
-
-ONNX_SCORES = {"PARD": _network_scores, "PMLMA": _anchor_scores, "PMLPLR": _anchor_scores}
-"""Functions that add the scores of a method to a graph, by the name of the method."""

@@ -36,7 +36,6 @@ from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.threads import threads_for
 from schirn.linalg.weights import as_weights, copies
-from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
 from schirn.scale.factor import LOG
@@ -270,12 +269,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
+        from sklearn.metrics import label_ranking_average_precision_score
+
         check_is_fitted(self)
         labels = as_labels(y, names=self.label_names_, what="labels")
         scores = to_numpy(self.decision_function(X))
-        return average_precision(
-            labels.matrix, scores, convention="sklearn", sample_weight=sample_weight
-        )
+        weights = {"sample_weight": sample_weight}
+        return float(label_ranking_average_precision_score(labels.matrix, scores, **weights))
 
     def _validate_training(
         self, X: Any, y: Any, label_names: Sequence[str] | None

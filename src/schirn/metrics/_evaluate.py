@@ -1,13 +1,15 @@
 """The five metrics by name, and all of them at once."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn.metrics import multilabel
 
 
-class Metric(NamedTuple):
+@dataclass(frozen=True)
+class Metric:
     """A metric with the direction, label and response method that tables and scorers need."""
 
     function: Callable[..., float]
@@ -32,20 +34,18 @@ def evaluate(
     scores: Any,
     *,
     threshold: float = 0.5,
-    scale: str = "none",
     y_pred: Any = None,
     convention: str = "field",
     empty_rows: str = "drop",
-    sample_weight: Any = None,
 ) -> dict[str, float]:
     """Compute all five metrics, in the order of `METRICS`, sorting the scores only once.
 
     Parameters
     ----------
-    y_true, scores, convention, sample_weight
+    y_true, scores, convention
         As in `average_precision`.
-    threshold, scale
-        How Hamming loss turns scores into predictions, as in `hamming_loss`.
+    threshold : float
+        Above this score, Hamming loss takes a label as predicted.
     y_pred : array, CSR matrix or DataFrame of shape (n, l), optional
         Predictions for Hamming loss; by default they are made from the scores.
     empty_rows : {"drop", "keep"}
@@ -69,10 +69,8 @@ def evaluate(
     """
     rankings = multilabel.row_values(list(METRICS), convention, empty_rows)
     hamming = {"hamming_loss": rankings.pop("hamming_loss")}
-    values = multilabel.mean_rows(y_true, scores, rankings, sample_weight)
+    values = multilabel.mean_rows(y_true, scores, rankings)
     labels, name = (scores, "scores") if y_pred is None else (y_pred, "y_pred")
-    transform = multilabel.predictor(labels, threshold, scale)
-    values |= multilabel.mean_rows(
-        y_true, labels, hamming, sample_weight, name=name, transform=transform
-    )
+    transform = multilabel.predictor(labels, threshold)
+    values |= multilabel.mean_rows(y_true, labels, hamming, name=name, transform=transform)
     return {name: values[name] for name in METRICS}

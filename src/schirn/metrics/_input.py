@@ -85,25 +85,3 @@ def refuse_nan(block: Array, name: str, start: int) -> None:
         raise InputError(
             f"{name} is NaN at row {start + row}, column {column}; replace missing scores first."
         )
-
-
-def as_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Return the weights of the rows as floats, or None."""
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight is not a list of numbers ({error}).") from error
-    if weights.shape != (n_rows,):
-        raise InputError(
-            f"sample_weight has shape {weights.shape} but there are {n_rows} rows; "
-            "give one weight per row."
-        )
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InputError(
-            f"sample_weight is {weights[row].item()!r} at row {row}; use finite weights >= 0."
-        )
-    return weights

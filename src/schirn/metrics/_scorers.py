@@ -45,7 +45,7 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
         ``sklearn.set_config(enable_metadata_routing=True)`` first. "candidates" scores against
         the held-out candidates and needs no truth.
     **options
-        Passed to the metric, such as ``convention="sklearn"`` or ``k=3``.
+        Passed to the metric, such as ``convention="random"`` or ``k=3``.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
 def _check_options(name: str, options: dict[str, Any]) -> None:
     """Raise InputError for options that the metric would reject, before any fold is fitted."""
     allowed = set(signature(SCORABLE[name].function).parameters)
-    allowed -= {"y_true", "scores", "sample_weight"}
+    allowed -= {"y_true", "scores"}
     for option in options:
         if option not in allowed:
             raise InputError(f"{name} has no option {option!r}; use {', '.join(sorted(allowed))}.")
@@ -106,7 +106,7 @@ def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, A
     ----------
     against : {"clean", "candidates"}
         As in `scorer`.
-    convention : {"field", "sklearn"}
+    convention : {"field", "random"}
         As in `average_precision`.
 
     Returns

@@ -12,7 +12,6 @@ from schirn.metrics import rows
 from schirn.metrics._input import (
     as_bool,
     as_matrix,
-    as_weights,
     blocks,
     choice,
     refuse_nan,
@@ -29,13 +28,6 @@ CONVENTIONS: dict[str, dict[str, RowValues]] = {
         "coverage": (rows.coverage, "has_true"),
         "hamming_loss": (rows.hamming, "has_true"),
         "one_error": (rows.one_error_lenient, "has_both"),
-    },
-    "sklearn": {
-        "average_precision": (rows.average_precision_tied_last, "every"),
-        "ranking_loss": (rows.ranking_loss, "every"),
-        "coverage": (rows.depth_tied_last, "every"),
-        "hamming_loss": (rows.hamming, "every"),
-        "one_error": (rows.one_error_strict, "has_both"),
     },
     "random": {
         "average_precision": (rows.average_precision_random, "has_both"),
@@ -62,14 +54,12 @@ def mean_rows(
     y_true: Any,
     scores: Any,
     metrics: Mapping[str, RowValues],
-    sample_weight: Any = None,
     *,
     name: str = "scores",
     transform: Callable[[Any], Any] | None = None,
 ) -> dict[str, float]:
-    """Weighted mean of each metric over the rows that count, in one pass over row blocks."""
+    """Mean of each metric over the rows that count, in one pass over row blocks."""
     truth, values = same_table(y_true, scores, ("y_true", name))
-    weights = as_weights(sample_weight, truth.shape[0])
     sums = {metric: np.zeros(2) for metric in metrics}
     for start, (truth_rows, score_rows) in blocks(truth, values):
         refuse_nan(score_rows, name, start)
@@ -77,20 +67,14 @@ def mean_rows(
         block = Block(as_bool(truth_rows, "y_true", start), block_scores)
         if block.n_labels == 0:
             break
-        weight = (
-            np.ones(len(block_scores))
-            if weights is None
-            else weights[start : start + len(block_scores)]
-        )
         for metric, (row_value, which) in metrics.items():
             counted = getattr(block, which)
-            total = np.sum((weight * row_value(block))[counted])
-            sums[metric] += [total, np.sum(weight[counted])]
+            sums[metric] += [np.sum(row_value(block)[counted]), np.sum(counted)]
     for metric, (_, count) in sums.items():
         if count == 0:
             raise InputError(
-                f"no row is left to score for {metric}: rows without a true label, rows of weight "
-                "0 and, for rankings, rows with only true labels do not count; give rows with both."
+                f"no row is left to score for {metric}: rows without a true label and, for "
+                "rankings, rows with only true labels do not count; give rows with both."
             )
     return {metric: float(total / count) for metric, (total, count) in sums.items()}
 
@@ -100,18 +84,15 @@ def _mean(
     y_true: Any,
     scores: Any,
     convention: str,
-    sample_weight: Any,
     empty_rows: str = "drop",
     transform: Callable[[Any], Any] | None = None,
 ) -> float:
     """Mean of one metric."""
     metrics = row_values([name], convention, empty_rows)
-    return mean_rows(y_true, scores, metrics, sample_weight, transform=transform)[name]
+    return mean_rows(y_true, scores, metrics, transform=transform)[name]
 
 
-def average_precision(
-    y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
-) -> float:
+def average_precision(y_true: Any, scores: Any, *, convention: str = "field") -> float:
     """Precision at the rank of each true label, averaged over labels and rows.
 
     Parameters
@@ -120,14 +101,10 @@ def average_precision(
         0/1 or bool; 1 where the label is true.
     scores : array, CSR matrix or DataFrame of shape (n, l)
         Higher means more likely true.
-    convention : {"field", "sklearn", "random"}
+    convention : {"field", "random"}
         "field": positions in the ascending stable order, so the later one of two tied labels
-        ranks higher; rows with no true label or only true labels are left out. "sklearn":
-        equals ``label_ranking_average_precision_score``; ties take their worst rank, and the
-        rows left out above count as 1. "random", in every ranking metric: the value expected if
-        ties are broken at random, over the rows of "field".
-    sample_weight : array of shape (n,), optional
-        Weight of each row.
+        ranks higher; rows with no true label or only true labels are left out. "random", in every
+        ranking metric: the value expected if ties are broken at random, over the same rows.
 
     Returns
     -------
@@ -142,23 +119,19 @@ def average_precision(
     >>> round(average_precision([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]]), 3)
     0.833
     """
-    return _mean("average_precision", y_true, scores, convention, sample_weight)
+    return _mean("average_precision", y_true, scores, convention)
 
 
-def ranking_loss(
-    y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
-) -> float:
+def ranking_loss(y_true: Any, scores: Any, *, convention: str = "field") -> float:
     """Share of (true, false) label pairs in the wrong order, averaged over rows.
-
-    A pair with equal scores counts as wrong in both conventions.
 
     Parameters
     ----------
-    y_true, scores, sample_weight
+    y_true, scores
         As in `average_precision`.
-    convention : {"field", "sklearn", "random"}
-        "field": rows with no true label or only true labels are left out. "sklearn": equals
-        ``label_ranking_loss``; those rows count as 0.
+    convention : {"field", "random"}
+        "field": a pair with equal scores counts as wrong; rows with no true label or only true
+        labels are left out.
 
     Returns
     -------
@@ -173,7 +146,7 @@ def ranking_loss(
     >>> ranking_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
     0.25
     """
-    return _mean("ranking_loss", y_true, scores, convention, sample_weight)
+    return _mean("ranking_loss", y_true, scores, convention)
 
 
 def coverage(
@@ -182,22 +155,19 @@ def coverage(
     *,
     convention: str = "field",
     empty_rows: str = "drop",
-    sample_weight: Any = None,
 ) -> float:
     """Depth of the ranking at which all true labels are covered.
 
     Parameters
     ----------
-    y_true, scores, sample_weight
+    y_true, scores
         As in `average_precision`.
-    convention : {"field", "sklearn", "random"}
+    convention : {"field", "random"}
         "field": (depth of the last true label - 1) / l, with positions as in
-        `average_precision`; rows with only true labels count. "sklearn": equals
-        ``coverage_error``, the depth itself with ties at their worst rank, every row kept.
+        `average_precision`; rows with only true labels count.
     empty_rows : {"drop", "keep"}
-        Treatment of rows without a true label in the field convention. Some published code
-        keeps them at depth 0, which lowers the mean (each such row counts as -1/l); use "keep"
-        to compare with it. Has no effect with "sklearn".
+        Treatment of rows without a true label. Some published code keeps them at depth 0, which
+        lowers the mean (each such row counts as -1/l); use "keep" to compare with it.
 
     Returns
     -------
@@ -212,23 +182,19 @@ def coverage(
     >>> coverage([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
     0.5
     """
-    return _mean("coverage", y_true, scores, convention, sample_weight, empty_rows)
+    return _mean("coverage", y_true, scores, convention, empty_rows)
 
 
-def one_error(
-    y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
-) -> float:
+def one_error(y_true: Any, scores: Any, *, convention: str = "field") -> float:
     """Share of rows whose highest-scored label is false.
 
     Parameters
     ----------
-    y_true, scores, sample_weight
+    y_true, scores
         As in `average_precision`.
-    convention : {"field", "sklearn", "random"}
-        "field": a tie at the top counts as right if any of the tied labels is true.
-        "sklearn": scikit-learn has no such metric; a tie at the top counts as wrong if any
-        of the tied labels is false, following its worst-rank rule. Rows with no true label or
-        only true labels are left out in both.
+    convention : {"field", "random"}
+        "field": a tie at the top counts as right if any of the tied labels is true; rows with no
+        true label or only true labels are left out.
 
     Returns
     -------
@@ -241,10 +207,10 @@ def one_error(
     >>> truth, scores = [[1, 0, 0], [1, 0, 0]], [[0.9, 0.9, 0.1], [0.2, 0.7, 0.1]]
     >>> one_error(truth, scores)
     0.5
-    >>> one_error(truth, scores, convention="sklearn")
-    1.0
+    >>> one_error(truth, scores, convention="random")
+    0.75
     """
-    return _mean("one_error", y_true, scores, convention, sample_weight)
+    return _mean("one_error", y_true, scores, convention)
 
 
 def hamming_loss(
@@ -252,27 +218,21 @@ def hamming_loss(
     scores: Any,
     *,
     threshold: float = 0.5,
-    scale: str = "none",
     convention: str = "field",
     empty_rows: str = "drop",
-    sample_weight: Any = None,
 ) -> float:
     """Share of cells whose prediction differs from the truth.
 
     Parameters
     ----------
-    y_true, sample_weight
+    y_true
         As in `average_precision`.
     scores : array, CSR matrix or DataFrame of shape (n, l)
         Scores, or predictions: bool, or integers that are all 0 or 1, are used as they are.
     threshold : float
         A label is predicted if its score is strictly above the threshold.
-    scale : {"none", "row"}
-        "row" maps each row to [0, 1] by its minimum and maximum first; a row of equal scores
-        then predicts nothing.
-    convention : {"field", "sklearn", "random"}
-        "field" leaves out rows without a true label; "sklearn" keeps every row, as
-        ``sklearn.metrics.hamming_loss`` does.
+    convention : {"field", "random"}
+        Both are the same: rows without a true label are left out.
     empty_rows : {"drop", "keep"}
         As in `coverage`.
 
@@ -281,24 +241,17 @@ def hamming_loss(
     float
         Between 0 and 1, lower is better.
 
-    Notes
-    -----
-    Published results use different rules: the released script of Schirn thresholds raw scores
-    at 0.8, that of NLR uses ``scale="row", threshold=0.9``.
-
     Examples
     --------
     >>> from schirn.metrics import hamming_loss
     >>> hamming_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
     0.25
-    >>> hamming_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], scale="row", threshold=0.9)
-    0.25
     """
-    transform = predictor(scores, threshold, scale)
-    return _mean("hamming_loss", y_true, scores, convention, sample_weight, empty_rows, transform)
+    transform = predictor(scores, threshold)
+    return _mean("hamming_loss", y_true, scores, convention, empty_rows, transform)
 
 
-def tied_rows(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
+def tied_rows(y_true: Any, scores: Any) -> float:
     """Share of rows in which a true and a false label have the same score.
 
     Such rows depend on the rule for ties: in the field's convention a constant predictor has a
@@ -306,7 +259,7 @@ def tied_rows(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
 
     Parameters
     ----------
-    y_true, scores, sample_weight
+    y_true, scores
         As in `average_precision`.
 
     Returns
@@ -324,12 +277,11 @@ def tied_rows(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
     0.667
     """
     metrics = {"tied_rows": (rows.is_tied, "has_both")}
-    return mean_rows(y_true, scores, metrics, sample_weight)["tied_rows"]
+    return mean_rows(y_true, scores, metrics)["tied_rows"]
 
 
-def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any] | None:
+def predictor(scores: Any, threshold: float) -> Callable[[Any], Any] | None:
     """Return the function from scores to predictions; None if they are predictions already."""
-    choice("scale", scale, ("none", "row"))
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or np.isnan(float(threshold)):
         raise InputError(f"threshold is {threshold!r}; use a number.")
     values = as_matrix(scores, "scores")
@@ -338,15 +290,15 @@ def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any]
         is_binary = bool(values.min() >= 0 and values.max() <= 1)
     if is_binary:
         return None
-    return partial(rows.predict, threshold=float(threshold), scale=scale)
+    return lambda scores: scores > float(threshold)
 
 
-def precision_at_k(y_true: Any, scores: Any, k: int = 1, *, sample_weight: Any = None) -> float:
+def precision_at_k(y_true: Any, scores: Any, k: int = 1) -> float:
     """Share of true labels among the k highest-scored ones, averaged over rows.
 
     Parameters
     ----------
-    y_true, scores, sample_weight
+    y_true, scores
         As in `average_precision`; ties rank as in its field convention.
     k : int
         Number of top labels, from 1 to l. The share is of k even if a row has fewer true labels.
@@ -367,4 +319,4 @@ def precision_at_k(y_true: Any, scores: Any, k: int = 1, *, sample_weight: Any =
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_labels:
         raise InputError(f"k is {k!r}; use a whole number from 1 to {n_labels}.")
     metrics = {"precision_at_k": (partial(rows.top_k_precision, k=int(k)), "has_true")}
-    return mean_rows(y_true, scores, metrics, sample_weight)["precision_at_k"]
+    return mean_rows(y_true, scores, metrics)["precision_at_k"]

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schirn.exceptions import InputError
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
@@ -93,13 +91,6 @@ def average_precision_by_position(block: Block) -> Floats:
     return _mean_over_true(block, true_from_here / depth)
 
 
-def average_precision_tied_last(block: Block) -> Floats:
-    """Precision with every tie at its worst rank; 1 for rows with all or no labels true."""
-    depth = block.n_labels - block.tie_start
-    values = _mean_over_true(block, block.true_from_tie / depth)
-    return np.where(block.has_both, values, 1.0)
-
-
 def average_precision_random(block: Block) -> Floats:
     """Precision expected if ties are broken at random."""
     size = block.tie_end - block.tie_start + 1
@@ -160,13 +151,6 @@ def coverage(block: Block) -> Floats:
     return np.asarray((depth - 1) / block.n_labels)
 
 
-def depth_tied_last(block: Block) -> Floats:
-    """Number of labels scored at least as high as the lowest true one; 0 if there is none."""
-    lowest = np.argmax(block.sorted_truth, axis=1)[:, None]
-    start = np.take_along_axis(block.tie_start, lowest, axis=1)[:, 0]
-    return np.where(block.has_true, block.n_labels - start, 0).astype(float)
-
-
 def _top(block: Block) -> Bools:
     """Labels tied at the highest score of their row."""
     return np.asarray(block.scores == block.scores.max(axis=1, keepdims=True))
@@ -177,11 +161,6 @@ def one_error_lenient(block: Block) -> Floats:
     return (~(_top(block) & block.truth).any(axis=1)).astype(float)
 
 
-def one_error_strict(block: Block) -> Floats:
-    """1 for a row in which some label at the top is false."""
-    return (_top(block) & ~block.truth).any(axis=1).astype(float)
-
-
 def hamming(block: Block) -> Floats:
     """Share of labels predicted wrongly, from scores that are 0/1 predictions."""
     return np.mean(block.truth != block.scores, axis=1)
@@ -190,20 +169,3 @@ def hamming(block: Block) -> Floats:
 def top_k_precision(block: Block, k: int) -> Floats:
     """Share of true labels among the k highest positions."""
     return np.mean(block.sorted_truth[:, -k:], axis=1)
-
-
-def predict(scores: npt.NDArray[Any], threshold: float, scale: str) -> Bools:
-    """Return the labels whose score, scaled to [0, 1] in its row or not, exceeds the threshold."""
-    if scale == "none":
-        return np.asarray(scores > threshold)
-    if scores.dtype.kind in "biu":
-        # The difference of two small integers need not fit into their type.
-        scores = scores.astype(np.float64)
-    low = scores.min(axis=1, keepdims=True)
-    span = scores.max(axis=1, keepdims=True) - low
-    if not np.isfinite(span).all():
-        raise InputError(
-            "scale='row' needs finite scores; replace infinite ones or use scale='none'."
-        )
-    scaled = (scores - low) / np.where(span > 0, span, 1)
-    return np.asarray((scaled > threshold) & (span > 0))

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import atomic_write
 from schirn._optional import optional
-from schirn._plugins import from_plugins
 from schirn.exceptions import InputError
-from schirn.features import KernelFeatures, TagPipeline, TextFeatures
+from schirn.features import TagPipeline, TextFeatures
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
 from schirn.methods import LinearMethod, Sieve
@@ -46,8 +45,7 @@ def to_onnx(
     The input ``X`` holds rows of features (n, d). A pipeline that learns from text has one input
     per column of text, called like it, with n texts. The outputs are ``scores``,
     ``probabilities`` and ``labels`` (0/1, int64), all (n, l): what `decision_function`,
-    `predict_proba` and `predict` return. The metadata hold ``label_names`` and, where known,
-    ``feature_names`` as JSON.
+    `predict_proba` and `predict` return. The metadata hold ``label_names`` as JSON.
 
     Graphs of texts need ONNX Runtime 1.17 or later, whose operator ``Tokenizer`` takes texts apart.
     No operator removes accents: texts must come without them, and with spaces as the only white
@@ -55,10 +53,9 @@ def to_onnx(
 
     Parameters
     ----------
-    model : method, TagPipeline or Pipeline
-        A fitted `Sieve`, linear method (`Schirn`, `NLR`, the ridges and others with `coef_`),
-        `PMLMA`, `PMLPLR` or `PARD`; a pipeline of scikit-learn that ends in one, after
-        `KernelFeatures` or scalers; or a `TagPipeline` that learns from numbers, vectors or text.
+    model : method or TagPipeline
+        A fitted `Sieve` or linear method (`Schirn`, `NLR`, the ridges and others with `coef_`), or
+        a `TagPipeline` of one that learns from text alone.
     path : path
         Usually in .onnx. An existing file is replaced.
     dtype : {"float32", "float64"}
@@ -67,8 +64,8 @@ def to_onnx(
     Raises
     ------
     InputError
-        If the graph cannot express the model: categories, pictures, encoders, pairwise voting
-        (`ParticleMAP`, `ParticleVLS`), or a transformer that is not listed above.
+        If the graph cannot express the model: other methods, columns other than text, encoders, a
+        transformer in front of the method, or a threshold that is not a number.
 
     Examples
     --------
@@ -81,28 +78,24 @@ def to_onnx(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     to_onnx(model, f"{folder}/sieve.onnx")  # then onnxruntime.InferenceSession(...)
     """
-    steps, method = _steps(model)
+    method = _method_of(model)
     graph = _Graph(np.dtype(dtype))
-    n_features = int((steps[0] if steps else method).n_features_in_)
-    if isinstance(model, TagPipeline) and model.features_.kinds == ["text"]:
+    if isinstance(model, TagPipeline):
         words: Any = model.features_.text_
         Z = _text_weights(graph, model.features_.names_of("text"), words)
     else:
-        Z = graph.input("X", n_features)
-    for step in steps:
-        Z = _transformed(graph, step, Z)
+        Z = graph.input("X", int(method.n_features_in_))
     scores = _scores(graph, method, Z)
     graph.output("scores", scores)
     slope, offset = method.calibration_.slope, method.calibration_.offset
     log_odds = graph.add(graph.mul(scores, slope), offset)
     graph.output("probabilities", graph.node("Sigmoid", log_odds))
-    labels = _predicted(graph, method.threshold_, scores, len(method.label_names_))
+    labels = _predicted(graph, method.threshold_, scores)
     graph.output("labels", labels, "int64")
     content = graph.serialized(
         len(method.label_names_),
         {
             "label_names": method.label_names_,
-            "feature_names": _feature_names(model),
             "method": type(method).__name__,
         },
     )
@@ -110,40 +103,27 @@ def to_onnx(
         stream.write(content)
 
 
-def _steps(model: Any) -> tuple[list[Any], Any]:
-    """Return the transformers in front of a method, and the method."""
+def _method_of(model: Any) -> Any:
+    """Return the method to export, if the graph can express it and what is in front of it."""
+    method = model
     if isinstance(model, TagPipeline):
         check_is_fitted(model, "method_")
-        is_text = model.features_.kinds == ["text"] and model.encoder in (None, "tf-idf")
-        if model.features_.is_scaled and not is_text:
+        method, features = model.method_, model.features_
+        if features.kinds != ["text"] or model.encoder not in (None, "tf-idf"):
             raise InputError(
-                f"this pipeline learns from {model.features_.source()}, and a graph makes features "
-                f"of text alone, without an encoder; export its method_, and give the graph what "
+                f"this pipeline learns from {features.source()}, and a graph makes features of "
+                f"text alone, without an encoder; export its method_, and give the graph what "
                 f"features_.transform returns"
             )
-        model = model.method_
-    steps: list[Any] = []
-    # A pipeline of scikit-learn, whose module takes long to load.
-    if hasattr(model, "steps"):
-        *steps_before, (_, model) = model.steps
-        steps = [step for _, step in steps_before if step not in (None, "passthrough")]
-    if not isinstance(model, Sieve | LinearMethod) and _plugin_scores(model) is None:
+    if not isinstance(method, Sieve | LinearMethod):
+        raise InputError(f"to_onnx knows Sieve and linear methods, not {type(method).__name__}")
+    check_is_fitted(method)
+    if getattr(method, "transformer_", None) is not None:
         raise InputError(
-            f"to_onnx knows Sieve, linear methods, PMLMA, PMLPLR and PARD, but not "
-            f"{type(model).__name__}"
+            f"a graph cannot hold the transformer {method.transformer_!r}; apply it before, and "
+            f"fit the method on its output"
         )
-    check_is_fitted(model)
-    if getattr(model, "transformer_", None) is not None:
-        steps.append(model.transformer_)
-    return steps, model
-
-
-def _feature_names(model: Any) -> list[str] | None:
-    """Return the names of the columns of X, if they are known."""
-    if isinstance(model, TagPipeline):
-        return [str(name) for name in model.features_.get_feature_names_out()]
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
+    return method
 
 
 class _Graph:
@@ -179,12 +159,11 @@ class _Graph:
         self._constants.append(self._onnx.helper.make_tensor(name, kind, [len(values)], content))
         return name
 
-    def node(self, kind: str, *inputs: str, n_outputs: int = 1, **options: Any) -> Any:
-        """Add an operator; several outputs are returned as a list."""
-        names = [f"{kind}_{len(self._nodes)}_{k}" for k in range(n_outputs)]
-        operator = self._onnx.helper.make_node(kind, list(inputs), names, **options)
-        self._nodes.append(operator)
-        return names[0] if n_outputs == 1 else names
+    def node(self, kind: str, *inputs: str, **options: Any) -> str:
+        """Add an operator."""
+        name = f"{kind}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **options))
+        return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Add an array, in the type of the graph unless another is given."""
@@ -212,11 +191,11 @@ class _Graph:
 
     def add(self, a: str, value: Any) -> str:
         """Add a constant to a."""
-        return str(self.node("Add", a, self.constant(value)))
+        return self.node("Add", a, self.constant(value))
 
     def mul(self, a: str, value: Any) -> str:
         """Multiply a by a constant."""
-        return str(self.node("Mul", a, self.constant(value)))
+        return self.node("Mul", a, self.constant(value))
 
     def affine(self, a: str, weights: Any, offset: Any) -> str:
         """A @ weights + offset."""
@@ -227,12 +206,12 @@ class _Graph:
         B = support.toarray() if sp.issparse(support) else np.asarray(support)
         products = self.node("MatMul", Z, self.constant(B.T))
         if kernel.name == "linear":
-            return str(products)
+            return products
         squares = np.einsum("ij,ij->i", B, B, dtype=np.float64)
         lengths = self.add(self.node("ReduceSumSquare", Z, self.axes(1), keepdims=1), squares)
         distance = self.node("Sub", lengths, self.mul(products, 2.0))
         distance = self.node("Max", distance, self.constant(0.0))
-        return str(self.node("Exp", self.mul(distance, -1 / kernel.width)))
+        return self.node("Exp", self.mul(distance, -1 / kernel.width))
 
     def output(self, name: str, node: str, dtype: str | None = None) -> None:
         """Make a node an output of the graph."""
@@ -325,42 +304,13 @@ def _unit_rows(graph: _Graph, X: str) -> str:
     length = graph.node("ReduceL2", X, graph.axes(1), keepdims=1)
     is_zero = graph.node("Equal", length, graph.constant(0.0))
     length = graph.node("Where", is_zero, graph.constant(1.0), length)
-    return str(graph.node("Div", X, length))
-
-
-def _transformed(graph: _Graph, step: Any, X: str) -> str:
-    """Add a transformer."""
-    if isinstance(step, KernelFeatures):
-        Z = _scaled(graph, step.scale_, X)
-        K = graph.kernel(step._kernel(), Z, step.landmarks_)
-        return str(graph.node("MatMul", K, graph.constant(step.weights_)))
-    name = type(step).__name__
-    if name == "StandardScaler":
-        X = X if step.mean_ is None or not step.with_mean else graph.add(X, -step.mean_)
-        return X if step.scale_ is None else graph.mul(X, 1 / step.scale_)
-    if name == "MaxAbsScaler":
-        return graph.mul(X, 1 / step.scale_)
-    if name == "MinMaxScaler" and not step.clip:
-        return graph.add(graph.mul(X, step.scale_), step.min_)
-    if name == "PCA":
-        turned = step.components_.T
-        if step.whiten:
-            turned = turned / np.sqrt(step.explained_variance_)
-        return graph.affine(X, turned, -(step.mean_ @ turned))
-    if name == "TruncatedSVD":
-        return str(graph.node("MatMul", X, graph.constant(step.components_.T)))
-    raise InputError(
-        f"to_onnx does not know the transformer {step!r}; it knows KernelFeatures, StandardScaler, "
-        f"MaxAbsScaler, MinMaxScaler without clip, PCA and TruncatedSVD"
-    )
+    return graph.node("Div", X, length)
 
 
 def _scores(graph: _Graph, method: Any, Z: str) -> str:
     """Add the scores of a method."""
     if isinstance(method, LinearMethod):
         return graph.affine(Z, method.coef_.T, method.intercept_)
-    if not isinstance(method, Sieve):
-        return str(_plugin_scores(method)(graph, method, Z))
     pool, ridges = method.pool_, method.expansion_
     K = _scaled(graph, method.scale_, Z)
     if ridges.support is not None:
@@ -373,11 +323,6 @@ def _scores(graph: _Graph, method: Any, Z: str) -> str:
     for weight, expert in zip(weights[1:-1], experts, strict=True):
         total = graph.node("Add", total, graph.mul(_soft_logit(graph, expert), weight))
     return total
-
-
-def _plugin_scores(method: Any) -> Any:
-    """Return the function of a plugin that adds the scores of a method, or None."""
-    return from_plugins("model_files", "ONNX_SCORES").get(type(method).__name__)
 
 
 def _scaled(graph: _Graph, scale: FeatureScale, X: str) -> str:
@@ -409,31 +354,18 @@ def _soft_logit(graph: _Graph, s: str) -> str:
         large = graph.mul(roots, 0.5)
         small = graph.node("Div", graph.constant(SOFT**2), large)
         is_positive = graph.node("Greater", x, graph.constant(0.0))
-        return str(graph.node("Where", is_positive, large, small))
+        return graph.node("Where", is_positive, large, small)
 
     complement = positive(graph.node("Sub", graph.constant(1.0), s))
-    return str(graph.node("Log", graph.node("Div", positive(s), complement)))
+    return graph.node("Log", graph.node("Div", positive(s), complement))
 
 
-def _predicted(graph: _Graph, rule: LabelThreshold, scores: str, l: int) -> str:
+def _predicted(graph: _Graph, rule: LabelThreshold, scores: str) -> str:
     """Add `LabelThreshold.apply`."""
-    integer = {"to": 7}
-    if rule.slopes is not None:
-        cut = graph.node("MatMul", scores, graph.constant(rule.slopes[:, None]))
-        above = graph.node("GreaterOrEqual", scores, graph.add(cut, rule.cut))
-        return str(graph.node("Cast", above, **integer))
-    if rule.scale_rows:
-        low = graph.node("ReduceMin", scores, graph.axes(1), keepdims=1)
-        span = graph.node("Sub", graph.node("ReduceMax", scores, graph.axes(1), keepdims=1), low)
-        is_flat = graph.node("Equal", span, graph.constant(0.0))
-        span = graph.node("Where", is_flat, graph.constant(1.0), span)
-        scores = graph.node("Div", graph.node("Sub", scores, low), span)
-    if rule.top is None:
-        above = graph.node("Greater", scores, graph.constant(rule.cut))
-        return str(graph.node("Cast", above, **integer))
-    count = graph.constant([min(rule.top, l)], np.int64)
-    _, best = graph.node("TopK", scores, count, n_outputs=2, axis=1)
-    zeros = graph.node("Cast", graph.mul(scores, 0.0), **integer)
-    none = graph.node("Mul", best, graph.constant(0, np.int64))
-    ones = graph.node("Add", none, graph.constant(1, np.int64))
-    return str(graph.node("ScatterElements", zeros, best, ones, axis=1))
+    if rule.top is not None or rule.scale_rows or rule.slopes is not None:
+        raise InputError(
+            "a graph compares scores with a number or one number per label; fit with such a "
+            "threshold"
+        )
+    above = graph.node("Greater", scores, graph.constant(rule.cut))
+    return graph.node("Cast", above, to=7)

@@ -1,4 +1,4 @@
-"""The web application: the page and its assets, lists, actions, downloads, and their guard."""
+"""The web application: the page and its assets, actions, downloads, and their guard."""
 
 import json
 import secrets
@@ -13,35 +13,27 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schirn._files import reason_of
 from schirn._input import is_count, whole_text
 from schirn.exceptions import DataError, InputError
-from schirn.report.records import csv_lines, json_lines
-from schirn.review import _browse as browse
 from schirn.review._questions import FIRST, ORDERS
-from schirn.review._state import KIND, checked_person
-from schirn.review._why import Why
+from schirn.review._state import KIND, STATUS, checked_person
 from schirn.review.session import Conflict, Session
 from schirn.serving import connections
 from schirn.serving.connections import TooLarge, read_body
 
 MAX_BODY = 64 * 1024
-_MAX_QUERY = 500
 
 _ASSETS = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
-    **{
-        f"/{name}.js": (f"{name}.js", "text/javascript")
-        for name in ("page", "dom", "question", "lists", "panels")
-    },
+    "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-_EXPORTS = {"csv": (csv_lines, "text/csv"), "jsonl": (json_lines, "application/x-ndjson")}
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -49,18 +41,15 @@ _CSP = (
 HEADERS = {"Content-Security-Policy": _CSP, **connections.HEADERS}
 
 
-# What each action needs beside its name; the session checks the values.
+# Texts that each action needs beside its name.
 _NEEDS = {
-    **dict.fromkeys(("keep", "drop", "skip", "add"), ("item", "label")),
-    "settle": ("item", "label", "decision"),
-    "batch": ("label", "decision"),
-    "rename": ("label", "to"),
+    **dict.fromkeys(STATUS, ("item", "label")),
     "swap": ("item", "label", "to"),
-    "note": ("item", "label", "text"),
-    "remove": (),
-    "complete": (),
+    **dict.fromkeys(KIND, ()),
     "undo": (),
 }
+# Whole numbers that each action needs.
+_COUNTS = {"undo": ("seen", "of"), **dict.fromkeys(KIND, ("seen", "count"))}
 
 
 def create_app(
@@ -85,49 +74,19 @@ def create_app(
     """
     api = _Api(session, name)
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
-    routes += [Route(f"/api/{name}", api.listing(make)) for name, make in _LISTS.items()]
     routes += [
-        Route("/tags.{kind}", api.tags),
         Route("/table", api.table),
         Route("/changes.csv", api.changes),
         Route("/image/{row:int}", api.image),
         Route("/api/state", api.state),
-        Route("/api/why", api.why),
         Route("/api/decide", api.decide, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, port, opened)
 
 
-def _search(session: Session, query: Mapping[str, str]) -> Any:
-    words = query.get("q", "")[:_MAX_QUERY]
-    return browse.search(session, words, query.get("scope", "all"), _offset(query))
-
-
-def _batch(session: Session, query: Mapping[str, str]) -> Any:
-    show = query.get("show", "suspicious")
-    return browse.batch(session, query.get("label", ""), show, _offset(query))
-
-
-def _offset(query: Mapping[str, str]) -> int:
-    text = query.get("offset", "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InputError("the offset must be a whole number")
-    return int(text)
-
-
-_List = Callable[[Session, Mapping[str, str]], dict[str, Any]]
-_LISTS: dict[str, _List] = {
-    "search": _search,
-    "tags": lambda session, given: {"tags": browse.tag_counts(session)},
-    "batch": _batch,
-    "people": lambda session, given: browse.people(session),
-}
-
-
 class _Api:
     def __init__(self, session: Session, name: str):
         self._session, self._name = session, name
-        self._why = Why(session)
 
     def state(self, request: Request) -> Response:
         """Answer with what the page shows now."""
@@ -135,28 +94,6 @@ class _Api:
             return JSONResponse(self._view(request.query_params))
         except InputError as error:
             return JSONResponse({"error": str(error)}, 400)
-
-    def listing(self, make: _List) -> Callable[[Request], Response]:
-        """Return the handler of a list."""
-
-        def make_locked(query: Mapping[str, str]) -> Any:
-            with self._session.lock:
-                return {"seq": self._session.sequence, **make(self._session, query)}
-
-        return lambda request: self._answer(make_locked, request)
-
-    def why(self, request: Request) -> Response:
-        """Answer why the model judged a tag as it did."""
-        return self._answer(
-            lambda query: self._why.explain(query.get("item", ""), query.get("label", "")), request
-        )
-
-    def _answer(self, make: Callable[[Mapping[str, str]], Any], request: Request) -> Response:
-        """Answer with what a function makes of the parameters."""
-        try:
-            return JSONResponse(make(request.query_params))
-        except (InputError, DataError) as error:
-            return JSONResponse({"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}, 400)
 
     async def decide(self, request: Request) -> Response:
         """Record one action; the answer holds the next question."""
@@ -192,57 +129,27 @@ class _Api:
         session, action = self._session, body["action"]
         sequence, person = body["seen"], body.get("person", "")
         if action == "undo":
-            has_tag = isinstance(body.get("item"), str) and "of" not in body
-            tag = (body["item"], body.get("label")) if has_tag else None
-            session.undo(sequence, person, of=body.get("of"), tag=tag)
-            return
-        if action in KIND:
-            if not is_count(body.get("count")):
-                raise InputError("the request must give 'count' as a whole number")
+            session.undo(sequence, person, of=body["of"])
+        elif action in KIND:
             session.apply_answers(action, body["count"], sequence, person)
-            return
-        record = {"action": action, **{key: body[key] for key in _NEEDS[action]}}
-        if action == "batch":
-            rows, items = body.get("rows"), session.project.items
-            fits = isinstance(rows, list) and all(type(i) is int for i in rows)
-            if not fits or not all(0 <= i < len(items) for i in rows):  # type: ignore[union-attr]
-                raise InputError("'rows' must be a list of row numbers")
-            record["items"] = [items[i].id for i in rows]  # type: ignore[union-attr]
-        session.act(record, sequence, person)
+        else:
+            record = {"action": action, **{key: body[key] for key in _NEEDS[action]}}
+            session.act(record, sequence, person)
 
     def _view(self, query: Mapping[str, Any]) -> dict[str, Any]:
         person = checked_person(query.get("person", ""))
-        # What was just decided is not what to show next.
-        chosen = None
-        if "action" not in query and "item" in query:
-            chosen = query["item"], query.get("label", "")
-        second = query.get("second") in ("1", True)
-        order = query.get("order", FIRST)
-        view = self._session.view(person, order=order, second=second, chosen=chosen)
-        return {**view, "name": self._name, "table": self._kind}
+        view = self._session.view(person, order=query.get("order", FIRST))
+        return {**view, "name": self._name, "table": self._suffix}
 
     @property
-    def _kind(self) -> str | None:
-        """Suffix of the table, if the project has one."""
-        roles = self._session.project.table
-        return None if roles is None else roles.file.removeprefix("table")
-
-    def tags(self, request: Request) -> Response:
-        """Send the final tags of each item."""
-        kind = request.path_params["kind"]
-        if kind not in _EXPORTS:
-            return PlainTextResponse("Not Found", 404)
-        lines, media = _EXPORTS[kind]
-        content = lines(self._session.final_tags())
-        return StreamingResponse(content, media_type=media, headers=_attachment(f"tags.{kind}"))
+    def _suffix(self) -> str:
+        """Suffix of the table."""
+        return self._session.project.table.file.removeprefix("table")
 
     def table(self, request: Request) -> Response:
         """Send the whole table with the final tags."""
-        roles = self._session.project.table
-        if roles is None:
-            return PlainTextResponse("This project keeps no table.", 404)
-        name = f"reviewed{roles.file.removeprefix('table')}"
-        return _sent(name, "application/octet-stream", self._session.write_table)
+        media = "application/octet-stream"
+        return _sent(f"reviewed{self._suffix}", media, self._session.write_table)
 
     def changes(self, request: Request) -> Response:
         """Send the list of changes, for `schirn apply`."""
@@ -250,10 +157,8 @@ class _Api:
 
     def image(self, request: Request) -> Response:
         """Send the image that the table names for a row; the request gives only the number."""
-        row, table = request.path_params["row"], self._session.table
-        image = None
-        if table is not None and 0 <= row < len(self._session.project.items):
-            image = table.image(row)
+        row, session = request.path_params["row"], self._session
+        image = session.table.image(row) if row < len(session.project.ids) else None
         if image is None:
             return PlainTextResponse("Not Found", 404)
         return Response(image[0], media_type=image[1])
@@ -265,16 +170,13 @@ def _asset(name: str, kind: str) -> Callable[[Request], Response]:
     return lambda request: Response(content, media_type=kind)
 
 
-def _attachment(name: str) -> dict[str, str]:
-    return {"Content-Disposition": f'attachment; filename="{name}"'}
-
-
 def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
     """Send a file that a function writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         write(path)
-        return Response(path.read_bytes(), media_type=media, headers=_attachment(name))
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(path.read_bytes(), media_type=media, headers=headers)
 
 
 def _wanted(body: bytes) -> dict[str, Any]:
@@ -285,15 +187,16 @@ def _wanted(body: bytes) -> dict[str, Any]:
         raise InputError("the request is not valid JSON") from None
     if not isinstance(request, dict):
         raise InputError("the request must be a JSON object")
-    action, sequence = request.get("action"), request.get("seen")
+    action = request.get("action")
     if not isinstance(action, str) or action not in _NEEDS:
         raise InputError(f"the request must give an 'action': {', '.join(_NEEDS)}")
     for key in _NEEDS[action]:
         if not isinstance(request.get(key), str):
             raise InputError(f"the request must give {key!r} as text")
         request[key] = whole_text(request[key])
-    if not is_count(sequence):
-        raise InputError("the request must give 'seen' as a whole number of at least 0")
+    for key in _COUNTS.get(action, ("seen",)):
+        if not is_count(request.get(key)):
+            raise InputError(f"the request must give {key!r} as a whole number of at least 0")
     if request.get("order", FIRST) not in ORDERS:
         raise InputError(f"the order must be one of {', '.join(ORDERS)}")
     checked_person(request.get("person", ""))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from typing import TYPE_CHECKING
 
 from schirn._files import Record
 from schirn.cleaning.decisions import NOT_SURE, OPEN, RIGHT, WRONG, Decision, Decisions, RowContent
 from schirn.exceptions import InputError
 from schirn.review._questions import DROP, KEEP, SKIP
+from schirn.review._questions import OPEN as UNANSWERED
 from schirn.review._state import STATUS
 
 if TYPE_CHECKING:
     from schirn.review.session import Session
 
-_ANSWER = {KEEP: RIGHT, DROP: WRONG, SKIP: NOT_SURE}
+_ANSWERS = {"keep": [RIGHT], "drop": [WRONG], "skip": [NOT_SURE], "swap": [WRONG, RIGHT]}
+_AFTER_UNDO = {KEEP: RIGHT, DROP: WRONG, SKIP: NOT_SURE, UNANSWERED: OPEN}
 _ACTION = {RIGHT: "keep", WRONG: "drop", NOT_SURE: "skip"}
-_VOTES = (*STATUS, "batch", "add", "settle")
 
 
 class DecisionLink:
@@ -33,16 +36,15 @@ class DecisionLink:
     """
 
     def __init__(self, session: Session, store: Decisions) -> None:
-        table, project = session.table, session.project
-        if table is None or table.roles.id is None or not table.roles.content:
+        project, roles = session.project, session.project.table
+        if roles.id is None or not roles.content:
             raise InputError(
                 f"{project.folder}: the items have no ids, so their decisions cannot be kept in "
-                f"{store.path}; create the project again with a column of ids",
+                f"{store.path}; start the review again with a column of ids",
                 parameter="id",
             )
         self._session, self._store = session, store
-        ids = [item.id for item in project.items]
-        self._rows = RowContent(ids, table.table, table.roles.content)
+        self._rows = RowContent(project.ids, session.table.table, roles.content)
         self.changed: dict[int, Decision] = {}
         # Answers that a crash kept from the file come first: they are newer than it.
         for step in session.history:
@@ -52,14 +54,11 @@ class DecisionLink:
     def write(self, record: Record, tags: list[int], *, only_newer: bool = False) -> None:
         """Write what a record of the journal says about tags."""
         action, session, new = record["action"], self._session, []
-        if action not in (*_VOTES, "undo"):
-            return
-        for tag in tags:
-            status = STATUS.get(str(record.get("decision", action)), KEEP)
-            answer = _ANSWER[status]
-            if action == "undo":
-                answer = _ANSWER.get(int(session.status[tag]), OPEN)
-            row, label = int(session.row[tag]), self._label(tag)
+        answers = _ANSWERS.get(action, [])
+        if action == "undo":
+            answers = [_AFTER_UNDO[int(session.status[tag])] for tag in tags]
+        for tag, answer in zip(tags, answers, strict=True):
+            row, label = int(session.project.row[tag]), session.name(tag)
             earlier = self._store.latest(self._rows.ids[row], label)
             when = str(record["time"]).replace("+00:00", "Z")
             if only_newer and earlier is not None and earlier.when >= when:
@@ -69,26 +68,28 @@ class DecisionLink:
             new.append(Decision(*words, self._rows.columns, self._rows.hashes[row]))
         self._store.add(new)
 
-    def _label(self, tag: int) -> str:
-        """The tag as it stands in the table, whatever it is called in the review."""
-        column = int(self._session.column[tag])
-        labels = self._session.project.labels
-        return labels[column] if column < len(labels) else self._session.name(tag)
-
     def _read(self) -> None:
         """Take over answers that the review lacks, and note those about rows that have changed."""
-        session, carried = self._session, self._store.match(self._rows)
-        numbers = {
-            (int(row), self._label(tag)): tag for tag, row in enumerate(session.row.tolist())
-        }
+        session, match = self._session, self._store.match(self._rows)
         records: list[Record] = []
-        for (row, label), decision in carried.valid.items():
-            tag, item = numbers.get((row, label)), self._rows.ids[row]
-            action = _ACTION[decision.answer]
-            is_new = tag is None and decision.answer == RIGHT
-            if is_new or (tag is not None and session.status[tag] != STATUS[action]):
-                name = label if tag is None else session.name(tag)
-                record = {"time": decision.when, "action": "add" if is_new else action}
-                records.append({**record, "item": item, "label": name, "person": decision.who})
+        n_unknown = 0
+        for (row, label), decision in match.valid.items():
+            item, action = self._rows.ids[row], _ACTION[decision.answer]
+            try:
+                tag = session.find(item, label)
+            except InputError:
+                n_unknown += decision.answer == RIGHT
+                continue
+            if session.status[tag] != STATUS[action]:
+                record = {"time": decision.when, "action": action, "item": item, "label": label}
+                records.append({**record, "person": decision.who})
         session.take_over(records)
-        self.changed = {numbers[cell]: d for cell, d in carried.changed.items() if cell in numbers}
+        if n_unknown:
+            warnings.warn(
+                f"{self._store.path}: adds {n_unknown:,} tags that are not in this review; start "
+                f"it again from the table to see them",
+                stacklevel=4,
+            )
+        for (row, label), decision in match.changed.items():
+            with contextlib.suppress(InputError):
+                self.changed[session.find(self._rows.ids[row], label)] = decision

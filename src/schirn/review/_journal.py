@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schirn._claims import Claims
-from schirn._files import Record, atomic_write, brief, complete_lines, put, sync_folder
+from schirn._files import Record, atomic_write, complete_lines, put, sync_folder
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1
@@ -21,9 +21,9 @@ _STALE_SECONDS = 20.0
 class Journal:
     """An append-only file of numbered records; record 0 names the project it belongs to.
 
-    Each record carries a checksum of itself and all records before it; journals of version 0.1
-    have none and can be read as well. A last line that a crash cut short was never confirmed to
-    anyone: it is dropped before the next record is written. Damage anywhere else is an error.
+    Each record carries a checksum of itself and all records before it. A last line that a crash cut
+    short was never confirmed to anyone: it is dropped before the next record is written. Damage
+    anywhere else is an error.
 
     Other programs may replace the file while it is open, such as a synchronisation tool. Every
     `append` therefore compares the open file with the path, and fails if they differ.
@@ -109,8 +109,12 @@ class Journal:
         self._chain = hashlib.sha256()
         lines, self._size, self.repaired = _read_lines(self.path, content, self._chain)
         self.records: list[Record] = lines[1:]
-        if lines:
-            _check_head(self.path, lines[0], fingerprint)
+        self._head = {"seq": 0, "format": FORMAT, "version": VERSION, "project": fingerprint}
+        if lines and lines[0] != self._head:
+            raise DataError(
+                f"{self.path}: these decisions belong to other items or tags than those in the "
+                f"folder, or to another version of schirn; move the file away to start over"
+            )
         if self._file is None:
             return
         if lines and not content[: self._size].endswith(b"\n"):
@@ -118,11 +122,8 @@ class Journal:
         elif self._size < len(content):
             os.ftruncate(self._file, self._size)
         if not lines:
-            self._head = {"format": FORMAT, "version": VERSION, "project": fingerprint}
-            self._write({"seq": 0, **self._head})
+            self._write(self._head)
             sync_folder(self.path.parent)
-        else:
-            self._head = {k: v for k, v in lines[0].items() if k != "seq"}
 
     def _write(self, *records: Record) -> None:
         """Write complete lines, or leave the file as it was."""
@@ -156,7 +157,7 @@ class Journal:
             target = self.path.with_name(f"{self.path.stem}-rescued-{time}{self.path.suffix}")
             chain = hashlib.sha256()
             with contextlib.suppress(OSError), atomic_write(target) as stream:
-                for record in ({"seq": 0, **self._head}, *self.records):
+                for record in (self._head, *self.records):
                     stream.write(_line(record, chain))
                 self._rescued = target
         n = self.sequence
@@ -188,31 +189,13 @@ def _read_lines(path: Path, content: bytes, chain: Any) -> tuple[list[Record], i
     lines = complete_lines(content)
     for number, record in enumerate(lines.records):
         checksum = None if record is None else record.pop("sum", None)
-        if (
-            record is None
-            or record.get("seq") != number
-            or (_checksum(record, chain) != checksum and checksum is not None)
-        ):
+        if record is None or record.get("seq") != number or _checksum(record, chain) != checksum:
             raise DataError(
                 f"{path}, line {number + 1}: damaged or edited (expected record "
                 f"{number} with a correct checksum); restore the file from a backup, or "
                 f"move it away to start over"
             )
     return [record for record in lines.records if record is not None], lines.size, lines.repaired
-
-
-def _check_head(path: Path, head: Record, fingerprint: str) -> None:
-    if head.get("format") != FORMAT or head.get("version") != VERSION:
-        raise DataError(
-            f"{path}: not a journal that this program can read (format "
-            f"{brief(head.get('format'))}, version {brief(head.get('version'))}); move it away to "
-            f"start over"
-        )
-    if head.get("project") != fingerprint:
-        raise DataError(
-            f"{path}: these decisions belong to other items or tags than those in the folder; "
-            f"move the file away to start over"
-        )
 
 
 def _lock(folder: Path) -> Callable[[], None]:

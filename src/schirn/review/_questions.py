@@ -46,8 +46,8 @@ class Questions:
 
     def __init__(self, project: Project):
         self._project, self._without_answers = project, project.ranking()
-        listed = project.listed
-        self.tags = {LISTED: np.flatnonzero(listed), MISSING: np.flatnonzero(~listed)}
+        is_listed = project.listed
+        self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
         cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
         self._number = {cell: tag for tag, cell in enumerate(cells)}
         self._column_of = {name: j for j, name in enumerate(project.labels)}
@@ -58,15 +58,15 @@ class Questions:
 
     def ranking(self, status: Array) -> NoisyLabels:
         """Return the ranking by all answers."""
-        return self._cached_ranking(status[: len(self._project.row)].tobytes())
+        return self._cached_ranking(status.tobytes())
 
     def steps(self, kind: str, status: Array) -> list[int]:
         """Return the tags of the first step and, once these are answered, of the second."""
-        return self._cached_steps(kind, status[: len(self._project.row)].tobytes())
+        return self._cached_steps(kind, status.tobytes())
 
     def swaps(self, status: Array) -> dict[int, int]:
         """Return each listed tag that looks wrong and the missing one to list instead."""
-        return self._cached_swaps(status[: len(self._project.row)].tobytes())
+        return self._cached_swaps(status.tobytes())
 
     def size(self, kind: str) -> int:
         """Return the number of questions in both steps."""
@@ -94,7 +94,8 @@ class Questions:
             close = np.abs(ranking.confidence[suspects] - LIKELY)
             yield from tags[suspects[np.argsort(close, kind="stable")]].tolist()
         elif order == TAG:
-            yield from tags[_of_one_label(ranking, suspects, self._column(last))].tolist()
+            column = -1 if last is None else int(self._project.column[last])
+            yield from tags[_of_one_label(ranking, suspects, column)].tolist()
         elif order == SWAPS:
             for pair in self.swaps(status).items():
                 yield from pair
@@ -163,14 +164,11 @@ class Questions:
         """Return the number of a tag given by its row and the name of its label."""
         return self._number[tag[0], self._column_of[tag[1]]]
 
-    def _column(self, tag: int | None) -> int:
-        return -1 if tag is None or tag >= len(self._project.row) else self._project.column[tag]
-
     def _rank(self, status: bytes) -> NoisyLabels:
         answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
-        listed, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
+        answers, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
         ranking = self._without_answers
-        return replace(ranking, answer=listed, missing=replace(ranking.missing, answer=missing))
+        return replace(ranking, answer=answers, missing=replace(ranking.missing, answer=missing))
 
     def _pair_swaps(self, status: bytes) -> dict[int, int]:
         swaps = self._cached_ranking(status).swaps()

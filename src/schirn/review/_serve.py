@@ -43,7 +43,7 @@ def serve(
     Parameters
     ----------
     folder : path
-        Folder written by ``schirn clean --project``.
+        Folder written by ``schirn review`` or ``schirn clean``.
     port : int
         Port of the server; 0 chooses a free one.
     browser : bool
@@ -51,7 +51,7 @@ def serve(
     name : str
         Who decides; "" lets the page ask.
     image_root : str, optional
-        Folder of the image files; by default the one that ``schirn clean`` used.
+        Folder of the image files; by default the one that was used when the tags were ranked.
     decisions : path, optional
         File of `Decisions`: its answers are taken over, and every new one is written to it.
     ready : callable, optional
@@ -68,7 +68,7 @@ def serve(
     Traceback (most recent call last):
     ...
     schirn.exceptions.DataError: /nowhere: not a review project (project.json is missing); \
-create one with: schirn clean TABLE --project /nowhere
+start a review of a table with: schirn review TABLE
     """
     optional("starlette", "review", "The review page")
     uvicorn = optional("uvicorn", "review", "The review page")
@@ -78,9 +78,8 @@ create one with: schirn clean TABLE --project /nowhere
     name = checked_person(name)
     session = open_session(folder, image_root=image_root, decisions=decisions)
     try:
-        if session.table is not None:
-            # A damaged table stops the command now, not the page later.
-            session.table.cells  # noqa: B018
+        # A damaged table stops the command now, not the page later.
+        session.table.cells  # noqa: B018
     except BaseException:
         session.journal.close()
         raise

@@ -1,6 +1,5 @@
 """A review session: decisions, the next question and the final tags, safe for parallel requests."""
 
-import contextlib
 import os
 import threading
 import warnings
@@ -16,7 +15,7 @@ import numpy as np
 from schirn._files import Record, brief
 from schirn._input import Array
 from schirn.cleaning.certificate import Certificate
-from schirn.cleaning.decisions import Decision, Decisions
+from schirn.cleaning.decisions import Decisions
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import DataError, InputError
 from schirn.review._decisions import DecisionLink
@@ -34,26 +33,16 @@ from schirn.review._questions import (
     describe_certificate,
     say_what_is_known,
 )
-from schirn.review._state import (
-    DECISION,
-    KIND,
-    STATUS,
-    ReviewState,
-    Step,
-    about,
-    checked_person,
-)
+from schirn.review._state import KIND, STATUS, ReviewState, Step, checked_person
 from schirn.review.project import Project, read_project
 from schirn.review.table import ProjectTable
 from schirn.tables.changes import Change, ChangeList
 from schirn.tables.files import write_copy
 
-ACTIONS = (*STATUS, "undo")
-# Records of earlier versions: the answers to what they asked are decisions now.
-_IGNORED = ("ask", "audit")
+# Actions of earlier versions without any effect on tags.
+_IGNORED = ("ask", "audit", "threshold")
 # A larger set is offered once it has this share of new tags: every set needs its own certificate.
 _FEW_MORE = 0.05
-_MAX_TEXT = 300
 
 
 class Conflict(Exception):
@@ -72,11 +61,11 @@ def open_session(
     Parameters
     ----------
     folder : path
-        Folder written by ``schirn clean --project``.
+        Folder written by ``schirn review`` or ``schirn clean``.
     write : bool
         Whether to accept decisions; if False, nothing in the folder changes.
     image_root : str, optional
-        Folder of the image files; by default the one that ``schirn clean`` used.
+        Folder of the image files; by default the one that was used when the tags were ranked.
     decisions : path, optional
         File of `Decisions`: its answers are taken over, and every new one is written to it.
 
@@ -93,7 +82,7 @@ def open_session(
     Traceback (most recent call last):
     ...
     schirn.exceptions.DataError: /nowhere: not a review project (project.json is missing); \
-create one with: schirn clean TABLE --project /nowhere
+start a review of a table with: schirn review TABLE
     """
     project = read_project(folder)
     journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=write)
@@ -136,94 +125,81 @@ class Session(ReviewState):
         return self.journal.sequence
 
     @cached_property
-    def table(self) -> ProjectTable | None:
-        """The table of the project; None in projects of version 1."""
-        roles, project = self.project.table, self.project
-        if roles is None:
-            return None
-        return ProjectTable(project.folder, roles, len(project.items), self._image_root)
+    def table(self) -> ProjectTable:
+        """The table of the project."""
+        project = self.project
+        return ProjectTable(project.folder, project.table, len(project.ids), self._image_root)
 
-    def decide(self, action: str, item: str, label: str, seen: int, person: str = "") -> int:
+    def decide(self, action: str, item: str, label: str, sequence: int, person: str = "") -> int:
         """Write a decision to the journal and return its number.
 
         Parameters
         ----------
-        action : {"keep", "drop", "skip", "undo"}
+        action : {"keep", "drop", "skip"}
         item, label : str
             The tag to decide.
-        seen : int
+        sequence : int
             Number of the last record that the caller knows. A tag that was decided after it
             raises `Conflict`.
         person : str
             Who decides; "" if nobody gave a name.
         """
-        if action not in ACTIONS:
-            raise InputError(f"the action must be one of {', '.join(ACTIONS)}, not {brief(action)}")
-        if action == "undo":
-            return self.undo(seen, person, tag=(item, label))
-        return self.act({"action": action, "item": item, "label": label}, seen, person)
+        if action not in STATUS:
+            raise InputError(f"the action must be one of {', '.join(STATUS)}, not {brief(action)}")
+        return self.act({"action": action, "item": item, "label": label}, sequence, person)
 
-    def undo(self, seen: int, person: str = "", *, of: int | None = None, tag: Any = None) -> int:
+    def undo(self, sequence: int, person: str = "", *, of: int | None = None) -> int:
         """Undo the last record of a person and return the number of the new one.
 
         Parameters
         ----------
-        seen : int
+        sequence : int
             Number of the last record that the caller knows.
         person : str
             Who undoes; only their own records are undone.
         of : int, optional
             Number of the record to undo; another one raises `Conflict`.
-        tag : pair of str, optional
-            Item and label of the record to undo.
         """
         with self.lock:
             step = self._last(person)
             if step is None:
                 raise Conflict("There is nothing to undo.")
-            expected = tag is None or (step.record.get("item"), step.record.get("label")) == tag
-            if step.seq > seen or not expected or of not in (None, step.seq):
+            if step.seq > sequence or of not in (None, step.seq):
                 raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
-            return self.act({"action": "undo", **about(step.record), "of": step.seq}, seen, person)
+            record: Record = {"action": "undo", "of": step.seq}
+            record |= {key: step.record[key] for key in ("item", "label") if key in step.record}
+            return self.act(record, sequence, person)
 
-    def act(self, record: Record, seen: int, person: str = "") -> int:
+    def act(self, record: Record, sequence: int, person: str = "") -> int:
         """Check a record, write it to the journal, and return its number.
 
         Parameters
         ----------
         record : dict
-            ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop", "skip", "add"
-            and "settle" (with ``decision``); ``label``, ``items`` and ``decision`` for "batch";
-            ``label`` and ``to`` for "rename", and for "swap" with ``item``; ``item``, ``label`` (""
-            for the whole item) and ``text`` for "note"; ``tags`` for "remove" and "complete".
-        seen : int
+            ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop" and "skip", also
+            ``to`` for "swap"; ``tags`` for "remove" and "complete"; ``of`` for "undo".
+        sequence : int
             Number of the last record that the caller knows.
         person : str
             Who acts.
         """
         with self.lock:
-            if seen > self.sequence:
+            if sequence > self.sequence:
                 raise Conflict("This page belongs to an earlier session and was reloaded.")
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
             entry: Record = {"time": time, **record}
             person = checked_person(person)
             if person:
                 entry["person"] = person
-            try:
-                tags = self._tags_of(entry)
-            except InputError:
-                if seen == self.sequence or record["action"] == "undo":
-                    raise
-                raise Conflict("The tags have changed in another tab; nothing was done.") from None
-            if record["action"] not in ("undo", "note"):
+            tags = self._tags_of(entry)
+            if record["action"] != "undo":
                 for tag in tags:
-                    if self._changed_by.get((tag, person), 0) > seen:
+                    if self._changed_by.get((tag, person), 0) > sequence:
                         raise Conflict("This tag was decided in another tab; nothing was changed.")
             seq = self.journal.append(entry)
             self._apply(self.journal.records[-1], tags)
             if self.link is not None:
-                # A tag that is new in the review has its number only now.
-                self.link.write(entry, tags or self.history[-1].tags)
+                self.link.write(entry, tags)
         return seq
 
     def take_over(self, records: list[Record]) -> None:
@@ -233,11 +209,7 @@ class Session(ReviewState):
             for record in self.journal.records[-len(records) :]:
                 self._replay(record)
 
-    def earlier(self, tag: int) -> Decision | None:
-        """Return the answer about a tag from before its row has changed, if there is one."""
-        return None if self.link is None else self.link.changed.get(tag)
-
-    def apply_answers(self, action: str, count: int, seen: int, person: str = "") -> int:
+    def apply_answers(self, action: str, count: int, sequence: int, person: str = "") -> int:
         """Remove, or add, all tags that the answers allow at the target precision.
 
         Parameters
@@ -245,7 +217,7 @@ class Session(ReviewState):
         action : {"remove", "complete"}
         count : int
             Number of tags that the caller was shown; another one raises `Conflict`.
-        seen : int
+        sequence : int
             Number of the last record that the caller knows.
         person : str
             Who acts.
@@ -254,9 +226,9 @@ class Session(ReviewState):
             tags = self.questions.ready(KIND[action], self.status).tolist()
             if len(tags) != count:
                 raise Conflict("The answers have changed in another tab; nothing was done.")
-            return self.act({"action": action, "tags": tags}, seen, person)
+            return self.act({"action": action, "tags": tags}, sequence, person)
 
-    def current(self, person: str = "", *, order: str = FIRST, second: bool = False) -> int | None:
+    def current(self, person: str = "", *, order: str = FIRST) -> int | None:
         """Return the tag to ask: just undone, the next in this order, skipped, or None.
 
         Parameters
@@ -265,44 +237,28 @@ class Session(ReviewState):
             Who is asked.
         order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
             What to ask next.
-        second : bool
-            Whether to ask about what only others have decided.
         """
         if person in self._undone:
             return self._undone[person]
-        if second:
-            decided = (self.status == KEEP) | (self.status == DROP)
-            decided_tags = np.flatnonzero(decided)
-            decided_tags = decided_tags[np.argsort(self.confidence[decided_tags], kind="stable")]
-            fresh = (t for t in decided_tags.tolist() if t not in self.settled)
-            return next((t for t in fresh if person not in self.votes[t]), None)
         last = self._last(person)
         tag_before = last.tags[0] if last and last.tags else None
         tags = self.questions.in_order(order, self.status, tag_before)
-        if self.link is not None:
-            tags = chain(self.link.changed, tags)
         if order == CERTIFY:
-            begun = self._certificate
-            tags = map(self.questions.number, (begun and begun.order) or ())
+            tags = self._drawn()
+        elif self.link is not None:
+            tags = chain(self.link.changed, tags)
         for tag in tags:
             # Open in spite of votes, since these are tied.
             voted = self.votes.get(tag, {}).get(person, SKIP) != SKIP
-            if self.status[tag] == OPEN and tag not in self.merged and not voted:
+            if self.status[tag] == OPEN and not voted:
                 return tag
         if order == CERTIFY:
             return None
         # The tag skipped longest ago comes first, so that every one has its turn.
-        skipped = [t for t in np.flatnonzero(self.status == SKIP).tolist() if t not in self.merged]
+        skipped = np.flatnonzero(self.status == SKIP).tolist()
         return min(skipped, key=self._changed.__getitem__, default=None)
 
-    def view(
-        self,
-        person: str = "",
-        *,
-        order: str = FIRST,
-        second: bool = False,
-        chosen: tuple[str, str] | None = None,
-    ) -> dict[str, Any]:
+    def view(self, person: str = "", *, order: str = FIRST) -> dict[str, Any]:
         """Return what the page shows, as a JSON document.
 
         Parameters
@@ -311,32 +267,22 @@ class Session(ReviewState):
             Who looks at the page.
         order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
             What to ask next.
-        second : bool
-            Whether to ask about what only others have decided.
-        chosen : pair of str, optional
-            Item and label to show instead of the next question.
         """
         if order not in ORDERS:
             raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
         with self.lock:
-            tag, swap = self.current(person, order=order, second=second), None
-            blind = tag is not None and self._is_blind(tag, order)
-            if order == SWAPS and tag is not None:
-                swap = self.questions.swaps(self.status).get(tag)
-            if chosen is not None:
-                with contextlib.suppress(InputError):
-                    tag, blind, swap = self.find(*chosen), False, None
-            last, current = self._last(person), None
+            tag, last = self.current(person, order=order), self._last(person)
+            current = None
             if tag is not None:
-                current = self.describe(tag, person, second, blind)
+                swap = self.questions.swaps(self.status).get(tag) if order == SWAPS else None
+                current = self.describe(tag, self._is_blind(tag, order))
                 current["swap"] = None if swap is None else self.name(swap)
             return {
                 "seq": self.sequence,
                 "current": current,
-                "last": last and self._describe_step(last),
+                "last": last and _describe_step(last),
                 "progress": self._progress(),
                 "known": self.known(),
-                "disagreements": len(self.disagreements()),
             }
 
     def known(self) -> dict[str, Any]:
@@ -354,7 +300,7 @@ class Session(ReviewState):
             "first": first,
             **{action: self._ready(kind) for action, kind in KIND.items()},
             "swaps": len(questions.swaps(status)),
-            "removed": int((self.project.listed & ~self.final()[: len(self.project.row)]).sum()),
+            "removed": int((self.project.listed & ~self.final()).sum()),
             "certificate": certificate and describe_certificate(certificate),
         }
 
@@ -372,71 +318,50 @@ class Session(ReviewState):
         return is_step or order == CERTIFY
 
     def final_tags(self) -> Iterator[dict[str, Any]]:
-        """Yield one record per item: tags, and those removed, decided by a person, and added.
-
-        If there are any notes, each record has them as well.
-        """
+        """Yield one record per item: tags, and those removed, added, and decided by a person."""
         with self.lock:
-            status, kept, listed = self.status.copy(), self.final(), self.listed
-            names = np.array(self.names, dtype=object)[self.column]
-            into, notes = dict(self.merged), self._notes_by_row()
-            rows = [self.tags_of_row(i) for i in range(len(self.project.items))]
-        for i, (item, tags) in enumerate(zip(self.project.items, rows, strict=True)):
-            visible = [k for k in tags if k not in into]
-            before_names = {names[k] for k in tags if listed[k]}
-            record = {
-                "id": item.id,
-                "tags": [names[k] for k in visible if kept[k]],
-                "removed": [names[k] for k in visible if names[k] in before_names and not kept[k]],
-                "checked": [names[k] for k in visible if status[k] in (KEEP, DROP)],
-                "added": [names[k] for k in visible if names[k] not in before_names and kept[k]],
+            status, final = self.status.copy(), self.final()
+        project = self.project
+        for i, name in enumerate(project.ids):
+            tags = {self.name(k): k for k in project.tags_of_row(i)}
+            tags_before = {tag: k for tag, k in tags.items() if project.listed[k]}
+            yield {
+                "id": name,
+                "tags": [tag for tag, k in tags.items() if final[k]],
+                "removed": [tag for tag, k in tags_before.items() if not final[k]],
+                "checked": [tag for tag, k in tags.items() if status[k] in (KEEP, DROP)],
+                "added": [tag for tag, k in tags.items() if final[k] and tag not in tags_before],
             }
-            if notes:
-                parts = (texts.values() for texts in notes.get(i, ()))
-                record["notes"] = [": ".join(filter(None, part)) for part in parts]
-            yield record
 
     def changes(self) -> ChangeList:
-        """List how the tags of the table change: removals, additions, renames and merges."""
-        project, changes = self.project, list[Change]()
+        """List how the tags of the table change: removals, additions and merged spellings."""
         with self.lock:
-            final = self.final()
-            rows = [self.tags_of_row(i) for i in range(len(project.items))]
-            for i, tags in enumerate(rows):
-                changes += self._row_changes(i, tags, final)
-        if self.table is None:
-            cells = [
-                [project.labels[project.column[k]] for k in tags if self.listed[k]] for tags in rows
-            ]
-            return ChangeList.from_cells(cells, changes)
+            final, rows = self.final(), range(len(self.project.ids))
+            changes = [change for i in rows for change in self._row_changes(i, final)]
         roles, options = self.table.roles, self.table.cell_options
         options = {"column": roles.column, "separator": roles.separator, **options}
         listing = ChangeList.from_cells(self.table.cells, changes, **options)
         return listing.keyed(self.table.table, roles.id)
 
-    def _row_changes(self, i: int, tags: list[int], final: Array) -> Iterator[Change]:
+    def _row_changes(self, i: int, final: Array) -> Iterator[Change]:
         """Yield the changes of a row, its listed tags first."""
-        names_left = {self.name(k) for k in tags if k not in self.merged and final[k]}
-        in_table = [k for k in tags if self.listed[k]]
-        names = [self.name(k) for k in in_table]
-        cell = [] if self.table is None else self.table.tags(i)
-        for k, name in zip(in_table, names, strict=True):
-            label = self.project.labels[self.project.column[k]].strip()
-            spellings = [tag for tag, merged_tag in cell if merged_tag == label] or [label]
+        cell = self.table.tags(i)
+        for k in self.project.tags_of_row(i):
+            label = self.name(k)
+            if not self.project.listed[k]:
+                if final[k]:
+                    why, confidence = self._reason(k)
+                    yield Change(i, "addition", "", label, confidence, why)
+                continue
+            name = label.strip()
+            spellings = [tag for tag, merged_tag in cell if merged_tag == name] or [name]
             for spelling in spellings:
-                if name not in names_left:
+                if not final[k]:
                     why, confidence = self._reason(k)
                     yield Change(i, "removal", spelling, "", confidence, why)
-                elif spelling != name:
-                    is_merge = names.count(name) > 1 or len(spellings) > 1
-                    why = "in the list of merges" if label == name else "renamed in the review"
-                    kind = "merge" if is_merge else "rename"
-                    yield Change(i, kind, spelling, name, None, why)
-        for k in tags:
-            is_new = not self.listed[k] and k not in self.merged
-            if is_new and self.name(k) in names_left.difference(names):
-                why, confidence = self._reason(k)
-                yield Change(i, "addition", "", self.name(k), confidence, why)
+                elif spelling != label:
+                    kind = "merge" if len(spellings) > 1 else "rename"
+                    yield Change(i, kind, spelling, label, None, "in the list of merges")
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
         """Write the whole table with the final tags: all columns, all rows, in their order.
@@ -445,63 +370,40 @@ class Session(ReviewState):
         ----------
         path : path
             In any format of a table.
-
-        Raises
-        ------
-        InputError
-            If the project has no table.
         """
-        table = self.table
-        if table is None:
-            raise InputError(
-                f"{self.project.folder}: this project keeps no table; create it again to export "
-                f"all columns"
-            )
-        source, roles = table.table, table.roles
+        table, roles = self.table, self.table.roles
         cells = self.changes().apply(table.cells, **table.cell_options)
         changed = {roles.column: cells}
-        write_copy(os.fspath(path), source, changed, {}, separator=roles.separator)
+        write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
 
     def verify(self, certificate: Certificate) -> None:
         """Raise InputError unless a certificate is about what `write_table` writes."""
-        before = [self._spelled(i) for i in range(len(self.project.items))]
-        after = [record["tags"] for record in self.final_tags()]
-        rows = list(enumerate(zip(before, after, strict=True)))
+        tags = list(zip(self.project.row.tolist(), range(len(self.status)), strict=True))
+        final, is_listed = self.final(), self.project.listed
         # As its file says it, which holds the answers in the order of drawing only.
         Certificate.from_json(certificate.to_json()).verify(
             certificate.table_sha256,
-            [(i, tag) for i, (old, _) in rows for tag in old],
-            [(i, tag) for i, (old, new) in rows for tag in old if tag not in new],
-            [(i, tag) for i, (old, new) in rows for tag in new if tag not in old],
+            [(i, self.name(k)) for i, k in tags if is_listed[k]],
+            [(i, self.name(k)) for i, k in tags if is_listed[k] and not final[k]],
+            [(i, self.name(k)) for i, k in tags if final[k] and not is_listed[k]],
         )
-
-    def _spelled(self, i: int) -> list[str]:
-        """Return the labels of the tags of a row, before any change."""
-        tags = (k for k in self.tags_of_row(i) if self.listed[k])
-        return [self.project.labels[self.column[k]] for k in tags]
 
     def _reason(self, tag: int) -> tuple[str, float | None]:
         """Why a tag is removed or added, and the probability that this is right."""
-        confidence, status = float(self.confidence[tag]), int(self.status[tag])
-        n_answers, by = self.questions.ranking(self.status).n_answers, self.project.method
-        by = f"{by}, {n_answers:,} answers" if n_answers else by
-        why = f"{confidence:.0%} likely to be correct ({by})"
-        sure: float | None = 1 - confidence
+        status = int(self.status[tag])
         if status in (KEEP, DROP):
-            votes = self.votes.get(tag, {})
+            votes = self.votes[tag]
             people = ", ".join(who for who, vote in votes.items() if vote == status and who)
             verb = "dropped" if status == DROP else "added"
-            why, sure = f"{verb} by {people or 'a person'}", None
-        notes = self.notes.get((int(self.row[tag]), self.name(tag)), {}).values()
-        return ". ".join([why, *notes]), sure
+            return f"{verb} by {people or 'a person'}", None
+        confidence = self._confidence(tag)
+        n_answers, by = self.questions.ranking(self.status).n_answers, self.project.method
+        by = f"{by}, {n_answers:,} answer{'s' * (n_answers > 1)}" if n_answers else by
+        return f"{confidence:.0%} likely to be correct ({by})", 1 - confidence
 
-    def _notes_by_row(self) -> dict[int, list[dict[str, str]]]:
-        notes: dict[int, list[dict[str, str]]] = {}
-        for (i, label), texts in self.notes.items():
-            notes.setdefault(i, []).extend(
-                {"label": label, "person": who, "text": text} for who, text in texts.items()
-            )
-        return notes
+    def _confidence(self, tag: int) -> float:
+        """Probability that a tag is correct, by the answers."""
+        return float(self.questions.confidence(self.status)[tag])
 
     def _replay(self, record: Record) -> None:
         if record.get("action") in _IGNORED:
@@ -514,90 +416,55 @@ class Session(ReviewState):
             raise DataError(
                 f"{self.journal.path}: record {record['seq']} does not fit the project "
                 f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a "
-                f"backup, or move it away to start over"
+                f"backup, or start the review again from the table"
             ) from None
         self._apply(record, tags)
 
     def _progress(self) -> dict[str, int]:
-        counts, listed = np.bincount(self.status, minlength=4), self.project.listed
+        counts, is_listed = np.bincount(self.status, minlength=4), self.project.listed
         return {
             "kept": int(counts[KEEP]),
             "dropped": int(counts[DROP]),
             "skipped": int(counts[SKIP]),
             "decided": int(counts[KEEP] + counts[DROP]),
-            "suggested": int((~listed & (self.status[: len(listed)] == OPEN)).sum()),
-            "total": int(listed.sum()),
+            "suggested": int((~is_listed & (self.status == OPEN)).sum()),
+            "total": int(is_listed.sum()),
         }
 
-    def describe(
-        self, tag: int, person: str = "", second: bool = False, blind: bool = False
-    ) -> dict[str, Any]:
-        """Return what the page shows about a tag and its item."""
-        # Who knows the verdict, or what others decided, answers differently.
-        hidden, i = blind or second, int(self.row[tag])
-        final = self.final()
-        tags = self.chips(i, final, tag)
-        if hidden:
-            tags = [chip | {"decision": None} for chip in tags]
-        if blind:
-            visible = (chip for chip in tags if chip["listed"] or chip["current"])
-            tags = [chip | {"confidence": None, "kept": True} for chip in visible]
-        votes = {} if hidden else self.votes.get(tag, {})
-        return {
-            **self.about_row(i),
-            "text": self.project.items[i].text,
-            "label": self.name(tag),
-            "confidence": None if blind else self._likely(tag),
-            "kept": None if hidden else bool(final[tag]),
-            "suggested": not self.listed[tag],
-            "blind": blind,
-            "decision": None if hidden else self._decision(tag),
-            "mine": None if blind else DECISION.get(self.votes.get(tag, {}).get(person, OPEN)),
-            "votes": {who: DECISION[vote] for who, vote in votes.items()},
-            "notes": self._notes_by_row().get(i, []),
-            "earlier": None if (decision := self.earlier(tag)) is None else str(decision),
-            "others": [] if self.table is None else list(self.table.others(i)),
-            "tags": tags,
-        }
+    def describe(self, tag: int, blind: bool = False) -> dict[str, Any]:
+        """Return what the page shows about a tag and its item.
 
-    def about_row(self, i: int) -> dict[str, Any]:
-        """Return id, number, the start of the text and the name of the image of an item."""
-        item = self.project.items[i]
-        table = self.table
+        Parameters
+        ----------
+        tag : int
+        blind : bool
+            Whether to hide what the model and the answers say, also about the other tags.
+        """
+        project, table, i = self.project, self.table, int(self.project.row[tag])
+        final = project.listed if blind else self.final()
+        decision = None if self.link is None else self.link.changed.get(tag)
         return {
-            "item": item.id,
+            "item": project.ids[i],
             "row": i,
-            "text": item.text[:_MAX_TEXT],
-            "image": None if table is None else table.image_name(i),
-            "has_image": table is not None and table.image_file(i) is not None,
+            "text": project.texts[i],
+            "image": table.image_name(i),
+            "has_image": table.image_file(i) is not None,
+            "label": self.name(tag),
+            "confidence": None if blind else round(self._confidence(tag), 4),
+            "suggested": not project.listed[tag],
+            "blind": blind,
+            "earlier": None if decision is None else str(decision),
+            "others": list(table.others(i)),
+            "tags": [
+                {"label": self.name(k), "kept": bool(final[k]), "current": k == tag}
+                for k in project.tags_of_row(i)
+                if project.listed[k] or final[k] or k == tag
+            ],
         }
 
-    def chips(self, i: int, final: Array, current: int | None = None) -> list[dict[str, Any]]:
-        """Return what the page shows about all tags of an item."""
-        return [
-            {
-                "label": self.name(k),
-                "confidence": self._likely(k),
-                "kept": bool(final[k]),
-                "decision": self._decision(k),
-                "listed": bool(self.listed[k]),
-                "suggested": not self.listed[k],
-                "current": k == current,
-            }
-            for k in self.tags_of_row(i)
-            if k not in self.merged
-        ]
 
-    def _describe_step(self, step: Step) -> dict[str, Any]:
-        """Return what the page says about the last action of a person."""
-        keys = ("item", "label", "action", "decision", "to")
-        about = {key: step.record[key] for key in keys if key in step.record}
-        count = len(step.record.get("tags", step.tags))
-        return {**about, "of": step.seq, "count": count}
-
-    def _likely(self, tag: int) -> float | None:
-        """Return the confidence to show; there is none for a tag that a person added."""
-        return None if tag >= len(self.project.row) else round(float(self.confidence[tag]), 4)
-
-    def _decision(self, tag: int) -> str | None:
-        return DECISION.get(int(self.status[tag]))
+def _describe_step(step: Step) -> dict[str, Any]:
+    """Return what the page says about the last action of a person."""
+    record = step.record
+    about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
+    return about | {"of": step.seq, "count": len(record.get("tags", step.tags))}

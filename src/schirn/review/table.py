@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._files import brief
 from schirn._input import is_missing
@@ -19,7 +20,8 @@ MAX_IMAGE_BYTES = 32 * 1024**2
 _MAX_CELL = 2000
 
 
-class TableRoles(NamedTuple):
+@dataclass(frozen=True)
+class TableRoles:
     """The columns of a table that have a role, and how its cells are read."""
 
     column: str
@@ -51,40 +53,36 @@ def write_project_table(
         suffixes = [".jsonl" if folder_format(path) == ".jsonl" else ".parquet"]
     name = "table" + "".join(suffixes).lower()
     write_copy(str(folder / name), table, {}, {})
-    head = roles._replace(
-        file=name,
-        encoding=getattr(table, "encoding", "utf-8"),
-        delimiter=getattr(table, "delimiter", None),
-    )
-    if head.image is not None:
-        root = os.path.realpath(head.image_root or path.parent)
-        head = head._replace(image_root=root)
-    return head._asdict()
+    root = roles.image_root
+    if roles.image is not None:
+        root = os.path.realpath(root or path.parent)
+    encoding, delimiter = getattr(table, "encoding", "utf-8"), getattr(table, "delimiter", None)
+    roles = replace(roles, file=name, image_root=root, encoding=encoding, delimiter=delimiter)
+    return asdict(roles)
 
 
-def read_roles(folder: Path, head: Any) -> TableRoles | None:
-    """Check what project.json says about the table; None if the project has none."""
-    if head is None:
-        return None
+def read_roles(folder: Path, head: Any) -> TableRoles:
+    """Check what project.json says about the table."""
     try:
         lists = {name: tuple(head.get(name) or ()) for name in ("text", "content")}
         roles = TableRoles(**{**head, **lists})
+        merge = roles.merge or {}
         texts = [roles.column, roles.separator, roles.file, roles.encoding]
-        texts += [*roles.text, *roles.content]
-        merge = {} if roles.merge is None else {**roles.merge}
-        texts += [*merge, *merge.values()]
+        texts += [*roles.text, *roles.content, *merge, *merge.values()]
         maybe = (roles.image, roles.image_root, roles.delimiter, roles.id)
+        texts += [text for text in maybe if text is not None]
         fits = all(isinstance(text, str) for text in texts) and bool(roles.separator)
-        fits = fits and all(text is None or isinstance(text, str) for text in maybe)
         if not fits or not roles.file.startswith("table.") or set(roles.file) & set("/\\:\0"):
             raise ValueError
-    except (TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError):
         raise DataError(
-            f"{folder / 'project.json'}: 'table' does not describe a table; create the project "
-            f"again"
+            f"{folder / 'project.json'}: 'table' does not describe a table; start the review again "
+            f"from the table"
         ) from None
     if not (folder / roles.file).is_file():
-        raise DataError(f"{folder / roles.file}: the table is missing; create the project again")
+        raise DataError(
+            f"{folder / roles.file}: the table is missing; start the review again from the table"
+        )
     return roles
 
 
@@ -118,7 +116,7 @@ class ProjectTable:
             what = f"{table.n_rows:,} rows, but the project has {self._n_rows:,} items"
             if absent:
                 what = f"there is no column {brief(absent[0])}"
-            raise DataError(f"{self.path}: {what}; create the project again")
+            raise DataError(f"{self.path}: {what}; start the review again from the table")
         return table
 
     @cached_property

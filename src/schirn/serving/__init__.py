@@ -8,8 +8,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
@@ -24,7 +25,8 @@ _LEAST_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 
 
-class _Settings(NamedTuple):
+@dataclass(frozen=True)
+class _Settings:
     model: str
     token: str | None
     limits: Any

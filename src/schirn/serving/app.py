@@ -6,7 +6,8 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -26,7 +27,8 @@ _DIGITS = 6
 Answer = dict[str, Any]
 
 
-class Limits(NamedTuple):
+@dataclass(frozen=True)
+class Limits:
     """What one request may ask for."""
 
     rows: int = 10_000
@@ -179,7 +181,7 @@ class _Api:
 
     def openapi(self, request: Request) -> Response:
         """Answer with the description of all of this."""
-        return JSONResponse(_openapi(self.model, self.limits))
+        return JSONResponse(OPENAPI)
 
 
 class _Guard:
@@ -232,50 +234,27 @@ def _rounded(value: Any) -> Any:
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 
-def _openapi(model: TagPipeline, limits: Limits) -> Answer:
-    """Describe the requests and answers as OpenAPI 3.1."""
-    kinds = {"text": "string", "categories": "string", "columns": "number", "vectors": "array"}
-    features = model.features_
-    columns = {name: {"type": kinds[k]} for k in features.kinds for name in features.names_of(k)}
-    shares = {"type": "object", "additionalProperties": {"type": "number"}}
-    names = {"type": "array", "items": {"type": "string"}}
-
-    def post(summary: str, row: Answer, answer: Answer, options: Answer) -> Answer:
-        def rows(of: Answer, **limit: int) -> Answer:
-            items = {"type": "array", "items": {"type": "object", "properties": of}, **limit}
-            return {"type": "object", "required": ["rows"], "properties": {"rows": items}}
-
-        request = rows(row, maxItems=limits.rows)
-        request["properties"] |= options
-        content = {"application/json": {"schema": request}}
-        answers = {"200": {"description": "in the order of the rows"}}
-        answers["200"]["content"] = {"application/json": {"schema": rows(answer)}}  # type: ignore[assignment]
-        for status, reason in _REASONS.items():
-            answers[status] = {"description": reason}
-        body = {"required": True, "content": content}
-        return {"post": {"summary": summary, "requestBody": body, "responses": answers}}
-
-    def get(summary: str) -> Answer:
-        return {"get": {"summary": summary, "responses": {"200": {"description": "OK"}}}}
-
-    predicted = {"tags": names, "probability": shares}
-    judgement = {"confidence": shares, "unseen": names, "suggestions": shares}
-    tags = {"tags": {**names, "description": "the tags to judge"}}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "schirn tagger", "version": schirn.__version__},
-        "paths": {
-            "/predict": post("Tag rows", columns, predicted, {"threshold": {}}),
-            "/judge": post("Judge the tags of rows", {**columns, **tags}, judgement, {}),
-            "/health": get("Whether the model is loaded"),
-            "/metrics": get("Counters for Prometheus"),
-        },
-    }
-
-
-_REASONS = {
-    "400": "the request is wrong; the answer says why",
-    "401": "the token is missing or wrong",
-    "413": "too many rows or bytes",
-    "503": "busy; try again",
+_ROWS = {"type": "object", "properties": {"rows": {"type": "array", "items": {"type": "object"}}}}
+_SCHEMA = {"content": {"application/json": {"schema": _ROWS}}}
+_POST = {
+    "requestBody": {"required": True, **_SCHEMA},
+    "responses": {
+        "200": {"description": "one answer per row, in their order", **_SCHEMA},
+        "400": {"description": "the request is wrong; the answer says why"},
+        "401": {"description": "the token is missing or wrong"},
+        "413": {"description": "too many rows or bytes"},
+        "503": {"description": "busy; try again"},
+    },
 }
+_GET = {"responses": {"200": {"description": "OK"}}}
+OPENAPI = {
+    "openapi": "3.1.0",
+    "info": {"title": "schirn tagger", "version": schirn.__version__},
+    "paths": {
+        "/predict": {"post": {"summary": "Tags and probabilities of rows", **_POST}},
+        "/judge": {"post": {"summary": "How likely the tags of rows are right", **_POST}},
+        "/health": {"get": {"summary": "Whether the model is loaded", **_GET}},
+        "/metrics": {"get": {"summary": "Counters for Prometheus", **_GET}},
+    },
+}
+"""Description of the requests and answers."""

@@ -51,7 +51,12 @@ class HiddenLabels:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
         )
-        atexit.register(self._process.terminate)
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the process, which stops when its input closes, and wait for it."""
+        with self._process:
+            self._process.terminate()
 
     def ask(self, *request: Any) -> Any:
         """Return the answer of the process."""
