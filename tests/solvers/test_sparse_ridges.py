@@ -170,5 +170,3 @@ def test_groups_and_known_labels_of_many_sparse_rows():
     assert (confidence[row[:20], column[:20]] == 0).all()
     ranking = find_noisy_labels(X, data.candidates, method=model, groups=groups)
     assert ranking.method == "Sieve"
-    with pytest.raises(ValueError, match="sample_weight is supported up to"):
-        model.fit(X, data.candidates, sample_weight=np.arange(1, 401))

@@ -35,7 +35,6 @@ from schirn.linalg.arrays import is_device_array, near, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.threads import threads_for
-from schirn.linalg.weights import as_weights, copies
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -303,15 +302,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             )
         return validated_rows(self, X, reset)
 
-    def _finish(self, fit: Fit, Y: Array, counts: Array | None = None) -> None:
-        """Set the fitted attributes that all methods have; rows count as often as `counts`."""
+    def _finish(self, fit: Fit, Y: Array) -> None:
+        """Set the fitted attributes that all methods have."""
         if not np.isfinite(fit.scores).all():
             raise self._not_finite("the scores overflow")
         self.n_iter_ = fit.n_iter
         self.objective_ = fit.objective
-        rows = slice(None) if counts is None else np.repeat(np.arange(len(Y)), counts)
-        scores, listed = fit.scores[rows], Y[rows]
-        self.calibration_ = self._calibrate(scores, listed)
+        self.calibration_ = self._calibrate(fit.scores, Y)
         self.label_confidence_ = (
             self.calibration_.confidence(fit.scores, Y)
             if fit.confidence is None
@@ -319,9 +316,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         )
         doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
         self.noise_ = doubtful if fit.noise is None else fit.noise
-        confidence = self.label_confidence_[rows]
-        self.cardinality_ = float(confidence.sum(dtype=np.float64) / len(confidence))
-        self._learn_thresholds(scores, listed)
+        self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
+        self._learn_thresholds(fit.scores, Y)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
         """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""
@@ -394,27 +390,6 @@ class RowSpaceMethod(LinearMethod):
     """What these parameters are where no held-out row can be scored."""
     _search_rounds: ClassVar[int] = 3
     """Rounds after which the noise of a search is near that of a fit."""
-
-    def _fit_with_weights(
-        self, X: Any, y: Any, label_names: Sequence[str] | None, sample_weight: Any
-    ) -> None:
-        """`fit` of a method that implements `_fit_weighted`."""
-        if sample_weight is None:
-            PartialMultiLabelClassifier.fit(self, X, y, label_names=label_names)
-            return
-        self._check()
-        with self._fitting():
-            X, Y = self._validate_training(X, y, label_names)
-            weights = as_weights(sample_weight, len(Y))
-            with self._continued(X, Y, weights):
-                if weights is None:
-                    self._finish(self._fit(X, Y), Y)
-                else:
-                    self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
-        """Train on rows with weights."""
-        raise TypeError(f"{type(self).__name__} takes no sample_weight")
 
     def _is_open(self) -> bool:
         """Return True if some parameter is to be chosen in `fit`."""

@@ -9,11 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
-from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
-from schirn.linalg.row_space import RowSpace, row_space
+from schirn.linalg.row_space import RowSpace
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
@@ -171,61 +170,6 @@ class Schirn(RowSpaceMethod):
         "beta_": "[float 0..]",
         "lam_": "[float 0..]",
     }
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        label_names: Sequence[str] | None = None,
-        sample_weight: Any = None,
-    ) -> "Schirn":
-        """Train on rows and their candidate labels.
-
-        Parameters
-        ----------
-        X : (n, d) array, CSR matrix or DataFrame
-            Also an array on a device, a Dask array or files (docs/scale.md).
-        y : array-like
-            The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
-            label names per row.
-        label_names : list of str or None
-            Names of the label columns, for candidates that carry none.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, for rows in main memory and models without an intercept. A row of
-            weight 2 counts like two copies that are left out together, one of weight 0 is judged
-            like an unseen row. Parameters at None are chosen on the rows with a weight, and
-            `lam_` is then multiplied by their mean weight.
-        """
-        self._fit_with_weights(X, y, label_names, sample_weight)
-        return self
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
-        if self.fit_intercept:
-            raise InputError(
-                "sample_weight needs fit_intercept=False; centre the features and labels yourself, "
-                "or repeat the rows",
-                parameter="sample_weight",
-            )
-        inside = weights > 0
-        self._choose(X[inside], Y[inside])
-        if self.lam is None:
-            self.lam_ *= float(weights[inside].mean())
-        root = np.sqrt(weights[inside]).astype(X.dtype)
-        rows = X[inside] * root[:, None]
-        space = row_space(
-            sp.csr_array(rows) if sp.issparse(X) else rows, ridge=self._smallest_ridge()
-        )
-        trace, N = schirn(space, Y[inside], root, **self._options())
-        self._set_weights(space, trace.w)
-        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
-        kept = (Y[inside].astype(bool) & ~N).astype(X.dtype)
-        judged = ridge(space, kept * root[:, None], self.lam_)
-        # Rows without a weight are judged by the scores of the others.
-        scores = np.asarray(X @ space.coefficients(judged.w)[0])
-        noise = (Y == 1) & (scores < noise_threshold(self._options()["alpha"], self.noise_rule))
-        scores[inside], noise[inside] = judged.loo_scores / root[:, None], N
-        return Fit(noise, scores, len(trace.objective), trace.objective)
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()

@@ -20,7 +20,6 @@ from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import KernelExpansion
-from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.caution import JUDGED_ROWS, Caution, caution
@@ -181,7 +180,6 @@ class Sieve(PartialMultiLabelClassifier):
         known: Any = None,
         votes: Any = None,
         groups: Any = None,
-        sample_weight: Any = None,
     ) -> "Sieve":
         """Train on rows and their candidate labels.
 
@@ -189,8 +187,7 @@ class Sieve(PartialMultiLabelClassifier):
         ----------
         X : array, CSR matrix or DataFrame of shape (n, d)
             Or tensors, a `RowFile` or a Dask array (docs/scale.md). A `RowFile` is mapped into
-            memory if any of `known`, `votes`, `groups` and `sample_weight` is given; the others
-            do not take these.
+            memory if `known`, `votes` or `groups` are given; the others do not take these.
         y : array, sparse matrix or DataFrame of shape (n, l), or list of lists
             Candidates: 0/1 or bool, or one list of label names per row.
         label_names : sequence of str, optional
@@ -205,13 +202,8 @@ class Sieve(PartialMultiLabelClassifier):
             every annotator gets a quality of their own.
         groups : array of shape (n,), optional
             Rows of one group, such as copies, never judge each other.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows. A row of weight 2 is learned as two copies that are left out
-            together, one of weight 0 is judged like an unseen row. Other weights than whole
-            numbers are rounded to quarters of the mean weight. For up to `max_kernel_rows` copies
-            in main memory, without `known` and `votes`.
         """
-        extras = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
+        extras = {"known": known, "votes": votes, "groups": groups}
         extras = {name: value for name, value in extras.items() if value is not None}
         if location(X) in self.row_locations:
             X = self._rows_elsewhere(X, y, extras)
@@ -224,13 +216,9 @@ class Sieve(PartialMultiLabelClassifier):
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
             knowledge = self._knowledge(Y, known, votes, groups)
-            weights = None if sample_weight is None else as_weights(sample_weight, len(Y))
-            checked = knowledge.rates, knowledge.known, knowledge.groups, weights
+            checked = knowledge.rates, knowledge.known, knowledge.groups
             with self._continued(X, Y, *checked, _ballots(votes)):
-                if weights is None:
-                    self._finish(self._fit_with(X, Y, knowledge), Y)
-                else:
-                    self._fit_copies(X, Y, weights, knowledge)
+                self._finish(self._fit_with(X, Y, knowledge), Y)
         return self
 
     def _rates(self, Y: Array) -> "float | Array | None":
@@ -335,41 +323,6 @@ class Sieve(PartialMultiLabelClassifier):
         noise = (Y == 1) & (confidence < 0.5)
         n_iter = len(result.objective)
         return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
-
-    def _fit_copies(
-        self, X: "Array | sp.csr_array", Y: Array, weights: Array, knowledge: Knowledge
-    ) -> None:
-        """Train on copies of the rows that are left out together; judge the others as unseen."""
-        if knowledge.known is not None or knowledge.votes is not None:
-            name = "known" if knowledge.known is not None else "votes"
-            raise InputError(
-                f"sample_weight cannot be combined with {name}; repeat rows instead",
-                parameter="sample_weight",
-            )
-        counts = copies(weights, self.max_kernel_rows)
-        if counts.sum() > self.max_kernel_rows:
-            raise InputError(
-                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} copies "
-                f"of rows, and these weights make {counts.sum():,} of {len(Y):,}; leave it "
-                f"out, or give smaller weights",
-                parameter="sample_weight",
-            )
-        rows, used = np.repeat(np.arange(len(Y)), counts), counts > 0
-        rates, _, _, groups = knowledge
-        rates = rates[rows] if isinstance(rates, np.ndarray) else self._rates(Y[rows])
-        if groups is None and counts.max() > 1:
-            groups = np.arange(len(Y))
-        knowledge = Knowledge(rates, groups=None if groups is None else groups[rows])
-        self._finish(self._fit_with(X[rows], Y[rows], knowledge), Y[rows])
-        first = np.searchsorted(rows, np.arange(len(Y))).clip(max=len(rows) - 1)
-        log_odds: Array = self.training_log_odds_[first]
-        confidence: Array = self.label_confidence_[first]
-        if not used.all():
-            scores = self._scores(X[~used])
-            log_odds[~used] = scores
-            confidence[~used] = self.posterior_of_candidates(scores, Y[~used])
-        self.training_log_odds_, self.label_confidence_ = log_odds, confidence
-        self.noise_ = (Y == 1) & (confidence < 0.5)
 
     def _prepare(self, X: Any, knowledge: Knowledge) -> tuple[Callable[..., SieveResult], Any, Any]:
         """How ridges on rows in memory are fitted, how they expand, and what new rows are to them.

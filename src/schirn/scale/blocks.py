@@ -171,8 +171,6 @@ class Block(NamedTuple):
     rows: Any
     cells: Cells
     in_place: bool = True
-    root: Array | None = None
-    """Square roots of the weights of the rows, which have been multiplied by them; None is 1."""
 
 
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
@@ -288,12 +286,10 @@ def one_block(X: Any) -> MemoryRows:
     return MemoryRows([Block(FeatureRows(X), candidate_cells(sp.csr_array((X.shape[0], 0))))])
 
 
-def memory_rows(
-    space: RowSpace, Y: Any, root: Array | None = None
-) -> tuple[MemoryRows, Coordinates]:
-    """All rows of a factored X as one block; `root` as in `Block`."""
+def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
+    """All rows of a factored X as one block."""
     cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
     rows: Any = FeatureRows(space.X) if space.F is None else DenseRows(space.F)
     frame = (space.basis, space.mean) if space.F is None else ()
     coordinates = Coordinates(space.eigenvalues, space.penalty, space.shape[0], *frame)
-    return MemoryRows([Block(rows, cells, root=root)]), coordinates
+    return MemoryRows([Block(rows, cells)]), coordinates

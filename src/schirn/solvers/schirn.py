@@ -5,9 +5,6 @@ so the projections of C and L on the row space of X follow the same recursions a
 only the changed entries are projected: a round costs one product with the features, not two, and
 no factorisation. A round needs only the candidate entries of the previous C, so a block keeps
 S = L + 2(Y - N) alone: apart from the labels that change, G = S + mu XW and the next S = G - mu C.
-
-A row of weight v counts like v copies: X, Y, C and L are multiplied by the root of v, so that all
-sums and Gram matrices are those of the copies, and only the noise step divides by it again.
 """
 
 from collections.abc import Callable
@@ -75,9 +72,7 @@ class State(NamedTuple):
     """Memory for the next G and C, if a step may write in place."""
 
 
-def schirn(
-    space: RowSpace, Y: np.ndarray, root: np.ndarray | None = None, **options: Any
-) -> tuple[SchirnTrace, np.ndarray]:
+def schirn(space: RowSpace, Y: np.ndarray, **options: Any) -> tuple[SchirnTrace, np.ndarray]:
     """Run `schirn_rounds` on an X that is factored in memory; return its result and the noise N.
 
     Parameters
@@ -86,12 +81,10 @@ def schirn(
         The factored X; its ridge must cover 2 lam / mu for the largest mu.
     Y : (n, l) array
         Candidates, 0/1.
-    root : (n,) array or None
-        Square roots of the weights of the rows; the factored X was multiplied by them.
     **options
         Parameters of `schirn_rounds`.
     """
-    store, coordinates = memory_rows(space, Y, root)
+    store, coordinates = memory_rows(space, Y)
 
     def whole() -> Array:
         G, mean = store.states[0].G, store.states[0].mean
@@ -159,7 +152,7 @@ def schirn_rounds(
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
-        sums, (change, gram, floor, changed, n_noise, noise) = store.step(
+        sums, (change, gram, floor, changed, n_noise) = store.step(
             make_round, pending, (coordinates.send(mu * w), threshold, side)
         )
         if pending is not None and last is not None:
@@ -175,8 +168,8 @@ def schirn_rounds(
             matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
             square, nuclear = shift.square * scale**2, shift.nuclear * scale
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        penalties = alpha * noise, sign * beta * nuclear, ridge
-        last = _Round(mu, square, n_cells, noise, penalties, n_noise)
+        penalties = alpha * n_noise, sign * beta * nuclear, ridge
+        last = _Round(mu, square, n_cells, penalties, n_noise)
         # eq. (19)
         pending = matrix, scale, mu, wide
         from_rows = wide and matrix is not None
@@ -204,8 +197,7 @@ class _Round(NamedTuple):
     mu: float
     square: float | None
     """||C||_F^2, or None if it is among the sums."""
-    n_cells: float
-    noise: float
+    n_cells: int
     penalties: tuple[float, ...]
     n_noise: int
 
@@ -214,7 +206,7 @@ class _Round(NamedTuple):
     ) -> tuple[float, float, int]:
         """Objective, residual ||XW - C||_F and number of wrong candidates."""
         square = norm if self.square is None else self.square
-        loss = square - 2 * inside + self.n_cells - self.noise
+        loss = square - 2 * inside + self.n_cells - self.n_noise
         return sum(self.penalties, loss), float(np.sqrt(residual)) / self.mu, self.n_noise
 
 
@@ -254,31 +246,16 @@ def _shift(
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     """C = L = 1 and N = 0; F'Y, F'1 and the number of candidates."""
-    cells, root = block.cells, block.root
-    (n, l), total = cells.shape, block.rows.total()
+    cells, (n, l), total = block.cells, block.cells.shape, block.rows.total()
     xp = namespace(total)
     options = {} if xp is np else {"device": total.device}
     at = xp.ones(len(cells), dtype=total.dtype, **options)
     S = xp.ones((l, n), dtype=total.dtype, **options)
-    if root is not None:
-        S *= root
-        total = block.rows.project(np.zeros(n, dtype=np.int64), np.arange(n), root, 1)[0]
-    values = at * _roots(block)
-    _add_at(S, cells.flat, 2 * values)
-    kept = block.rows.project(cells.label, cells.row, values, l)
+    _add_at(S, cells.flat, 2 * at)
+    kept = block.rows.project(cells.label, cells.row, at, l)
     noise = xp.zeros(len(cells), dtype=xp.bool, **options)
     offset = _subtract_mean(S) if eps(S) > 1e-10 else None
-    return State(S, at, noise, offset), (kept, total, _weight(block, ~noise, len(cells)))
-
-
-def _roots(block: Block, cells: Any = slice(None)) -> Any:
-    """The root of the weight of each candidate cell, 1 if the rows have no weights."""
-    return 1 if block.root is None else block.root[block.cells.row[cells]]
-
-
-def _weight(block: Block, cells: Array, count: int) -> float:
-    """The weight of some candidate cells: their number if the rows have no weights."""
-    return count if block.root is None else float(np.sum(_roots(block, cells) ** 2))
+    return State(S, at, noise, offset), (kept, total, len(cells))
 
 
 def make_round(
@@ -304,7 +281,7 @@ def make_G(
     change = projected = mean = None
     if changed.shape[0]:
         label, row = cells.label[changed], cells.row[changed]
-        values = (1 - 2 * xp.astype(noise[changed], G.dtype)) * _roots(block, changed)
+        values = 1 - 2 * xp.astype(noise[changed], G.dtype)
         change = cells.flat[changed], 2 * values
         projected = block.rows.project(label, row, values, cells.shape[1])
         _add_at(G, *change)
@@ -312,7 +289,7 @@ def make_G(
         mean = _subtract_mean(G) + state.offset
     gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
     n_noise = int(xp.sum(xp.astype(noise, xp.int64)))
-    sums = (projected, gram, floor, int(changed.shape[0]), n_noise, _weight(block, noise, n_noise))
+    sums = (projected, gram, floor, int(changed.shape[0]), n_noise)
     spare = None, state.spare[1]
     return state._replace(noise=noise, G=G, mean=mean, change=change, spare=spare), sums
 
@@ -342,9 +319,7 @@ def make_C(
             offset = mean - shift
     at = xp.take(xp.reshape(C, (-1,)), cells.flat)
     at = (at if shift is None else at + xp.take(shift, cells.label)) / mu
-    counted = at if block.root is None else at * _roots(block)
-    inside = float(xp.sum(counted) - xp.sum(counted[state.noise]))
-    at = at if block.root is None else at / _roots(block)
+    inside = float(xp.sum(at) - xp.sum(at[state.noise]))
     if matrix is None:
         square = (_square(C) + _mean_square(C, shift)) / mu**2
     S = xp.subtract(G, C, out=state.G if block.in_place else C)
