@@ -193,14 +193,6 @@ def test_dense_candidates_are_read_on_the_device_of_the_rows(data, torch, dtype)
             sparse_candidates(torch.asarray(Y), None, T)
 
 
-def test_conjugate_gradients_on_blocks(data):
-    X, Y = sp.csr_array(data[0]), data[1]
-    expected = Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(X, Y)
-    found = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0, solver="cg"), X, Y)
-    scores = expected.decision_function(X)
-    np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())
-
-
 @storages
 @pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
 def test_sieve_on_blocks(data, storage, kernel_rows):

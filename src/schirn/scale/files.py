@@ -32,46 +32,6 @@ from schirn.scale.row_file import RowFile, disk_error
 
 _T = TypeVar("_T")
 
-# Memory of a fit that does not grow with its blocks: the calibration sample, products, lists.
-_FIXED_BYTES = 96 * 2**20
-
-
-def peak_bytes(
-    block_rows: int,
-    n_features: int,
-    n_labels: int,
-    dtype: Any = "float64",
-    *,
-    per_row: float | None = None,
-    n_rows: int = 0,
-) -> int:
-    """Upper bound on the memory, in bytes, that `Schirn.fit` on a dense `RowFile` adds.
-
-    Parameters
-    ----------
-    block_rows, n_features, n_labels : int
-        Sizes of a block.
-    dtype : dtype
-        Type of the features.
-    per_row : float or None
-        Mean number of candidates per row. None assumes that every label is a candidate.
-    n_rows : int
-        Number of all rows; their candidates and verdicts are kept in memory.
-
-    Examples
-    --------
-    >>> peak_bytes(10_000, 300, 50, "float32", per_row=5) < 200e6
-    True
-    """
-    size = np.dtype(dtype).itemsize
-    cells = float(n_labels if per_row is None else per_row)
-    features = 2 * block_rows * n_features * size
-    states = 7 * block_rows * n_labels * size
-    candidates = block_rows * cells * (5 * 24 + 4 * size)
-    verdicts = n_rows * cells * (2 * 4 + 2 * size + 16)
-    square = 4 * 8 * n_features**2
-    return int(features + states + candidates + verdicts + square) + _FIXED_BYTES
-
 
 class _LazyRows:
     """Like `FeatureRows`, but X is read on first use."""

@@ -20,11 +20,8 @@ from schirn.linalg.arrays import (
     Array,
     eps,
     namespace,
-    near_identity_product,
-    symmetric_product,
     to_numpy,
 )
-from schirn.linalg.inverse_root import InverseRoot
 from schirn.linalg.prox import (
     NoiseRule,
     RankTerm,
@@ -34,9 +31,6 @@ from schirn.linalg.prox import (
 )
 from schirn.linalg.row_space import RowSpace
 from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
-
-# From this number of labels on, a device computes products faster than an eigendecomposition.
-_MANY_LABELS = 256
 
 
 class SchirnTrace(NamedTuple):
@@ -139,7 +133,6 @@ def schirn_rounds(
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
     # The Gram matrix of G that the rank term needs.
     side = None if term == "none" else "rows" if wide else "labels"
-    roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
     # The arguments of `make_C` travel with the next round, unless something waits for its sums.
     pending: tuple[Any, ...] | None = None
@@ -164,7 +157,7 @@ def schirn_rounds(
         scale = 1 / (2 + mu)
         matrix, square, nuclear = None, None, 0.0
         if gram is not None:
-            shift = _shift(gram, floor, 2 * beta, term, wide, whole, roots)
+            shift = _shift(gram, floor, 2 * beta, term, wide, whole)
             matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
             square, nuclear = shift.square * scale**2, shift.nuclear * scale
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
@@ -225,16 +218,7 @@ def _shift(
     term: RankTerm,
     wide: bool,
     whole: Callable[[], Array] | None,
-    roots: InverseRoot | None,
 ) -> _Shift:
-    xp = namespace(gram)
-    if roots is not None and term == "high" and gram.shape[0] >= _MANY_LABELS:
-        root = roots(gram, max(floor, float(xp.linalg.trace(gram)) * 1e-13))
-        P = root.inverse
-        right = xp.eye(P.shape[0], dtype=P.dtype, device=P.device) + tau * P
-        nuclear = root.trace + tau * root.n_directions
-        square = float(xp.linalg.trace(gram)) + tau * (root.trace + nuclear)
-        return _Shift(right, square, nuclear)
     found = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
     if found is None:
         assert whole is not None
@@ -309,11 +293,12 @@ def make_C(
         projected = _project_dense(block, C) / mu
     else:
         out = state.spare[1]
-        if matrix is None:
-            C = xp.multiply(G, mu * scale, out=out)
-        else:
-            # The map is symmetric.
-            C = near_identity_product(mu * matrix, mu * scale, G, out=out)
+        # The map is symmetric.
+        C = (
+            xp.multiply(G, mu * scale, out=out)
+            if matrix is None
+            else xp.matmul(mu * matrix, G, out=out)
+        )
         if mean is not None:
             shift = mu * (scale * mean if matrix is None else matrix @ mean)
             offset = mean - shift
@@ -385,7 +370,7 @@ def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
     if side == "rows":
         full = G if mean is None else xp.astype(G + mean[:, None], xp.float64)
         return full.T @ full, 0.0
-    gram = symmetric_product(G, G.T)
+    gram = G @ G.T
     if mean is None:
         return gram, 0.0
     floor = eps(G) * float(xp.linalg.matrix_norm(gram))
