@@ -42,27 +42,43 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
-    names, y = distinct_names(names), as_plain(y)
-    if isinstance(y, Iterator):
-        y = list(y)
-    if are_tag_texts(y):
-        cells = TagCells.of(list(y))
-        y = [cells.split(row) for row in y]
-    if are_name_lists(y):
-        return _from_names(list(y), names, what)
-    # The columns of an Arrow table are arrays; those of a DataFrame are names.
-    columns = getattr(y, "column_names", getattr(y, "columns", None))
-    found = None if columns is None else [whole_text(str(name)) for name in columns]
-    twice = repeated(found or [])
-    if twice is not None:
-        raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
-    matrix = as_binary(y, f"the {what}", names=found or names)
+    names = None if names is None else distinct_names(names)
+    columns = None
+    if not (sp.issparse(y) or (isinstance(y, np.ndarray) and y.dtype.kind in "biuf")):
+        y = as_plain(y)
+        y = list(y) if isinstance(y, Iterator) else y
+        lists = _name_lists(y)
+        if lists is not None:
+            return _from_names(lists, names, what)
+        columns = _table_columns(y, what)
+    matrix = as_binary(y, f"the {what}", names=columns or names)
     if 0 in matrix.shape:
         raise InputError(f"the {what} must have rows and label columns, got shape {np.shape(y)}")
     matrix = matrix.toarray() if sp.issparse(matrix) else np.ascontiguousarray(matrix)
-    if found is None or names is None or found == names:
-        return Labels(matrix, column_names(matrix.shape[1], names or found, what))
-    return Labels(_reorder(matrix, found, names, what), names)
+    if columns is not None and names is not None and columns != names:
+        return Labels(_reorder(matrix, columns, names, what), names)
+    return Labels(matrix, column_names(matrix.shape[1], names or columns, what))
+
+
+def _table_columns(y: Any, what: str) -> list[str] | None:
+    """Names of the columns of a table; None for an array."""
+    # The columns of an Arrow table are arrays; those of a DataFrame are names.
+    columns = getattr(y, "column_names", getattr(y, "columns", None))
+    if columns is None:
+        return None
+    names = [whole_text(str(name)) for name in columns]
+    twice = repeated(names)
+    if twice is not None:
+        raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
+    return names
+
+
+def _name_lists(y: Any) -> list[Any] | None:
+    """One collection of names per row, also of texts such as "beach;dog"; None for numbers."""
+    if _are_tag_texts(y):
+        cells = TagCells.of(list(y))
+        return [cells.split(row) for row in y]
+    return list(y) if are_name_lists(y) else None
 
 
 def as_binary(
@@ -211,7 +227,7 @@ def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str
     return names
 
 
-def are_tag_texts(y: Any) -> bool:
+def _are_tag_texts(y: Any) -> bool:
     """Whether y holds one text of tags, such as "beach;dog", per row, and not only numbers."""
     if isinstance(y, str) or sp.issparse(y) or hasattr(y, "columns") or getattr(y, "ndim", 1) != 1:
         return False

@@ -4,13 +4,14 @@ import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._checkpoint import (
@@ -26,6 +27,7 @@ from schirn._input import (
     Constraint,
     check_params,
     check_same_length,
+    location,
     validated_rows,
 )
 from schirn._progress import shown, stage, untracked
@@ -40,7 +42,7 @@ from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
 from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
-from schirn.scale.input import check_device_rows, check_in_memory, location
+from schirn.scale.input import check_device_rows, check_in_memory
 from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
@@ -145,10 +147,12 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
-        return self._section(X, *data) if is_open() and self._continues else no_section()
+        return self._section(X, *data) if is_open() else nullcontext()
 
     def _section(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """The section of the open checkpoint for this fit."""
+        if not self._continues:
+            return no_section()
         name, where = type(self).__name__, location(X)
         if where not in self._continues:
             raise InputError(
@@ -170,16 +174,17 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
-        """Around a fit: tell its progress if `verbose`, keep the previous one if it fails."""
-        before = dict(vars(self))
+        """Report progress if `verbose`, and restore the previous state on error."""
+        state = dict(vars(self))
         try:
-            with (
-                kept_in(self.checkpoint if self._continues else None),
-                shown(type(self).__name__, getattr(self, "verbose", False)),
-            ):
+            with ExitStack() as around:
+                if self._continues and self.checkpoint is not None:
+                    around.enter_context(kept_in(self.checkpoint))
+                if getattr(self, "verbose", False):
+                    around.enter_context(shown(type(self).__name__))
                 yield
         except BaseException as error:
-            self.__dict__ = before
+            self.__dict__ = state
             if isinstance(error, np.linalg.LinAlgError):
                 raise self._not_finite(str(error)) from error
             raise
@@ -294,7 +299,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return X, labels.matrix
 
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
-        check_in_memory(type(self).__name__, X)
+        if location(X) != "memory":
+            check_in_memory(type(self).__name__, X)
         if sp.issparse(X) and not self._takes_sparse:
             raise InputError(
                 f"{type(self).__name__} takes dense features only, but X is sparse; "
@@ -350,12 +356,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
-        tags.target_tags.required = True
-        tags.target_tags.single_output = False
-        tags.target_tags.multi_output = True
-        tags.target_tags.two_d_labels = True
-        tags.classifier_tags.multi_label = True
-        tags.classifier_tags.multi_class = False
+        tags.target_tags = TargetTags(
+            required=True, two_d_labels=True, multi_output=True, single_output=False
+        )
+        tags.classifier_tags = ClassifierTags(multi_class=False, multi_label=True)
         return tags
 
 

@@ -11,7 +11,15 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed, check_same_length, declare_parameters, parameter
+from schirn._input import (
+    Number,
+    OneOf,
+    Seed,
+    check_same_length,
+    declare_parameters,
+    location,
+    parameter,
+)
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
@@ -28,7 +36,6 @@ from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
 from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
-from schirn.scale.input import location
 from schirn.solvers.candidates import Knowledge
 from schirn.solvers.feature_ridges import factor, fit_features
 from schirn.solvers.kernel_ridges import (

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import check_same_length
+from schirn._input import check_same_length, location
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.scale.blocks import (
@@ -39,7 +39,6 @@ from schirn.scale.blocks import (
     candidate_cells,
     message_for,
 )
-from schirn.scale.input import is_lazy
 
 _T = TypeVar("_T")
 
@@ -137,7 +136,9 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
     A block is a list of texts, or lazy.
     """
     delayed = optional("dask", "distributed", "Dask blocks").delayed
-    lazy = [block if is_lazy(block) else delayed(block, traverse=False) for block in blocks]
+    lazy = [
+        block if location(block) == "dask" else delayed(block, traverse=False) for block in blocks
+    ]
     # The words travel once, not with each block.
     sent, call = delayed(transform), delayed(_call, pure=False)
     return [call(sent, block) for block in lazy]
@@ -199,7 +200,7 @@ class DaskRows(RowStore):
     def _candidates(self, Y: Any, sizes: list[int], reread: bool) -> list[Any]:
         """The candidates of each block."""
         n = sum(sizes)
-        if not is_lazy(Y):
+        if location(Y) != "dask":
             check_same_length(n, Y.shape[0])
             ends = np.cumsum(sizes).tolist()
             return [Y[end - size : end] for end, size in zip(ends, sizes, strict=True)]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import check_same_length
+from schirn._input import check_same_length, location
 from schirn.labels.matrix import column_names, distinct_names
 from schirn.linalg.arrays import Array, flat_cells, like, namespace, to_numpy
 from schirn.linalg.leave_one_out import below_one
@@ -24,8 +24,6 @@ from schirn.scale.input import (
     check_blocks,
     check_device_rows,
     check_empty_rows,
-    is_lazy,
-    location,
     sparse_candidates,
     summarise,
 )
@@ -61,7 +59,7 @@ def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
         store: Any = FileRows(X, Y)
     else:
         names = label_names
-        if not is_lazy(y):
+        if location(y) != "dask":
             y, names = sparse_candidates(y, label_names)
         store = DaskRows(X, y, block_candidates)
     with closing(store):

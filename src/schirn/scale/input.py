@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import bad_value, first_bad, largest_value
+from schirn._input import bad_value, first_bad, largest_value, location
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     as_binary,
@@ -16,7 +16,6 @@ from schirn.labels.matrix import (
 )
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
-from schirn.scale.row_file import RowFile
 
 # Rows of a dense candidate matrix that are converted to CSR at a time.
 _CANDIDATE_ROWS = 10_000
@@ -24,34 +23,9 @@ _CANDIDATE_ROWS = 10_000
 _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
 
 
-def is_lazy(X: Any) -> bool:
-    """Return True for a Dask array, or a list of delayed blocks or futures.
-
-    >>> is_lazy(np.zeros(2)), is_lazy([[1, 2]])
-    (False, False)
-    """
-    if isinstance(X, list | tuple):
-        return bool(X) and all(is_lazy(block) for block in X)
-    module = type(X).__module__
-    return module.startswith(("dask.array", "dask.delayed", "distributed."))
-
-
-def location(X: Any) -> str:
-    """Return where the rows of X live: "memory", "device", "dask" or "files".
-
-    >>> location(np.zeros((2, 2)))
-    'memory'
-    """
-    if isinstance(X, RowFile):
-        return "files"
-    if is_lazy(X):
-        return "dask"
-    return "device" if is_device_array(X) else "memory"
-
-
 def check_in_memory(name: str, X: Any) -> None:
     """Raise InputError for rows in files or on a GPU, which the method `name` cannot use."""
-    if isinstance(X, RowFile):
+    if location(X) == "files":
         where, remedy = "in files", "load them"
     elif is_device_array(X) and on_gpu(X):
         where, remedy = "on a GPU", "copy them there (X.cpu() or X.get())"
