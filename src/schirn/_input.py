@@ -162,7 +162,7 @@ def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.c
 
     `reset` makes the columns of X those of the estimator. Single precision is kept.
     """
-    X = as_plain(X)
+    X = X if isinstance(X, np.ndarray) else as_plain(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
     options["dtype"] = (np.float64, np.float32)
     if hasattr(X, "column_names") or hasattr(X, "to_arrow"):

@@ -75,6 +75,10 @@ def _table_columns(y: Any, what: str) -> list[str] | None:
 
 def _name_lists(y: Any) -> list[Any] | None:
     """One collection of names per row, also of texts such as "beach;dog"; None for numbers."""
+    if y is None:
+        raise InputError(
+            "fit requires y to be passed, but the target y is None; pass the candidate labels"
+        )
     if _are_tag_texts(y):
         cells = TagCells.of(list(y))
         return [cells.split(row) for row in y]

@@ -126,24 +126,33 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
         """
+        self._train(X, y, label_names)
+        return self
+
+    def _train(self, X: Any, y: Any, label_names: Any, **extras: Any) -> None:
+        """Validate, fit and finish; `extras` are for `_fit`."""
         self._check()
         with self._fitting():
             if location(X) in self.row_locations:
                 with self._continued(X, y):
                     fit_rows(self, X, y, label_names)
                 self._label_dtype = _integer_type(y)
-                return self
+                return
             X, Y = self._validate_training(X, y, label_names)
-            if not getattr(self, "fit_intercept", True) and is_centred(X):
-                warnings.warn(
-                    "the features are centred, so without an intercept the scores cannot represent "
-                    f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
-                    CentredFeaturesWarning,
-                    stacklevel=2,
-                )
-            with self._continued(X, Y):
-                self._finish(self._fit(X, Y), Y)
-        return self
+            if not getattr(self, "fit_intercept", True):
+                self._check_centring(X)
+            with self._continued(X, Y, *extras.values()):
+                self._finish(self._fit(X, Y, **extras), Y)
+
+    def _check_centring(self, X: "Array | sp.csr_array") -> None:
+        """Warn about centred features, which need an intercept."""
+        if is_centred(X):
+            warnings.warn(
+                "the features are centred, so without an intercept the scores cannot represent "
+                f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
+                CentredFeaturesWarning,
+                stacklevel=4,
+            )
 
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
@@ -284,11 +293,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _validate_training(
         self, X: Any, y: Any, label_names: Sequence[str] | None
     ) -> "tuple[Array | sp.csr_array, Array]":
-        if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"pass the candidate labels"
-            )
         X = self._validate_rows(X, reset=True)
         labels = as_labels(y, names=label_names)
         check_same_length(X.shape[0], len(labels.matrix))

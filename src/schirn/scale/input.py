@@ -127,10 +127,6 @@ def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, 
 
     Dense ones of rows X on a device are searched there.
     """
-    if y is None:
-        raise InputError(
-            "fit requires y to be passed, but the target y is None; pass the candidate labels"
-        )
     if X is not None and (is_device_array(y) or isinstance(y, np.ndarray)) and y.ndim == 2:
         listed = _listed_on_device(y, X)
         if listed is not None:

@@ -120,8 +120,6 @@ def _candidates(indptr: np.ndarray, label: Array, l: int, keeps_blocks: bool) ->
 class Knowledge(NamedTuple):
     """What the user knows about the rows beforehand."""
 
-    rates: "float | np.ndarray | None" = None
-    """Rate at which false labels are listed, one for all rows or one per row."""
     known: np.ndarray | None = None
     """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
     votes: VoteModel | None = None
@@ -134,20 +132,16 @@ NOTHING_KNOWN = Knowledge()
 
 def knowledge_of(knowledge: Knowledge, rows: np.ndarray) -> Knowledge:
     """What is known about the given rows, except known labels."""
-    rates, _, votes, groups = knowledge
-    rates = rates[rows] if isinstance(rates, np.ndarray) else rates
-    groups = None if groups is None else groups[rows]
+    votes, groups = knowledge.votes, knowledge.groups
     if votes is not None and votes.log_ratio is not None:
         votes = votes._replace(log_ratio=votes.log_ratio[rows])
-    return Knowledge(rates, None, votes, groups)
+    return Knowledge(None, votes, None if groups is None else groups[rows])
 
 
 class RowLabels(NamedTuple):
     """Candidates of some rows, and what is known about them."""
 
     candidates: Candidates
-    rates: np.ndarray | None = None
-    """Known rate at which false labels are listed in each row."""
     known: np.ndarray | None = None
     """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
     votes: VoteModel | None = None
@@ -168,11 +162,11 @@ def row_labels(
     known : bool
         Whether to use the known labels.
     """
-    rates, _, votes, _ = knowledge_of(knowledge, rows)
     labels = None
     if known and knowledge.known is not None:
         labels = knowledge.known[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
-    return RowLabels(candidates, rates if isinstance(rates, np.ndarray) else None, labels, votes)
+    votes = None if knowledge.votes is None else knowledge_of(knowledge, rows).votes
+    return RowLabels(candidates, labels, votes)
 
 
 class Split(NamedTuple):

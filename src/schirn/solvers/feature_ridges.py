@@ -59,11 +59,10 @@ from schirn.solvers.sieve import (
     Ridges,
     SieveOptions,
     SieveResult,
-    TuningSums,
     choose_lams,
-    fit_ridges,
     rankable,
     row_precisions,
+    sieve,
 )
 
 _BLOCK_ROWS = 5000
@@ -78,11 +77,13 @@ def fit_features(
     Y: Any,
     options: SieveOptions,
     knowledge: Knowledge = NOTHING_KNOWN,
-) -> SieveResult:
-    """Choose the ridge weights and run the rounds; see `FeatureRidges`."""
+) -> tuple[SieveResult, KernelExpansion]:
+    """Choose the ridge weights, run the rounds, and expand the ridges for new rows."""
     ridges = FeatureRidges(factored, sp.csr_array(Y), knowledge)
-    ridges.choose_lams(kernel=options.kernel, lam=options.lam, trusting=options.trusting)
-    return fit_ridges(ridges, options, knowledge, check_random_state(options.random_state))
+    ridges.choose_lams(options)
+    rng = check_random_state(options.random_state)
+    result = sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=options.trusting)
+    return result, factored.source.expansion(result.ridges)
 
 
 class FeatureRidges(Ridges):
@@ -129,32 +130,30 @@ class FeatureRidges(Ridges):
             self._ranked = factored.drawn
         self._held_edges = np.cumsum([0, *map(len, held)])
 
-    def choose_lams(self, *, kernel: str, lam: float | None, trusting: bool) -> None:
+    def choose_lams(self, options: SieveOptions) -> None:
         """Set the ridge weights: as given, or around the best one for held-out candidates."""
-        spectrum = self._spectra[0]
+        spectrum, lams = self._spectra[0], None if options.lam is None else [options.lam]
         variance = max(float(spectrum.eigenvalues.sum()) / spectrum.n, 1e-12)
-        losses = partial(self.losses, ranked=kernel == "linear" or trusting)
-        options: dict[str, Any] = {"kernel": kernel, "trusting": trusting}
-        self.use_lams(
-            remembered("lams", lambda: choose_lams(losses, variance, **options))
-            if lam is None
-            else [float(lam)]
-        )
+        losses = partial(self.losses, ranked=options.kernel == "linear" or options.trusting)
+        choose = partial(choose_lams, losses, variance, options)
+        self.use_lams(lams or remembered("lams", choose))
 
     def use_lams(self, lams: Sequence[float]) -> None:
         """Set the ridge weights, and compute the leverages of all rows for them."""
         self.lams = list(lams)
         self._store.step(_set_leverages, self._spectra[: len(self.splits)], self.lams)
 
-    def losses(self, grid: np.ndarray, ranked: bool) -> TuningSums:
+    def losses(self, grid: np.ndarray, ranked: bool) -> tuple[np.ndarray, np.ndarray]:
         """Losses of ridges on the candidates of the inner split, for its held-out rows."""
         if len(self.splits) == 1:
-            return TuningSums.of(np.arange(len(grid)), np.zeros((len(grid), 0)))
+            return np.arange(len(grid)), np.zeros((len(grid), 0))
         ones = ones_like(self.values, self.splits[1].train.candidates.size)
         sums = self._project([ones[:0], ones], first=1)
         ridges = self._ridges(1, sums[1], grid.tolist())
         rows = np.sort(self._ranked[: RANKED_ROWS if ranked else 0])
-        return self._store.step(_held_losses, ridges, len(grid), rows)[0]
+        blocks = self._store.gather(_held_losses, ridges, len(grid), rows)
+        errors, precisions = zip(*blocks, strict=True)
+        return np.sum(errors, axis=0), np.concatenate(precisions, axis=1)
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
         """Fit the ridges of every split to soft labels q, and score its candidates."""
@@ -204,6 +203,11 @@ class FeatureRidges(Ridges):
         c = self.splits[split].train.candidates
         unlisted = c.shape[0] * c.shape[1] - c.size
         return self._totals[split] / unlisted if unlisted else 0.5
+
+    def log_odds(self, combination: Combination, split: int = 0) -> Array:
+        """Log-odds (n, l) of all cells of a split, in the order of its rows."""
+        blocks = self.map_log_odds(combination, _log_odds_only, split)
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def map_log_odds(
         self, combination: Combination, function: Callable[..., Any], split: int = 0
@@ -270,10 +274,7 @@ class FactoredRows(NamedTuple):
 def factor(
     store: RowStore,
     n: int,
-    *,
-    kernel: str,
-    n_landmarks: int,
-    rng: np.random.RandomState,
+    options: SieveOptions,
     dtype: Any,
     scaled: Callable[[Any], Any] | None = None,
 ) -> FactoredRows:
@@ -283,22 +284,20 @@ def factor(
     ----------
     store : RowStore
     n : int
-    kernel, n_landmarks
-        As in `schirn.Sieve`.
-    rng : RandomState
+    options : SieveOptions
     dtype : dtype
         Type of the rows.
     scaled : function, optional
         Scales rows.
     """
-    scaled = scaled or _same
+    scaled, rng = scaled or _same, check_random_state(options.random_state)
     drawn = np.array_split(rng.permutation(n), 4)[0]
 
     def scaled_rows(index: np.ndarray) -> Any:
         pieces = [piece for piece in store.gather(_pick_rows, index) if piece.shape[0]]
         return scaled(stacked_rows(pieces))
 
-    source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
+    source = draw_features(n, options, rng, scaled_rows)
     sums = store.start(_make_features, scaled, source, np.sort(drawn))
     single = source.support is not None or "float32" in str(dtype)
     stage("factoring the features")
@@ -436,19 +435,18 @@ def _rows_at_a_time(R: Array) -> int:
 
 def draw_features(
     n: int,
-    kernel: str,
-    n_landmarks: int,
+    options: SieveOptions,
     rng: np.random.RandomState,
     scaled_rows: Callable[[np.ndarray], Any],
 ) -> FeatureMap:
     """Draw landmarks and the kernel width, from rows that `scaled_rows` gets by sorted index."""
-    stage("drawing landmarks" if kernel == "rbf" else "looking at some rows")
+    stage("drawing landmarks" if options.kernel == "rbf" else "looking at some rows")
     sample = scaled_rows(width_sample(n, rng))
-    if kernel == "linear":
+    if options.kernel == "linear":
         dense = not sp.issparse(sample)
         return FeatureMap(Kernel("linear"), shift=to_numpy(sample).mean(0) if dense else None)
     function = Kernel("rbf", sample_width(sample))
-    landmarks = scaled_rows(np.sort(rng.choice(n, min(n, n_landmarks), replace=False)))
+    landmarks = scaled_rows(np.sort(rng.choice(n, min(n, options.n_landmarks), replace=False)))
     R = nystroem_map(function, landmarks)
     shift = function(landmarks, landmarks).mean(axis=0) @ like(R, dense_part(landmarks))
     landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
@@ -747,7 +745,7 @@ def _map_log_odds(
 
 def _held_losses(
     block: Block, state: State, ridges: Any, n_ridges: int, ranked: np.ndarray
-) -> tuple[State, Sums]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Squared errors of the rows held out, and average precisions of those in `ranked`."""
     c, X = state.candidates[2], state.X[state.edge :]
     listed = sp.csr_array((np.ones(c.size), to_numpy(c.label), c.indptr), c.shape)
@@ -769,11 +767,15 @@ def _held_losses(
             inside = rows[(rows >= i) & (rows < i + m)] - i
             kept.append(to_numpy(pick(S, inside)))
         scores.append(row_precisions(Y, np.concatenate(kept)))
-    return state, (TuningSums.of(errors, scores),)
+    return errors, np.stack(scores)
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _log_odds_only(rows: np.ndarray, z: Array) -> Array:
+    return z
 
 
 def stacked_rows(pieces: Sequence[Any]) -> Any:
