@@ -215,8 +215,8 @@ class _Folder:
     def section(self, what: str, params: dict[str, Any], data: tuple[Any, ...]) -> Path:
         """The subfolder of a fit."""
         version = schirn.__version__
-        stamp = {"method": what, "version": version, "parameters": joblib.hash(params)}
-        stamp["data"] = _digest(data)
+        stamp = {"method": what, "version of schirn": version}
+        stamp |= {"set of parameters": joblib.hash(params), "data set": _digest(data)}
         if not self._begun:
             self._check(stamp)
         self._begun = True
@@ -227,7 +227,7 @@ class _Folder:
 
     def _check(self, stamp: dict[str, str]) -> None:
         """Raise InputError if the folder belongs to another fit."""
-        head, what, version = self.path / _HEAD, stamp["method"], stamp["version"]
+        head = self.path / _HEAD
         if not head.exists():
             with atomic_write(head) as stream:
                 stream.write(json.dumps(stamp).encode())
@@ -237,15 +237,9 @@ class _Folder:
             owner = {}
         differences = [name for name, value in stamp.items() if owner.get(name) != value]
         if differences:
-            words = {
-                "method": f"of {owner.get('method')}, not of {what}",
-                "version": f"of version {owner.get('version')} of schirn, and this is {version}",
-                "parameters": "of a fit with other parameters",
-                "data": "of a fit on other data",
-            }
             raise InputError(
-                f"{self.path}: this is a checkpoint {words[differences[0]]}; delete it to start "
-                f"over, or name another folder",
+                f"{self.path}: this is a checkpoint of a fit with another {differences[0]}; delete "
+                f"it to start over, or name another folder",
                 parameter="checkpoint",
             )
 

@@ -131,7 +131,7 @@ def test_blocks_refuse_what_they_cannot_train_on(data):
     with pytest.warns(EmptyCandidatesWarning, match="1 of 150 rows .* row 44"):
         fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=2), X, empty)
     with pytest.raises(InputError, match="20,001 features"):
-        fit_in_blocks(Schirn(solver="factor"), sp.csr_array((150, 20_001)), Y)
+        fit_in_blocks(Schirn(), sp.csr_array((150, 20_001)), Y)
 
 
 def test_blocks_must_fit_together(data):

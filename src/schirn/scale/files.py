@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 from schirn._input import check_same_length
 from schirn._progress import track
-from schirn.exceptions import DataError
 from schirn.scale.blocks import (
     Block,
     FeatureRows,
@@ -27,7 +26,7 @@ from schirn.scale.blocks import (
     candidate_cells,
     message_for,
 )
-from schirn.scale.memory import ScratchFolder, free_on_disk
+from schirn.scale.memory import ScratchFolder
 from schirn.scale.row_file import RowFile, disk_error
 
 _T = TypeVar("_T")
@@ -153,8 +152,6 @@ class FileRows(RowStore):
             value = getattr(new, name)
             if type(state) is not type(new) or value is not getattr(state, name):
                 self._save(f"{k}.{name}", value)
-        if k == 0:
-            self._check_room()
 
     def _save(self, name: str, value: Any) -> None:
         try:
@@ -166,21 +163,6 @@ class FileRows(RowStore):
     def _load(self, name: str) -> Any:
         with (self._scratch.path / name).open("rb") as stream:
             return pickle.load(stream)
-
-    def _check_room(self) -> None:
-        """Raise DataError early if states like that of block 0 would not fit on the disk."""
-        folder = self._scratch.path
-        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
-        first = sum(size for name, size in sizes.items() if name.startswith("0."))
-        needed = first * self._edges[-1] / self._edges[1]
-        free = free_on_disk(folder)
-        if needed > free + sum(sizes.values()):
-            raise DataError(
-                f"the scratch folder {folder.parent} has {free / 1e9:.2g} GB free, but the fit "
-                f"needs {needed / 1e9:.2g} GB; set TMPDIR to another folder, or choose it with "
-                f"scratch=",
-                parameter="scratch",
-            )
 
 
 def _stored(state: Any) -> list[str]:
