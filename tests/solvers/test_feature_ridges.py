@@ -162,16 +162,6 @@ def test_the_rate_is_estimated():
     assert Q[(Y == 1) & (truth == 1)].mean() > Q[(Y == 1) & (truth == 0)].mean() + 0.4
 
 
-def test_a_known_rate_is_kept():
-    data, _, factored = problem()
-    Y, rng = data.candidates, np.random.RandomState(0)
-    result = sieve(ridges_of(factored, Y, [1.0], Knowledge(0.25)), rates=0.25, rng=rng)
-    assert result.noise.rate == pytest.approx(0.25)
-    rates = np.linspace(0.1, 0.5, len(Y))
-    result = sieve(ridges_of(factored, Y, [1.0], Knowledge(rates)), rates=rates, rng=rng)
-    np.testing.assert_allclose(result.noise.rate, rates)
-
-
 def test_all_rows_listed_everywhere_does_not_crash():
     data, _, factored = problem()
     everything = ridges_of(factored, np.ones_like(data.candidates), [1.0])

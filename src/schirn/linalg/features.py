@@ -1,5 +1,6 @@
 """Automatic feature scaling: counts like text, anything else by its standard deviation."""
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -65,7 +66,8 @@ class FeatureScale(NamedTuple):
         return X / xp.where(lengths == 0, xp.ones_like(lengths), lengths)
 
 
-class FeatureStatistics(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeatureStatistics:
     """Statistics that determine the scaling; `merge` combines those of several blocks."""
 
     n: int

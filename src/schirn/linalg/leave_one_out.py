@@ -12,7 +12,8 @@ and the fit without the rows O, whose inverse is the Schur complement M_PP - M_P
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
@@ -66,7 +67,8 @@ def below_one(leverage: Array, smallest: float | None = None) -> Array:
     return leverage.clip(None, 1 - (eps(leverage) ** 0.5 if smallest is None else smallest))
 
 
-class LeftOut(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LeftOut:
     """What the scores of rows left out of their own fit need, for one M."""
 
     diagonal: np.ndarray

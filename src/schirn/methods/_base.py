@@ -5,6 +5,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -63,7 +64,8 @@ class Fit(NamedTuple):
     """The method's own label confidences; None means the calibrated posterior of the scores."""
 
 
-class MethodInfo(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MethodInfo:
     """One line of `schirn methods`."""
 
     family: str

@@ -57,7 +57,8 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     return Cells(label, row, (n, l), label * n + row)
 
 
-class DenseRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DenseRows:
     """Rows of F, the features in the basis of their singular vectors."""
 
     F: Array
@@ -83,7 +84,8 @@ class DenseRows(NamedTuple):
         return namespace(self.F).concat(pieces) if pieces else weights[:0]
 
 
-class FeatureRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
     """Rows of X as they are: weights of the features go in, sums over the rows come out."""
 
     X: Any
@@ -176,7 +178,8 @@ class Block(NamedTuple):
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Layout:
     """Shape, dtype and sparsity of X over all blocks, and whether it lies on a device."""
 
     n: int

@@ -8,8 +8,8 @@ F = X V.
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +31,8 @@ LOG = logging.getLogger("schirn")
 MOST_FEATURES = 20_000
 
 
-class Factor(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Factor:
     """A solver of ridge systems in coordinates, and the way from coordinates back to features."""
 
     coordinates: Coordinates
@@ -56,7 +57,7 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     """
     if layout.device:
         return _factor_device(store, ridge, fit_intercept)
-    n, d, dtype, sparse = layout[:4]
+    n, d, dtype, sparse = layout.n, layout.d, layout.dtype, layout.sparse
     if d > MOST_FEATURES:
         raise InputError(
             f"X has {d:,} features, and above {MOST_FEATURES:,} the matrix of features by features "

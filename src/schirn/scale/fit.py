@@ -6,6 +6,7 @@ The solver is the one that runs in memory. A method supports other locations thr
 
 from contextlib import closing
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ _SEARCH_CELLS = 500_000
 _SEARCH_ROWS = 2000
 
 
-class BlockFit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class BlockFit:
     """What `_fit_blocks` returns after training on blocks."""
 
     scores: np.ndarray

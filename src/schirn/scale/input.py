@@ -1,6 +1,7 @@
 """Input validation for rows outside main memory: location, layout and candidates."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -64,7 +65,8 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
     return X
 
 
-class BlockSummary(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class BlockSummary:
     """Sizes, type and flaws of a block."""
 
     n: int

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,7 +167,8 @@ class _Extent(NamedTuple):
     dtype: np.dtype
 
 
-class _FileBlock(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _FileBlock:
     """A block of rows in a file: one array, or the three of a CSR matrix."""
 
     path: Path

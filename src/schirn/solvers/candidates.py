@@ -3,6 +3,7 @@
 Values of the candidates are arrays with one entry per candidate, row by row.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ PIECE_CELLS = 2**22
 _DENSE_CELLS = 64
 
 
-class Candidates(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Candidates:
     """The candidate cells of some rows, row by row."""
 
     indptr: np.ndarray
@@ -114,7 +116,7 @@ def _candidates(indptr: np.ndarray, label: Array, l: int, keeps_blocks: bool) ->
         order = namespace(label).argsort(label, stable=True)
         by_label = order, label[order], row[order]
     cells = Candidates(indptr, (n, l), np.zeros(l), label, row, row * l + label, by_label, blocks)
-    return cells._replace(listed=cells.total(namespace(label).ones_like(label)))
+    return replace(cells, listed=cells.total(namespace(label).ones_like(label)))
 
 
 class Knowledge(NamedTuple):
@@ -138,7 +140,8 @@ def knowledge_of(knowledge: Knowledge, rows: np.ndarray) -> Knowledge:
     return Knowledge(None, votes, None if groups is None else groups[rows])
 
 
-class RowLabels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RowLabels:
     """Candidates of some rows, and what is known about them."""
 
     candidates: Candidates
@@ -169,7 +172,8 @@ def row_labels(
     return RowLabels(candidates, labels, votes)
 
 
-class Split(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Split:
     """Rows to learn from, and rows held out; the first split holds out none."""
 
     train: RowLabels

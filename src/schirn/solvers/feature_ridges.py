@@ -7,6 +7,7 @@ leave their block: soft labels of candidates go in, scores of cells and sums ove
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -255,7 +256,8 @@ def _joined(blocks: Sequence[Array]) -> Array:
 # ---- Features and their factors
 
 
-class FactoredRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FactoredRows:
     """Features of many rows where they are, factored; nothing here depends on the labels."""
 
     store: RowStore
@@ -343,19 +345,11 @@ class Spectrum(NamedTuple):
         return below_one(namespace(values).concat(pieces).T)
 
 
-class GramSums(NamedTuple):
-    """Number of rows, their sum and their Gram matrix, in double precision."""
-
-    n: int
-    total: Array
-    gram: Array
-
-
-def gram_sums(X: Any) -> GramSums:
-    """Sums over rows of features."""
+def gram_sums(X: Any) -> tuple[int, Array, Array]:
+    """Number of rows of features, their sum and their Gram matrix, in double precision."""
     if sp.issparse(X):
         X = X.astype(np.float64)
-        return GramSums(X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray())
+        return X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray()
     xp, (n, d) = namespace(X), X.shape
     stage("multiplying the features")
     kind = {"dtype": xp.float64, "device": X.device}
@@ -364,10 +358,10 @@ def gram_sums(X: Any) -> GramSums:
         piece = xp.astype(rows, xp.float64)
         total += xp.sum(piece, axis=0)
         gram += piece.T @ piece
-    return GramSums(n, total, gram)
+    return n, total, gram
 
 
-def spectrum(sums: GramSums, single: bool) -> Spectrum:
+def spectrum(sums: tuple[int, Array, Array], single: bool) -> Spectrum:
     """Spectrum of rows with these sums, of features in single or double precision."""
     n, total, gram = sums
     mean = total / max(n, 1)
@@ -377,7 +371,8 @@ def spectrum(sums: GramSums, single: bool) -> Spectrum:
     return Spectrum(eigenvalues, n, basis, mean)
 
 
-class FeatureMap(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeatureMap:
     """Features of scaled rows: kernel(rows, support) R - shift, or the rows themselves."""
 
     kernel: Kernel
@@ -408,7 +403,7 @@ class FeatureMap(NamedTuple):
         # What the features are made of moves to the rows once, not with every block.
         first = scaled(pick(X, order[:1]))
         R, shift = (like(A, dense_part(first)) for A in (self.nystroem, self.shift))
-        moved = self._replace(support=on_device(self.support, first), nystroem=R, shift=shift)
+        moved = replace(self, support=on_device(self.support, first), nystroem=R, shift=shift)
         shape, step, out = (len(order), R.shape[1]), _rows_at_a_time(R), None
         for i in track(range(0, len(order), step), "features of block", minor=True):
             piece = moved.features(scaled(pick(X, order[i : i + step])))
@@ -473,7 +468,8 @@ def fit_stack(sums: Sequence[np.ndarray], soft: np.ndarray, n: float) -> "Fitted
     return FittedStack(LabelStack(W, centre, mean), half, n)
 
 
-class FittedStack(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FittedStack:
     """A label stack, and what its own rows need to be left out."""
 
     stack: LabelStack
@@ -616,25 +612,17 @@ def _pieces(X: Any, ridges: tuple[Array, Array], n_ridges: int) -> Iterator[tupl
         yield i, namespace(S).reshape(S, (S.shape[0], n_ridges, W.shape[1] // n_ridges))
 
 
-class _Cells(NamedTuple):
+def _piece_cells(c: Candidates, i: int, m: int) -> tuple[slice, Array, Array]:
     """The candidates of a piece of rows: their places among all, rows and labels in the piece."""
-
-    places: slice
-    row: Array
-    label: Array
-
-
-def _piece_cells(c: Candidates, i: int, m: int) -> _Cells:
     places = slice(int(c.indptr[i]), int(c.indptr[i + m]))
-    return _Cells(places, c.row[places] - i, c.label[places])
+    return places, c.row[places] - i, c.label[places]
 
 
-def _left_out(S: Array, factors: Array, q: Array, cells: _Cells) -> Array:
+def _left_out(S: Array, factors: Array, q: Array, cells: tuple[slice, Array, Array]) -> Array:
     """Q - (Q - S) factors for scores S (m, l), where Q has the values q at the candidates."""
-    xp = namespace(S)
+    xp, (places, row, label) = namespace(S), cells
     S = S * factors[:, None]
-    flat = cells.row * S.shape[1] + cells.label
-    xp.reshape(S, (-1,))[flat] += q[cells.places] * entries(1 - factors, cells.row)
+    xp.reshape(S, (-1,))[row * S.shape[1] + label] += q[places] * entries(1 - factors, row)
     return S
 
 
@@ -654,16 +642,16 @@ def _score(
         for i, S in _pieces(X, pair, n_ridges):
             m = S.shape[0]
             cells, f = _piece_cells(c, i, m), factors[:, i : i + m]
-            flat, l = xp.reshape(S, (-1,)), c.shape[1]
+            (places, row, label), flat, l = cells, xp.reshape(S, (-1,)), c.shape[1]
             for e in range(n_ridges):
-                g = entries(f[e], cells.row)
-                at = entries(flat, (cells.row * n_ridges + e) * l + cells.label)
-                scores[e, cells.places] = at * g + values[cells.places] * (1 - g)
+                g = entries(f[e], row)
+                at = entries(flat, (row * n_ridges + e) * l + label)
+                scores[e, places] = at * g + values[places] * (1 - g)
             if leader is not None:
                 S_leader[i : i + m] = _left_out(S[:, leader], f[leader], values, cells)
             else:
                 last = S[:, -1] * f[-1][:, None]
-                at = entries(xp.reshape(last, (-1,)), cells.row * l + cells.label)
+                at = entries(xp.reshape(last, (-1,)), row * l + label)
                 total += float(xp.sum(last, dtype=xp.float64) - xp.sum(at, dtype=xp.float64))
         leading.append(S_leader)
         stack = None if leader is None else stack_sums(S_leader, values, c)
@@ -697,8 +685,8 @@ def _score_held(
     for i, S in _pieces(X, ridges, n_ridges):
         m = S.shape[0]
         stacked = None if stack is None else stack.stack.scores(S[:, leader])
-        candidates = _piece_cells(c, i, m)
-        listed.append(_at(S, stacked, candidates.row, candidates.label))
+        _, *candidates = _piece_cells(c, i, m)
+        listed.append(_at(S, stacked, *candidates))
         first, last = np.searchsorted(row, [i, i + m])
         place = (like(A[first:last], values, "own") for A in (row - i, label))
         scored.append(_at(S, stacked, *place))
@@ -760,8 +748,8 @@ def _held_losses(
         for i, S in _pieces(X, (W[:, cells], b[cells]), 1):
             S = S[:, 0]
             xp, m = namespace(S), S.shape[0]
-            piece = _piece_cells(c, i, m)
-            at = entries(xp.reshape(S, (-1,)), piece.row * l + piece.label)
+            _, row, label = _piece_cells(c, i, m)
+            at = entries(xp.reshape(S, (-1,)), row * l + label)
             errors[e] += float(xp.sum(S * S, dtype=xp.float64))
             errors[e] += float(xp.sum(1 - 2 * at, dtype=xp.float64))
             inside = rows[(rows >= i) & (rows < i + m)] - i

@@ -8,6 +8,7 @@ S = L + 2(Y - N) alone: apart from the labels that change, G = S + mu XW and the
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ from schirn.linalg.row_space import RowSpace
 from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
 
 
-class SchirnTrace(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SchirnTrace:
     """The result of the rounds, with one trace entry per round; the noise stays with the blocks."""
 
     w: Array
@@ -157,9 +159,9 @@ def schirn_rounds(
         scale = 1 / (2 + mu)
         matrix, square, nuclear = None, None, 0.0
         if gram is not None:
-            shift = _shift(gram, floor, 2 * beta, term, wide, whole)
-            matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
-            square, nuclear = shift.square * scale**2, shift.nuclear * scale
+            right, square, nuclear = _shift(gram, floor, 2 * beta, term, wide, whole)
+            matrix = namespace(kept).astype(right * scale, kept.dtype)
+            square, nuclear = square * scale**2, nuclear * scale
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
         penalties = alpha * n_noise, sign * beta * nuclear, ridge
         last = _Round(mu, square, n_cells, penalties, n_noise)
@@ -184,7 +186,8 @@ def schirn_rounds(
     return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))
 
 
-class _Round(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Round:
     """What a round adds to the trace once the sums over its C are known."""
 
     mu: float
@@ -203,14 +206,6 @@ class _Round(NamedTuple):
         return sum(self.penalties, loss), float(np.sqrt(residual)) / self.mu, self.n_noise
 
 
-class _Shift(NamedTuple):
-    """The matrix that shifts the singular values of G, and their two norms afterwards."""
-
-    right: Array
-    square: float
-    nuclear: float
-
-
 def _shift(
     gram: Array,
     floor: float,
@@ -218,14 +213,15 @@ def _shift(
     term: RankTerm,
     wide: bool,
     whole: Callable[[], Array] | None,
-) -> _Shift:
+) -> tuple[Array, float, float]:
+    """The matrix that shifts the singular values of G; the sum of their squares, and their sum."""
     found = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
     if found is None:
         assert whole is not None
         G = whole()
         found = shift_singular_values(G.T if wide else G, tau, term)
     values = to_numpy(found.values).astype(np.float64)
-    return _Shift(found.right, float(values @ values), float(values.sum()))
+    return found.right, float(values @ values), float(values.sum())
 
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:

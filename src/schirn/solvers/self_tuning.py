@@ -16,6 +16,7 @@ to learn from and ranks held-out candidates badly, so it loses.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ _DEVICE_FACTOR = 64
 _MOST_CELLS = 2**24
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Point:
     """One point of a grid."""
 
     params: dict[str, float]
@@ -53,7 +55,8 @@ class Point(NamedTuple):
     """The smallest ridge weight that this point needs."""
 
 
-class Filters(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Filters:
     """Filters of several points, each (points, directions); None is zero."""
 
     a: Array
@@ -72,7 +75,8 @@ def ridge_filters(space: RowSpace, lams: Sequence[float]) -> Filters:
 MakeFilters = Callable[[RowSpace, Sequence[tuple[float, ...]]], Filters]
 
 
-class Search(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Search:
     """The chosen parameters, and one entry per point of the grid."""
 
     best: dict[str, float]

@@ -17,6 +17,7 @@ workers. Shapes: n rows, l labels, e experts. Only candidates have p and q, row 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -130,7 +131,8 @@ class Ridges(Protocol):
         """
 
 
-class SieveResult(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SieveResult:
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
 
     ridges: list[Ridge]
@@ -233,7 +235,7 @@ def sieve(
                 first_noise = noises[0] if n_iter == 1 else first_noise
         if splits[0].train.votes is None and true[-1] < COLLAPSE * max(true):
             guess = first_guess_ridge(ridges)
-            return guess._replace(rates=np.array(trace), objective=np.array(objective))
+            return replace(guess, rates=np.array(trace), objective=np.array(objective))
         # 3. Experts: ridges, and a label stack on the best of them
         leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
         experts = ridges.left_out(q, leader if has_stack else None)
@@ -316,8 +318,8 @@ def condition_on_known(result: SieveResult) -> SieveResult:
         z = take_cells(ridges.log_odds(combination), rows.candidates.flat)
         p = probabilities(rows, z, vote_shift(ridges, 0, combination))
     fitted, _ = ridges.weights()
-    return result._replace(
-        ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
+    return replace(
+        result, ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
     )
 
 

@@ -1,7 +1,8 @@
 """Sieve on rows wherever they live: few rows are brought together, many stay in their blocks."""
 
+from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +23,8 @@ from schirn.solvers.sieve import SieveOptions, SieveResult
 DEFAULTS = SieveOptions()
 
 
-class SieveFit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SieveFit:
     """A Sieve fitted to rows wherever they are."""
 
     expansion: KernelExpansion
