@@ -4,7 +4,7 @@
     python -m benchmarks.gpu --shape 500000,1000,1000 --tf32
     python -m benchmarks.gpu --data eurlex4k            (needs SCHIRN_DATA)
     python -m benchmarks.gpu --shape 2000,100,300 --device cpu
-    python -m benchmarks.gpu --single | --steps                (all products in float32; by step)
+    python -m benchmarks.gpu --steps                           (the time of each step)
     python -m benchmarks.gpu --search --shape 20000,100,20     (choose the parameters, too)
 
 The plain rate is that of one product X W of the same shape and precision; the printed share is the
