@@ -16,6 +16,9 @@ Array = np.ndarray
 """A NumPy array; `schirn.linalg.arrays.Array` is one of any library."""
 
 
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
+
+
 @dataclass(frozen=True)
 class Number:
     """A finite number of at least (or more than) `low` and at most `high`."""
@@ -30,10 +33,10 @@ class Number:
         """Raise InputError if the value is not allowed."""
         if value is None and self.none:
             return
-        kind = Integral if self.integer else Real
+        kind: Any = Integral if self.integer else Real
         if isinstance(value, kind) and not isinstance(value, bool):
             above = value > self.low if self.open_low else value >= self.low
-            if above and value <= self.high and value != float("inf"):
+            if above and value <= min(self.high, _LARGEST_FLOAT):
                 return
         raise self._error(name, value)
 

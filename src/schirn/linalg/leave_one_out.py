@@ -11,7 +11,7 @@ of a row, or of a group of rows, left out of its own fit,
 and the fit without the rows O, whose inverse is the Schur complement M_PP - M_PO (M_OO)^-1 M_OP.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,7 +187,7 @@ class HeldOutInverse:
 
 
 def left_out_scores(
-    K: Array, Q: Array, lams: Sequence[float], groups: np.ndarray | None = None
+    K: Array, Q: Array, lams: Iterable[float], groups: np.ndarray | None = None
 ) -> Iterator[Array]:
     """Left-out scores for many ridge weights, from one eigendecomposition of few rows.
 

@@ -5,7 +5,6 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -64,8 +63,7 @@ class Fit(NamedTuple):
     """The method's own label confidences; None means the calibrated posterior of the scores."""
 
 
-@dataclass(frozen=True, eq=False)
-class MethodInfo:
+class MethodInfo(NamedTuple):
     """One line of `schirn methods`."""
 
     family: str
@@ -128,10 +126,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
         """
-        self._train(X, y, label_names)
+        self._fit_checked(X, y, label_names)
         return self
 
-    def _train(self, X: Any, y: Any, label_names: Any, **extras: Any) -> None:
+    def _fit_checked(self, X: Any, y: Any, label_names: Any, **extras: Any) -> None:
         """Validate, fit and finish; `extras` are for `_fit`."""
         self._check()
         with self._fitting():

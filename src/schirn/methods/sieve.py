@@ -209,7 +209,7 @@ class Sieve(PartialMultiLabelClassifier):
             X = self._rows_elsewhere(X, y, extras)
         if label_names is None and isinstance(votes, Votes) and y is votes.candidates:
             label_names = votes.label_names
-        self._train(X, y, label_names, **extras)
+        self._fit_checked(X, y, label_names, **extras)
         return self
 
     def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
