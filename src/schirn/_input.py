@@ -35,8 +35,9 @@ class Number:
             return
         kind: Any = Integral if self.integer else Real
         if isinstance(value, kind) and not isinstance(value, bool):
-            above = value > self.low if self.open_low else value >= self.low
-            if above and value <= min(self.high, _LARGEST_FLOAT):
+            number = value.item() if isinstance(value, np.generic) else value
+            above = number > self.low if self.open_low else number >= self.low
+            if above and number <= min(self.high, _LARGEST_FLOAT):
                 return
         raise self._error(name, value)
 

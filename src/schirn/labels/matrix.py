@@ -67,9 +67,9 @@ def _table_columns(y: Any, what: str) -> list[str] | None:
     if columns is None:
         return None
     names = [whole_text(str(name)) for name in columns]
-    twice = repeated(names)
-    if twice is not None:
-        raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
+    repeat = repeated(names)
+    if repeat is not None:
+        raise InputError(f"the {what} have two columns named {repeat!r}; give each label one name")
     return names
 
 
@@ -213,11 +213,11 @@ def distinct_names(names: Iterable[Any] | None) -> list[str] | None:
     """Return label names as text; raise InputError for a repeated one."""
     if names is None:
         return None
-    found = [whole_text(str(name)) for name in names]
-    twice = repeated(found)
-    if twice is not None:
-        raise InputError(f"label_names holds {twice!r} twice; give each label its own name")
-    return found
+    texts = [whole_text(str(name)) for name in names]
+    repeat = repeated(texts)
+    if repeat is not None:
+        raise InputError(f"label_names holds {repeat!r} twice; give each label its own name")
+    return texts
 
 
 def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str]:
@@ -276,17 +276,17 @@ def name_rows(
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise InputError(f"row {i} of the {what} is {row!r}, not a list of label names")
-    given = [{whole_text(str(name)) for name in row if not is_missing(name)} for row in rows]
-    known = sorted(set().union(*given)) if names is None else names
+    row_names = [{whole_text(str(name)) for name in row if not is_missing(name)} for row in rows]
+    known = sorted(set().union(*row_names)) if names is None else names
     column = {name: j for j, name in enumerate(known)}
-    for i, row in enumerate(given):
+    for i, row in enumerate(row_names):
         unknown = sorted(name for name in row if name not in column)
         if unknown:
             raise InputError(
                 f"row {i} of the {what} names the label {unknown[0]!r}, which is not among the "
                 f"known labels {_some(known)}"
             )
-    return [sorted(column[name] for name in row) for row in given], known
+    return [sorted(column[name] for name in row) for row in row_names], known
 
 
 def _from_names(rows: list[Any], names: list[str] | None, what: str) -> Labels:
@@ -306,11 +306,11 @@ def _reorder(matrix: Array, found: list[str], names: list[str], what: str) -> Ar
             f"the {what} have a column {unknown[0]!r}, which is not among the known labels "
             f"{_some(names)}"
         )
-    out = np.zeros((len(matrix), len(names)), dtype=np.uint8)
-    out[:, [column[name] for name in found]] = matrix
-    return out
+    reordered = np.zeros((len(matrix), len(names)), dtype=np.uint8)
+    reordered[:, [column[name] for name in found]] = matrix
+    return reordered
 
 
-def _some(names: Sequence[str], most: int = 8) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+def _some(names: Sequence[str], limit: int = 8) -> str:
+    ending = f", ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(map(repr, names[:limit])) + ending

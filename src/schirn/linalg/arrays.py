@@ -56,11 +56,11 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
 
     The result has the type of `other`, or `dtype`; dtype "own" keeps the type of the values.
     """
-    own = isinstance(dtype, str) and dtype == "own"
+    keeps_dtype = isinstance(dtype, str) and dtype == "own"
     if isinstance(other, np.ndarray):
-        return np.asarray(values, dtype=None if own else dtype or other.dtype)
+        return np.asarray(values, dtype=None if keeps_dtype else dtype or other.dtype)
     xp = namespace(other)
-    kind = None if own else dtype or other.dtype
+    kind = None if keeps_dtype else dtype or other.dtype
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
@@ -207,11 +207,11 @@ def _torch() -> Any:
 
 def pick_device(torch: Any, device: str) -> str:
     """Return the PyTorch device to use; "auto" is a GPU if one is available."""
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
         raise InputError(
             "device='cuda' was asked for, but PyTorch sees no CUDA device here; "
             "use device='auto' or 'cpu'",
             parameter="device",
         )
-    return ("cuda" if there else "cpu") if device == "auto" else device
+    return ("cuda" if has_gpu else "cpu") if device == "auto" else device

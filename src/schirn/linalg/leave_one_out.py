@@ -131,8 +131,8 @@ class KernelInverse:
         """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out."""
         S = np.stack(
             [
-                left.scores(Q, to_numpy(M @ like(Q, M)).astype(np.float64))
-                for M, left in zip(self._M, self._left_out, strict=True)
+                smoother.scores(Q, to_numpy(M @ like(Q, M)).astype(np.float64))
+                for M, smoother in zip(self._M, self._left_out, strict=True)
             ]
         )
         return S, S[:, :0]
@@ -158,30 +158,32 @@ class HeldOutInverse:
         self, inverses: Sequence[Array], held: np.ndarray, groups: np.ndarray | None
     ) -> None:
         train = np.setdiff1d(np.arange(len(inverses[0])), held)
-        own = None if groups is None else groups[train]
+        train_groups = None if groups is None else groups[train]
         self._train_inverses, self._back, self._cross, self._left_out = [], [], [], []
         for M in inverses:
             xp = namespace(M)
-            out, kept = (like(rows, M, "own") for rows in (np.sort(held), train))
-            columns = xp.take(M, out, axis=0)
-            back = xp.take(columns, kept, axis=1)
-            cross = _inverse(xp.take(columns, out, axis=1)) @ back
-            self._train_inverses.append(xp.take(xp.take(M, kept, axis=0), kept, axis=1))
+            held_index, train_index = (like(rows, M, "own") for rows in (np.sort(held), train))
+            columns = xp.take(M, held_index, axis=0)
+            back = xp.take(columns, train_index, axis=1)
+            cross = _inverse(xp.take(columns, held_index, axis=1)) @ back
+            self._train_inverses.append(
+                xp.take(xp.take(M, train_index, axis=0), train_index, axis=1)
+            )
             self._back.append(back)
             self._cross.append(cross)
-            self._left_out.append(_left_out(M, own, train, back, cross))
+            self._left_out.append(_left_out(M, train_groups, train, back, cross))
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the training rows left out, and of the rows held out, for targets Q."""
         left_out, held = [], []
-        for M, left, right, own in zip(
+        for M, back_rows, right, smoother in zip(
             self._train_inverses, self._back, self._cross, self._left_out, strict=True
         ):
             q = like(Q, M)
             # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
             scores = right @ q
-            a = to_numpy(M @ q - left.T @ scores).astype(np.float64)
-            left_out.append(own.scores(Q, a))
+            a = to_numpy(M @ q - back_rows.T @ scores).astype(np.float64)
+            left_out.append(smoother.scores(Q, a))
             held.append(-to_numpy(scores).astype(np.float64))
         return np.stack(left_out), np.stack(held)
 
@@ -219,12 +221,12 @@ def _centred(K: Array) -> tuple[Array, Array]:
     """K with rows and columns of mean 0, and the mean of its rows."""
     xp, n = namespace(K), K.shape[0]
     mean = xp.sum(K, axis=0, dtype=xp.float64) / n
-    C, rest = K, mean
+    C, remainder = K, mean
     # In single precision, what the first pass leaves would make C indefinite.
     for _ in range(1 if K.dtype == xp.float64 else 2):
-        C = C - xp.astype(rest, K.dtype)
-        C -= xp.astype(rest - xp.mean(rest), K.dtype)[:, None]
-        rest = xp.sum(C, axis=0, dtype=xp.float64) / n
+        C = C - xp.astype(remainder, K.dtype)
+        C -= xp.astype(remainder - xp.mean(remainder), K.dtype)[:, None]
+        remainder = xp.sum(C, axis=0, dtype=xp.float64) / n
     return C, xp.astype(mean, K.dtype)
 
 
@@ -255,9 +257,9 @@ def _group_inverses(
         index = like(members if rows is None else rows[members], M, "own")
         blocks = M[index[:, :, None], index[:, None, :]]
         if back is not None:
-            inside = like(members, M, "own")
-            left, right = back.T[inside], xp.permute_dims(cross.T[inside], (0, 2, 1))
-            blocks = blocks - xp.matmul(left, right)
+            positions = like(members, M, "own")
+            back_rows, right = back.T[positions], xp.permute_dims(cross.T[positions], (0, 2, 1))
+            blocks = blocks - xp.matmul(back_rows, right)
         blocks = to_numpy(blocks).astype(np.float64)
         if members.shape[1] == len(groups):
             # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.

@@ -405,8 +405,8 @@ class RowSpaceMethod(LinearMethod):
 
     def _numbers(self) -> dict[str, Any]:
         """The parameters of `_grid`: as given, or as chosen by `_choose`."""
-        given = {name: getattr(self, name) for name in self._grid}
-        return {k: getattr(self, f"{k}_") if v is None else v for k, v in given.items()}
+        values = {name: getattr(self, name) for name in self._grid}
+        return {k: getattr(self, f"{k}_") if v is None else v for k, v in values.items()}
 
     def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
         """The points of a grid, in order of preference."""
@@ -421,11 +421,11 @@ class RowSpaceMethod(LinearMethod):
 
         X and Y may be a sample of n rows; of large ones a sample is taken.
         """
-        given = {name: getattr(self, name) for name in self._grid}
+        values = {name: getattr(self, name) for name in self._grid}
         self.search_: dict[str, Any] | None = None
-        chosen = {name: value for name, value in given.items() if value is not None}
+        chosen = {name: value for name, value in values.items() if value is not None}
         if self._is_open():
-            open_values = {k: self._grid[k] if v is None else (v,) for k, v in given.items()}
+            open_values = {k: self._grid[k] if v is None else (v,) for k, v in values.items()}
             best, self.search_ = remembered("search", lambda: self._search(X, Y, n, open_values))
             chosen = self._untuned | chosen | best
         for name, value in chosen.items():
@@ -438,8 +438,8 @@ class RowSpaceMethod(LinearMethod):
         n = n or X.shape[0]
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
-            kept = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
-            X, Y = take_rows(X, kept), Y[kept]
+            sample = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
+            X, Y = take_rows(X, sample), Y[sample]
         Y = Y.toarray() if sp.issparse(Y) else Y
         points = self._points(values)
         if sp.issparse(X) or np.prod(X.shape) * min(X.shape) > _SVD_OPERATIONS or n > X.shape[0]:
@@ -449,7 +449,7 @@ class RowSpaceMethod(LinearMethod):
                 max(points, key=lambda point: point.ridge)
             ]
         with threads_for(2 * X.shape[0] * min(X.shape) * Y.shape[1]):
-            found = search_grid(
+            result = search_grid(
                 X,
                 Y,
                 points,
@@ -458,12 +458,12 @@ class RowSpaceMethod(LinearMethod):
                 fit_intercept=self.fit_intercept,
                 fit=self._fit_point,
             )
-        if found is None:
+        if result is None:
             LOG.info("%s: no held-out row can be scored, so nothing is tuned", type(self).__name__)
             return {}, None
         columns = {name: np.array([point.params[name] for point in points]) for name in values}
-        table = {**columns, "score": found.score, "rounds": found.rounds, "rows": rows}
-        return found.best, table
+        table = {**columns, "score": result.score, "rounds": result.rounds, "rows": rows}
+        return result.best, table
 
     def _fit_point(self, space: RowSpace, Y: Array, params: dict[str, float]) -> Array:
         with untracked(), no_section():

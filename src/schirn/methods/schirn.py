@@ -198,8 +198,8 @@ class Schirn(RowSpaceMethod):
         self._set_weights(space, trace.w)
         self.residual_, self.n_noise_ = trace.residual, trace.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
-        kept = (Y.astype(bool) & ~N).astype(space.dtype)
-        loo_scores = ridge(space, kept, self.lam_).loo_scores
+        remaining = (Y.astype(bool) & ~N).astype(space.dtype)
+        loo_scores = ridge(space, remaining, self.lam_).loo_scores
         return Fit(N, loo_scores, len(trace.objective), trace.objective)
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:

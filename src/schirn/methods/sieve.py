@@ -368,10 +368,10 @@ class Sieve(PartialMultiLabelClassifier):
             all_log_odds=self.keeps_log_odds,
         )
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
-        scores, listed, _ = fit.sample
+        scores, candidates, _ = fit.sample
         confidence = self._judge(fit.result, fit.posterior, fit.sample, Knowledge())
         self.objective_, self.n_iter_ = fit.result.objective, len(fit.result.objective)
-        self.calibration_ = self._calibrate(scores, listed)
+        self.calibration_ = self._calibrate(scores, candidates)
         if fit.log_odds is not None:
             self.training_log_odds_ = fit.log_odds
         elif self.keeps_log_odds:
@@ -379,7 +379,7 @@ class Sieve(PartialMultiLabelClassifier):
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()
-        return BlockFit(scores, listed, noise, confidence.astype(layout.dtype))
+        return BlockFit(scores, candidates, noise, confidence.astype(layout.dtype))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         starts = range(0, X.shape[0], _BLOCK_ROWS)

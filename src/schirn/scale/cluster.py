@@ -361,8 +361,8 @@ def _futures(client: Any, X: Any, what: str, reread: bool = False) -> list[Any]:
                 f"array or delayed blocks, which can be recomputed"
             )
     if reread:
-        same = optional("dask", "distributed", "Dask blocks").delayed(_same, pure=False)
-        X = [block if _is_future(block) else same(block) for block in X]
+        copy_block = optional("dask", "distributed", "Dask blocks").delayed(_same, pure=False)
+        X = [block if _is_future(block) else copy_block(block) for block in X]
     # Futures stay as they are.
     return list(client.compute(list(X), sync=False))
 

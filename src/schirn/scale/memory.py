@@ -29,11 +29,11 @@ _SHARE = 0.5
 @contextmanager
 def memory_limit(gigabytes: float | None) -> Iterator[None]:
     """Keep large arrays in temporary files as if only this much memory were free."""
-    before = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
+    token = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
     try:
         yield
     finally:
-        _LIMIT.reset(before)
+        _LIMIT.reset(token)
 
 
 def free_bytes() -> int:
@@ -95,11 +95,11 @@ def _no_room(size: int, what: str) -> InputError:
 
 def scratch_folder() -> str:
     """The folder for temporary files: that of the system, or /var/tmp if that is in memory."""
-    folder, other = tempfile.gettempdir(), "/var/tmp"
+    folder, fallback = tempfile.gettempdir(), "/var/tmp"
     chosen = any(name in os.environ for name in ("TMPDIR", "TEMP", "TMP"))
     if chosen or not _is_in_memory(folder):
         return folder
-    return other if os.access(other, os.W_OK) and not _is_in_memory(other) else folder
+    return fallback if os.access(fallback, os.W_OK) and not _is_in_memory(fallback) else folder
 
 
 class ScratchFolder:

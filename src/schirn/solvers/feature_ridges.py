@@ -117,15 +117,15 @@ class FeatureRidges(Ridges):
             self.values = to_numpy(self.values)
             candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
         self._cells = [_edges(Y, rows) for rows in kinds[:2]]
-        whole = np.concatenate(blocks)
-        self.splits = [Split(row_labels(candidates[0], whole, knowledge), whole)]
+        all_rows = np.concatenate(blocks)
+        self.splits = [Split(row_labels(candidates[0], all_rows, knowledge), all_rows)]
         if len(kinds) > 1:
-            rows, out = np.concatenate(inner), np.concatenate(held)
-            place = np.empty(len(whole), dtype=np.int64)
-            place[out] = np.arange(len(out))
+            rows, held_rows = np.concatenate(inner), np.concatenate(held)
+            place = np.empty(len(all_rows), dtype=np.int64)
+            place[held_rows] = np.arange(len(held_rows))
             train, test = (
                 row_labels(c, r, knowledge, known=False)
-                for c, r in zip(candidates[1:], (rows, out), strict=True)
+                for c, r in zip(candidates[1:], (rows, held_rows), strict=True)
             )
             self.splits.append(Split(train, rows, test, place[factored.drawn]))
             self._ranked = factored.drawn
@@ -528,11 +528,11 @@ def _make_features(
     """Features of a block; sums over the rows learned from and over those held out."""
     X, first = block.rows.X, block.rows.first
     n = X.shape[0]
-    out = _inside(held, first, n)
+    held_rows = _inside(held, first, n)
     learned = np.ones(n, dtype=bool)
-    learned[out] = False
-    order = np.concatenate([np.flatnonzero(learned), out])
-    edge = n - len(out)
+    learned[held_rows] = False
+    order = np.concatenate([np.flatnonzero(learned), held_rows])
+    edge = n - len(held_rows)
     X = source.ordered(X, order, scaled)
     return State(X, edge, order + first), (gram_sums(X[:edge]), gram_sums(X[edge:]))
 
@@ -556,9 +556,11 @@ def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
 def _set_candidates(
     block: Block, state: State, Y: sp.csr_array, has_split: bool
 ) -> tuple[State, Sums]:
-    whole = make_candidates(Y, state.X)
+    candidates = make_candidates(Y, state.X)
     edges = [(0, state.edge), (state.edge, Y.shape[0])] if has_split else []
-    return state._replace(candidates=(whole, *(whole.between(i, j) for i, j in edges))), ()
+    return state._replace(
+        candidates=(candidates, *(candidates.between(i, j) for i, j in edges))
+    ), ()
 
 
 def _candidates(block: Block, state: State) -> tuple[tuple[Candidates, ...], Array]:
@@ -744,7 +746,7 @@ def _held_losses(
     l = c.shape[1]
     for e in range(n_ridges):
         cells = slice(e * l, (e + 1) * l)
-        kept = []
+        ranked_scores = []
         for i, S in _pieces(X, (W[:, cells], b[cells]), 1):
             S = S[:, 0]
             xp, m = namespace(S), S.shape[0]
@@ -752,9 +754,9 @@ def _held_losses(
             at = entries(xp.reshape(S, (-1,)), row * l + label)
             errors[e] += float(xp.sum(S * S, dtype=xp.float64))
             errors[e] += float(xp.sum(1 - 2 * at, dtype=xp.float64))
-            inside = rows[(rows >= i) & (rows < i + m)] - i
-            kept.append(to_numpy(pick(S, inside)))
-        scores.append(row_precisions(Y, np.concatenate(kept)))
+            positions = rows[(rows >= i) & (rows < i + m)] - i
+            ranked_scores.append(to_numpy(pick(S, positions)))
+        scores.append(row_precisions(Y, np.concatenate(ranked_scores)))
     return errors, np.stack(scores)
 
 

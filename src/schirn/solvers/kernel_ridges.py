@@ -197,25 +197,25 @@ class KernelRidges(Ridges):
         stage("inverting the kernel")
         self.lams, self.values = list(lams), np.empty(0)
         n, groups = len(Y), knowledge.groups
-        whole = KernelInverse(K, lams, groups)
-        self._inverses: list[Any] = [whole]
+        inverse = KernelInverse(K, lams, groups)
+        self._inverses: list[Any] = [inverse]
         self._groups = [groups]
 
         def labels(rows: np.ndarray, known: bool = False) -> RowLabels:
             return row_labels(make_candidates(sp.csr_array(Y[rows])), rows, knowledge, known)
 
-        every = np.arange(n)
-        self.splits = [Split(labels(every, known=True), every)]
-        group = every if groups is None else np.unique(groups, return_inverse=True)[1]
+        all_rows = np.arange(n)
+        self.splits = [Split(labels(all_rows, known=True), all_rows)]
+        group = all_rows if groups is None else np.unique(groups, return_inverse=True)[1]
         number = int(group.max(initial=-1)) + 1
-        thirds = np.array_split(every[:0] if rng is None else rng.permutation(number), 3)
+        thirds = np.array_split(all_rows[:0] if rng is None else rng.permutation(number), 3)
         for third in thirds if n < FEW_ROWS else thirds[:1]:
             is_held = np.isin(group, third)
             held, train = np.flatnonzero(is_held), np.flatnonzero(~is_held)
             # Without candidates there is nothing to learn from.
             if len(held) and Y[train].any():
                 self.splits.append(Split(labels(train), train, labels(held), np.arange(len(held))))
-                self._inverses.append(whole.hold_out(held))
+                self._inverses.append(inverse.hold_out(held))
                 self._groups.append(None if groups is None else groups[train])
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:

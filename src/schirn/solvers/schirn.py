@@ -215,13 +215,13 @@ def _shift(
     whole: Callable[[], Array] | None,
 ) -> tuple[Array, float, float]:
     """The matrix that shifts the singular values of G; the sum of their squares, and their sum."""
-    found = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
-    if found is None:
+    shifted = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
+    if shifted is None:
         assert whole is not None
         G = whole()
-        found = shift_singular_values(G.T if wide else G, tau, term)
-    values = to_numpy(found.values).astype(np.float64)
-    return found.right, float(values @ values), float(values.sum())
+        shifted = shift_singular_values(G.T if wide else G, tau, term)
+    values = to_numpy(shifted.values).astype(np.float64)
+    return shifted.right, float(values @ values), float(values.sum())
 
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
@@ -232,10 +232,10 @@ def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     at = xp.ones(len(cells), dtype=total.dtype, **options)
     S = xp.ones((l, n), dtype=total.dtype, **options)
     _add_at(S, cells.flat, 2 * at)
-    kept = block.rows.project(cells.label, cells.row, at, l)
+    projected = block.rows.project(cells.label, cells.row, at, l)
     noise = xp.zeros(len(cells), dtype=xp.bool, **options)
     offset = _subtract_mean(S) if eps(S) > 1e-10 else None
-    return State(S, at, noise, offset), (kept, total, len(cells))
+    return State(S, at, noise, offset), (projected, total, len(cells))
 
 
 def make_round(

@@ -66,8 +66,8 @@ def sieve_blocks(
         lie in a temporary file themselves; elsewhere the sample has all rows.
     """
     stage("looking at the rows")
-    whole = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
-    scale = scale_of(whole, features)
+    statistics = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
+    scale = scale_of(statistics, features)
     Y = sp.csr_array(sp.vstack(blocks.gather(_candidates))) if Y is None else Y
     n, l = Y.shape
     if n <= options.max_kernel_rows:
@@ -77,13 +77,13 @@ def sieve_blocks(
         sample = z, dense, posterior.toarray()
         z = like(z, Z) if is_device_array(Z) else None
         return SieveFit(expansion, result, scale, posterior, sample, z)
-    if options.kernel == "linear" and len(whole.filled) > MOST_FEATURES:
+    if options.kernel == "linear" and len(statistics.filled) > MOST_FEATURES:
         raise InputError(
-            f"X has {len(whole.filled):,} features; a linear kernel of more than "
+            f"X has {len(statistics.filled):,} features; a linear kernel of more than "
             f'{MOST_FEATURES:,} is too large for rows in blocks; set kernel="rbf", or reduce '
             f"the features first"
         )
-    factored = factor(blocks, n, options, whole.dtype, scale.transform)
+    factored = factor(blocks, n, options, statistics.dtype, scale.transform)
     result, expansion = fit_features(factored, Y, options)
     ridges: Any = result.fitted
     posterior, z, in_files = result.confidence(), None, isinstance(blocks, FileRows)
