@@ -4,7 +4,7 @@
     python -m benchmarks.gpu --shape 500000,1000,1000 --tf32
     python -m benchmarks.gpu --data eurlex4k            (needs SCHIRN_DATA)
     python -m benchmarks.gpu --shape 2000,100,300 --device cpu
-    python -m benchmarks.gpu --single | --steps                (all products in float32; by step)
+    python -m benchmarks.gpu --steps                           (the time of each step)
     python -m benchmarks.gpu --search --shape 20000,100,20     (choose the parameters, too)
 
 The plain rate is that of one product X W of the same shape and precision; the printed share is the
@@ -22,7 +22,6 @@ import torch
 from benchmarks.sieve_gpu import generated as separable
 from schirn import Schirn
 from schirn.datasets import add_noise, load
-from schirn.linalg import arrays, inverse_root
 from schirn.linalg.arrays import to_numpy
 from schirn.scale.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
 from schirn.solvers import schirn as solver
@@ -43,9 +42,6 @@ def main() -> None:
     parser.add_argument(
         "--compare", action="store_true", help="compare the scores with double precision"
     )
-    parser.add_argument(
-        "--single", action="store_true", help="do not split products into half precision"
-    )
     parser.add_argument("--steps", action="store_true", help="print the time of each step")
     parser.add_argument(
         "--search", action="store_true", help="fit Schirn() here and in main memory instead"
@@ -54,9 +50,6 @@ def main() -> None:
     if args.search:
         search(args)
         return
-    if args.single:
-        for module in (arrays, inverse_root):
-            module.multiplies_halves = lambda A: False  # type: ignore[attr-defined]
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
     X, cells = from_file(args) if args.data else generated(args)
     if args.double:
@@ -137,11 +130,8 @@ def by_step(args: argparse.Namespace, work: Any) -> None:
     steps = {
         "scores X W": [(DenseRows, "expand")],
         "Gram matrix of G": [(solver, "_gram")],
-        "C = G times a matrix": [(solver, "near_identity_product")],
         "sums over rows x labels": [(solver, "make_G"), (solver, "make_C")],
-        "inverse root: rotation": [(inverse_root.InverseRoot, "_by_products")],
-        "inverse root: Newton steps": [(inverse_root.InverseRoot, "_correction")],
-        "inverse root: eigenvectors": [(inverse_root.InverseRoot, "_by_eigenvectors")],
+        "rank step": [(solver, "_shift")],
     }
     seconds, calls = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0)
     inner = [0.0]

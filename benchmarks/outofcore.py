@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from benchmarks.measure import peak_gigabytes
 from schirn import Schirn
 from schirn.exceptions import EmptyCandidatesWarning
-from schirn.scale import RowFile, peak_bytes
+from schirn.scale import RowFile
 
 _BLOCK = 10_000
 
@@ -112,16 +112,12 @@ def _report(
         {key: min(run[key] for run in found) for key in ("seconds", "peak")}
         for found in runs.values()
     )
-    per_row = sp.load_npz(folder / "Y.npz").nnz / n
-    promise = peak_bytes(block_rows, d, l, args.dtype, per_row=per_row, n_rows=n)
     coef = [np.load(folder / f"coef{k}.npy") for k in runs]
     size = np.dtype(args.dtype).itemsize
     print(f"{n} x {d} {args.dtype} ({n * d * size / 1e6:.0f} MB), {l} labels, {args.rounds} rounds")
     print(f"in memory   {memory['seconds']:7.1f} s, peak {memory['peak'] / 1e6:6.0f} MB")
     print(f"in blocks of {block_rows} rows")
     print(f"in a file   {files['seconds']:7.1f} s, peak {files['peak'] / 1e6:6.0f} MB")
-    print(f"promised peak {promise / 1e6:.0f} MB")
-    print(f"peak / promise {files['peak'] / promise:.2f}")
     print(f"time in a file / time in memory {files['seconds'] / memory['seconds']:.2f}")
     print(f"largest difference of weights {np.abs(coef[0] - coef[1]).max():.1e}")
 

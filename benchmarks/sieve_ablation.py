@@ -22,13 +22,13 @@ from threadpoolctl import threadpool_limits
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
-from schirn.linalg.inverse import KernelInverse, LeftOut
+from schirn.linalg.leave_one_out import KernelInverse, LeftOut
 from schirn.metrics import average_precision
 from schirn.solvers import kernel_ridges as solver
 from schirn.solvers import sieve as rounds
 from schirn.solvers.candidates import Knowledge
 
-update_noise = rounds.update_noise
+noise_from_sums = rounds.noise_from_sums
 SETTINGS = [
     ("scene", 2),
     ("birds", 3),
@@ -41,7 +41,7 @@ SETTINGS = [
 
 def independent_counts(*args: Any) -> Any:
     """The noise model without its law of counts."""
-    model = update_noise(*args)
+    model = noise_from_sums(*args)
     return model._replace(tilt=np.zeros_like(model.tilt))
 
 
@@ -62,7 +62,9 @@ class InSample(KernelInverse):
 VARIANTS: dict[str, dict[str, Any]] = {
     "Sieve": {},
     "without label correlations": {"patch": (solver.KernelRidges, "most_stacked", 0)},
-    "without the count law (plain Bayes)": {"patch": (rounds, "update_noise", independent_counts)},
+    "without the count law (plain Bayes)": {
+        "patch": (rounds, "noise_from_sums", independent_counts)
+    },
     "pool with equal weights": {"patch": (rounds, "fit_pool", lambda *args: args[4])},
     "one ridge weight instead of three": {"one": True},
     "in-sample scores instead of leave-one-out": {"patch": (solver, "KernelInverse", InSample)},
@@ -72,12 +74,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
     """Test scores of one variant."""
     rng = check_random_state(0)
-    lams = solver.kernel_lams(K, Y, Knowledge(), kernel="rbf", trusting=False, rng=rng)
+    lams = solver.kernel_lams(K, Y, rounds.SieveOptions(), Knowledge(), rng)
     lams = lams[-1:] if change.get("one") else lams
     with patch.object(*change.get("patch", (rounds, "sieve", rounds.sieve))):
         ridges = solver.KernelRidges(K, Y, lams, rng=rng)
         result = rounds.sieve(ridges, rng=rng)
-    return np.asarray(result.scores(K_test))
+    return scores_of(result, K_test)
+
+
+def scores_of(result: Any, K_test: Any) -> np.ndarray:
+    """Pooled log-odds of new rows, given their kernel with the training rows."""
+    return np.asarray(result.pool.log_odds([K_test @ W + b for W, b in result.ridges]))
 
 
 def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
@@ -94,8 +101,10 @@ def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
         kernel, K = solver.kernel_matrix(Z, "rbf", check_random_state(0))
         K_test = kernel(Z_test, Z)
         for key, Y in (("candidates", C), ("truth", T)):
-            result = solver.fit_kernel(K, Y[train], rounds.SieveOptions("rbf", trusting=True))
-            found[key] = average_precision(T[test], result.scores(K_test))
+            result = solver.fit_kernel_matrix(
+                K, Y[train], rounds.SieveOptions("rbf", trusting=True)
+            )
+            found[key] = average_precision(T[test], scores_of(result, K_test))
         for key, change in VARIANTS.items():
             found[key] = average_precision(T[test], variant(K, K_test, C[train], change))
     return {"dataset": name, "r": r, "fold": fold, **found}

@@ -196,15 +196,17 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch, 
     folder = tmp_path / "kept"
     interrupted(data, folder, monkeypatch)
     X, Y = data.X, data.candidates
-    with pytest.raises(InputError, match=r"kept: this is a checkpoint of a fit on other data; del"):
+    with pytest.raises(
+        InputError, match="kept: this is a checkpoint of a fit with another data set"
+    ):
         schirn.Sieve(checkpoint=folder).fit(X + 1, Y)
-    with pytest.raises(InputError, match="of a fit with other parameters"):
+    with pytest.raises(InputError, match="of a fit with another set of parameters"):
         schirn.Sieve(checkpoint=folder, lam=1.0).fit(X, Y)
-    with pytest.raises(InputError, match="of Sieve, not of Schirn"):
+    with pytest.raises(InputError, match="of a fit with another method"):
         schirn.Schirn(checkpoint=folder).fit(X, Y)
     with monkeypatch.context() as patch:
         patch.setattr(schirn, "__version__", "9.9")
-        with pytest.raises(InputError, match=r"of version \S+ of schirn, and this is 9\.9"):
+        with pytest.raises(InputError, match="of a fit with another version of schirn"):
             schirn.Sieve(checkpoint=folder).fit(X, Y)
     # What the result does not depend on may change.
     schirn.Sieve(checkpoint=folder, threshold="top-1", verbose=False).fit(X, Y)

@@ -108,21 +108,6 @@ def test_many_at_once_and_one_wins(folder):
         claims.close()
 
 
-def test_without_hard_links(folder, monkeypatch):
-    def refuse(*_):
-        raise PermissionError("no links here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    first, second = Claims(folder), Claims(folder)
-    assert first.take("k")
-    assert not second.take("k")
-    assert first.holds("k")
-    first.release("k")
-    assert second.take("k")
-    first.close()
-    second.close()
-
-
 def test_sweep_removes_what_the_dead_left(folder):
     leave_claim(folder, "process-old.json")
     leave_claim(folder, "finished.0")
@@ -172,14 +157,10 @@ def test_a_machine_without_process_namespaces_is_named_by_its_host(monkeypatch):
 
 
 def test_a_full_disk_leaves_no_empty_claim(folder, monkeypatch):
-    def refuse(*_):
-        raise PermissionError("no links here")
-
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     claims = Claims(folder)
-    monkeypatch.setattr(os, "link", refuse)
     with monkeypatch.context() as disk:
         disk.setattr(module, "_identity", full)
         with pytest.raises(OSError, match=r"k\.0"):

@@ -19,7 +19,6 @@ from schirn import lab
 from schirn.exceptions import InputError
 from schirn.lab.rivals import paks as paks_module
 from schirn.methods import _base
-from schirn.methods import sieve as sieve_module
 from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV
 
@@ -57,24 +56,6 @@ def test_each_fold_is_factored_once(small, monkeypatch):
     search = CandidateSearchCV(schirn.Schirn(max_iter=3), grid, cv=4, refit=False)
     search.fit(small.X, small.candidates)
     assert len(calls) == 4
-
-
-@pytest.mark.parametrize(
-    ("shared", "options"),
-    [("kernel_matrix", {}), ("factor", {"max_kernel_rows": 30, "n_landmarks": 20})],
-    ids=["few rows", "landmarks"],
-)
-def test_sieve_shares_its_kernel_and_scores_like_plain_fits(small, monkeypatch, shared, options):
-    splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
-    calls = []
-    plain = getattr(sieve_module, shared)
-    monkeypatch.setattr(sieve_module, shared, lambda *a, **k: calls.append(1) or plain(*a, **k))
-    model = schirn.Sieve(max_iter=3, **options)
-    search = CandidateSearchCV(model, GRID, cv=splits, refit=False)
-    search.fit(small.X, small.candidates)
-    assert len(calls) == 3
-    expected = by_hand(model, GRID, small, small.candidates, splits)
-    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("solver", ["admm", "closed_form"])

@@ -1,10 +1,9 @@
 """Claims on runs: no two processes can hold the same one.
 
-Every process writes one file with its identity; its claim on a run is a hard link to that file
-called `<key>.0`. Linking fails if the name exists, so exactly one process succeeds. The claim of a
-dead process is not removed (two processes might do so, and the second would remove the new claim);
-it is outbid by the link `<key>.1`, and so on. The modification time of the file is the heartbeat of
-all claims of the process.
+The claim of a process on a run is a file called `<key>.0` with its identity. Creating it fails if
+it exists, so exactly one process succeeds. The claim of a dead process is not removed (two
+processes might do so, and the second would remove the new claim); it is outbid by `<key>.1`, and so
+on. The modification time of a claim is the heartbeat of its process.
 """
 
 import json
@@ -95,16 +94,6 @@ class Claims:
 
     def _create(self, path: Path) -> bool:
         try:
-            os.link(self._me, path)
-        except FileExistsError:
-            return False
-        except OSError:
-            return self._create_without_links(path)
-        return True
-
-    def _create_without_links(self, path: Path) -> bool:
-        """Claim on a file system without hard links."""
-        try:
             stream = path.open("x")
         except FileExistsError:
             return False
@@ -130,11 +119,10 @@ class Claims:
 
     def _beat(self) -> None:
         while not self._stop.wait(_BEAT_SECONDS):
-            links = [self._path(key, k) for key, k in list(self._held.items())]
-            for path in (self._me, *links):
+            claims = [self._path(key, k) for key, k in list(self._held.items())]
+            for path in (self._me, *claims):
                 with suppress(OSError):
-                    if path == self._me or path.stat().st_nlink == 1:
-                        os.utime(path)
+                    os.utime(path)
 
 
 def _identity(token: str) -> dict[str, Any]:

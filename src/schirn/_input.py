@@ -16,6 +16,9 @@ Array = np.ndarray
 """A NumPy array; `schirn.linalg.arrays.Array` is one of any library."""
 
 
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
+
+
 @dataclass(frozen=True)
 class Number:
     """A finite number of at least (or more than) `low` and at most `high`."""
@@ -30,11 +33,11 @@ class Number:
         """Raise InputError if the value is not allowed."""
         if value is None and self.none:
             return
-        kind = Integral if self.integer else Real
+        kind: Any = Integral if self.integer else Real
         if isinstance(value, kind) and not isinstance(value, bool):
-            number = _as_float(value)
+            number = value.item() if isinstance(value, np.generic) else value
             above = number > self.low if self.open_low else number >= self.low
-            if above and number <= self.high and number != float("inf"):
+            if above and number <= min(self.high, _LARGEST_FLOAT):
                 return
         raise self._error(name, value)
 
@@ -46,14 +49,6 @@ class Number:
         return InputError(
             f"{name} must be {article} of {bound}{top}{none}, got {value!r}", parameter=name
         )
-
-
-def _as_float(value: Any) -> float:
-    """A number as a float; integers beyond all floats become infinite."""
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
 
 
 @dataclass(frozen=True)
@@ -133,8 +128,30 @@ def declare_parameters(cls: type[Estimator]) -> type[Estimator]:
 
 # Far below the square root of the largest double, to leave room for products of many squares.
 _LARGEST_DOUBLE = 1e140
-# Large arrays are checked in pieces of this size.
-_PIECE_CELLS = 2**23
+# Where the types of other packages keep their rows.
+_LOCATIONS = {
+    "torch": "device",
+    "cupy": "device",
+    "dask.array": "dask",
+    "dask.delayed": "dask",
+    "distributed": "dask",
+    "schirn.scale.row_file": "files",
+}
+
+
+def location(X: Any) -> str:
+    """Return where the rows of X live: "memory", "device", "dask" or "files".
+
+    A list is lazy if all its blocks are.
+
+    >>> location(np.zeros((2, 2))), location([[1, 2]])
+    ('memory', 'memory')
+    """
+    if isinstance(X, list | tuple):
+        return "dask" if X and all(location(block) == "dask" for block in X) else "memory"
+    module = f"{type(X).__module__}."
+    places = (place for name, place in _LOCATIONS.items() if module.startswith(f"{name}."))
+    return next(places, "memory")
 
 
 def check_values(X: Any, names: Array | None = None) -> None:
@@ -149,7 +166,7 @@ def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.c
 
     `reset` makes the columns of X those of the estimator. Single precision is kept.
     """
-    X = as_plain(X)
+    X = X if isinstance(X, np.ndarray) else as_plain(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
     options["dtype"] = (np.float64, np.float32)
     if hasattr(X, "column_names") or hasattr(X, "to_arrow"):
@@ -281,9 +298,7 @@ def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
         return None
     highest = largest_value(values.dtype, X.shape[0])
     # With a NaN among the values both extremes are NaN, and no comparison with NaN is true.
-    step = max(1, _PIECE_CELLS // max(1, values[:1].size))
-    starts = range(0, len(values), step)
-    if all(max(values[i : i + step].max(), -values[i : i + step].min()) < highest for i in starts):
+    if max(values.max(), -values.min()) < highest:
         return None
     row, column, value = _entry(X, int(np.flatnonzero(~(np.abs(values) < highest))[0]))
     return first + row, column, value

@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TextIO, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
@@ -120,7 +121,8 @@ def untracked() -> Iterator[None]:
         _DISPLAY.reset(token)
 
 
-class Level(NamedTuple):
+@dataclass(frozen=True)
+class Level:
     """A loop that is counted."""
 
     what: str
@@ -168,13 +170,13 @@ class Display:
     def count(self, items: Iterable[T], level: "Level") -> Iterator[T]:
         """Iterate over items as the innermost loop."""
         depth, start = len(self.levels), time.monotonic()
-        level = level._replace(start=start, seen=start)
+        level = replace(level, start=start, seen=start)
         try:
             # Set before the first item, which may be made while it is asked for.
             self.levels, self.doing = (*self.levels, level), ""
             for item in items:
                 yield item
-                level = level._replace(done=level.done + 1, seen=time.monotonic())
+                level = replace(level, done=level.done + 1, seen=time.monotonic())
                 # Cut off what a loop inside has left behind.
                 self.levels, self.doing = (*self.levels[:depth], level), ""
         finally:

@@ -64,10 +64,6 @@ def test_sieve_judges_all_tags_by_one_fit(small):
     np.testing.assert_allclose(ranking.matrix(), confidence_of(Sieve().fit(X, C), C), rtol=1e-6)
     assert not ranking.removed.any()
     assert np.isnan(ranking.wrong_share)
-    # Whoever knows the noise is believed.
-    model = Sieve(noise_level=1)
-    known = find_noisy_labels(X, C, method=model).matrix()
-    np.testing.assert_allclose(known, C * np.clip(model.fit(X, C).label_confidence_, 0, 1 - 1e-7))
 
 
 def test_missing_tags_of_rare_labels_are_ranked(small):

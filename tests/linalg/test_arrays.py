@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.linalg import arrays
 from schirn.linalg.arrays import (
     cell_rows,
     cells_product,
@@ -12,7 +11,6 @@ from schirn.linalg.arrays import (
     flat_cells,
     like,
     namespace,
-    symmetric_product,
     to_numpy,
 )
 
@@ -44,38 +42,3 @@ def test_cells_of_csr_matrices(other, density):
     values = np.arange(80.0)
     at = entries(like(values, other, "own"), flat_cells(cells, other))
     np.testing.assert_array_equal(to_numpy(at), values[Y.ravel()])
-
-
-@pytest.mark.parametrize("l", [255, 256, 300])
-def test_symmetric_products_by_stripes(l):
-    """Most of the lower half is copied from the upper one."""
-    A = np.random.default_rng(0).normal(size=(l, 20))
-    found = to_numpy(symmetric_product(torch.asarray(A), torch.asarray(A.T)))
-    np.testing.assert_allclose(found, A @ A.T, atol=1e-12)
-    np.testing.assert_allclose(symmetric_product(A, A.T), A @ A.T)
-    if l > 255:
-        assert (found == found.T).all()
-
-
-@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 200), (65, 64, 31)])
-def test_products_by_halves(shape, size, monkeypatch):
-    """On the processor the same halves are multiplied in single precision."""
-    monkeypatch.setattr(arrays, "_PIECE", 64 * shape[1])
-    l, k, n = shape
-    rng = np.random.default_rng(0)
-    A, B = size * rng.normal(size=(l, k)), rng.normal(size=(k, n)) / size
-    found = arrays.product_by_halves(torch.asarray(A).float(), torch.asarray(B).float())
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found, A @ B, atol=1e-6 * np.abs(A).max() * np.abs(B).max() * k**0.5)
-    zero = arrays.product_by_halves(torch.zeros(l, k), torch.asarray(B).float())
-    assert not zero.any()
-
-
-def test_an_identity_adds_no_error():
-    rng = np.random.default_rng(0)
-    A, B = 1e-3 * rng.normal(size=(20, 20)), rng.normal(size=(20, 40))
-    out = torch.empty(20, 40)
-    found = arrays.product_by_halves(torch.asarray(A).float(), torch.asarray(B).float(), 0.5, out)
-    assert found is out
-    np.testing.assert_allclose(found, 0.5 * B + A @ B, atol=2e-7)

@@ -3,7 +3,6 @@
 import sklearn
 
 _CLASSES = "the check hands over class labels such as {1, 2}; candidates are 0 or 1"
-_COPIES = "rows that the check repeats judge each other; copies by weight are left out together"
 _SHAPE = "the check wants one-dimensional output; ours is always (n, l)"
 
 # PML-NI builds up its multiplier first; until then all scores are zero. Schirn's are negative.
@@ -17,12 +16,6 @@ EXPECTED_FAILURES = {
     "check_estimator_sparse_matrix": _CLASSES,
     "check_estimators_dtypes": _CLASSES,
     "check_fit2d_1feature": _CLASSES,
-    "check_sample_weights_not_an_array": _CLASSES,
-    "check_sample_weights_not_overwritten": _CLASSES,
-    "check_sample_weights_pandas_series": _CLASSES,
-    "check_sample_weights_shape": _CLASSES,
-    "check_sample_weight_equivalence_on_dense_data": _COPIES,
-    "check_sample_weight_equivalence_on_sparse_data": _COPIES,
     "check_classifiers_one_label": _SHAPE,
     "check_classifiers_train": _SHAPE,
     "check_decision_proba_consistency": _SHAPE,

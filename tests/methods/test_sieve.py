@@ -72,22 +72,7 @@ def test_no_noise_is_no_loss(medium):
     assert ours > average_precision(T_new, ridge) - 0.01
 
 
-def test_noise_level_is_one_number_or_one_per_row(medium):
-    (X, C, T), _ = split(medium)
-    wrong = (C - T).sum(axis=1)
-    estimated = schirn.Sieve().fit(X, C)
-    given = schirn.Sieve(noise_level=float(wrong.mean())).fit(X, C)
-    each = schirn.Sieve(noise_level=wrong.astype(float)).fit(X, C)
-    rate = C[T == 0].mean()
-    assert given.noise_model_.rate == pytest.approx(rate, abs=1e-6)
-    assert estimated.noise_model_.rate == pytest.approx(rate, abs=0.08)
-    assert each.noise_model_.rate.shape == (len(X),)
-    for model in (given, each):
-        assert noise_auc(T, C, model.label_confidence_) > 0.9
-        assert model.disambiguate(X[:5], C[:5]).shape == (5, 8)
-
-
-@pytest.mark.parametrize("bad", [-1, [1.0, 2.0], float("nan"), "many"])
+@pytest.mark.parametrize("bad", [-1, 1.5, [1.0, 2.0], float("nan"), "many"])
 def test_bad_noise_level_raises(small, bad):
     with pytest.raises(InputError, match="noise_level must be"):
         schirn.Sieve(noise_level=bad).fit(small.X, small.candidates)

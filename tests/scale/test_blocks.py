@@ -107,28 +107,6 @@ def test_torch_gives_the_result_of_numpy(term, precision):
     np.testing.assert_allclose(found.objective, expected.objective, atol=tolerance * scale)
 
 
-def test_many_labels_are_shifted_without_eigenvectors(monkeypatch):
-    """From so many labels on, the rank step on a device takes the inverse root by products."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
-    X, Y = problem()
-    space = row_space(X, ridge=1.0)
-    F = torch.asarray(space.F)
-    coordinates = Coordinates(
-        torch.asarray(space.eigenvalues), torch.asarray(space.penalty), len(X)
-    )
-    found = []
-    for most in (256, 2):
-        monkeypatch.setattr("schirn.solvers.schirn._MANY_LABELS", most)
-        store = MemoryRows([Block(DenseRows(F), candidate_cells(Y, F))])
-        found.append(schirn_rounds(store, coordinates, rank_term="high", **OPTIONS))
-    scale = float(found[0].w.abs().max())
-    assert not torch.equal(found[0].w, found[1].w)
-    np.testing.assert_allclose(found[1].w, found[0].w, atol=2e-3 * scale)
-    largest = np.abs(found[0].objective).max()
-    np.testing.assert_allclose(found[1].objective, found[0].objective, atol=2e-3 * largest)
-
-
 def test_cells_of_dense_and_sparse_candidates_are_the_same():
     _, Y = problem()
     dense, sparse = candidate_cells(Y), candidate_cells(sp.csr_array(Y))

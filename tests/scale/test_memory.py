@@ -138,7 +138,7 @@ def test_without_room_in_memory_and_on_disk_the_message_names_both(monkeypatch):
         large_array((50, 100), np.float64)
 
 
-def test_the_container_and_ulimit_count(tmp_path, monkeypatch):
+def test_the_container_counts(tmp_path, monkeypatch):
     group = tmp_path / "cgroup" / "user" / "session"
     group.mkdir(parents=True)
     for name, text in (("max", "3000000"), ("current", "2500000")):
@@ -149,10 +149,6 @@ def test_the_container_and_ulimit_count(tmp_path, monkeypatch):
     monkeypatch.setattr("schirn.scale.memory._CGROUP", tmp_path / "cgroup")
     monkeypatch.setattr("schirn.scale.memory._OWN_GROUPS", tmp_path / "own")
     assert free_bytes() == 900_000
-    code = "from schirn.scale.memory import free_bytes; print(free_bytes())"
-    limited = ["bash", "-c", f"ulimit -v 1500000; exec {sys.executable} -c '{code}'"]
-    found = int(subprocess.check_output(limited, env={**os.environ, "OMP_NUM_THREADS": "1"}))
-    assert 0 < found < 1_500_000 * 1024
 
 
 def test_temporary_files_are_not_kept_in_memory(tmp_path, monkeypatch):

@@ -13,10 +13,10 @@ from schirn.solvers.candidates import Knowledge, make_candidates, row_labels
 from schirn.solvers.feature_ridges import FeatureRidges, factor, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import KernelRidges
 from schirn.solvers.sieve import (
+    SieveOptions,
     Split,
     best_weight,
     draw_cells,
-    position_of_cells,
     sieve,
     trusting_ridge,
 )
@@ -25,9 +25,8 @@ from schirn.solvers.sieve import (
 def problem(n=160, seed=0, r=2, kernel="rbf", n_landmarks=50):
     data = make_partial_multilabel(n_samples=n, n_features=6, n_labels=7, r=r, random_state=seed)
     Z = learn_scale(data.X, "spread").transform(data.X)
-    rng = np.random.RandomState(0)
-    options = {"kernel": kernel, "n_landmarks": n_landmarks, "rng": rng, "dtype": Z.dtype}
-    return data, Z, factor(one_block(Z), n, **options)
+    options = SieveOptions(kernel, n_landmarks=n_landmarks)
+    return data, Z, factor(one_block(Z), n, options, Z.dtype)
 
 
 def ridges_of(factored, Y, lams, knowledge=None):
@@ -40,7 +39,7 @@ def ridges_of(factored, Y, lams, knowledge=None):
 def chosen(factored, Y, grid, kernel, trusting=False):
     ridges = FeatureRidges(factored, sp.csr_array(Y), Knowledge())
     losses = ridges.losses(np.asarray(grid), ranked=kernel == "linear" or trusting)
-    return grid[best_weight(losses, kernel, trusting)]
+    return grid[best_weight(*losses, SieveOptions(kernel, trusting=trusting))]
 
 
 def test_a_quarter_of_the_rows_is_held_out():
@@ -79,17 +78,6 @@ def test_sums_over_candidates_are_products_with_a_dense_matrix(library, density)
         np.testing.assert_allclose(c.total(values), B[rows].sum(axis=0), atol=1e-12)
         np.testing.assert_array_equal(c.listed, Y[rows].sum(axis=0))
         np.testing.assert_array_equal(np.asarray(c.flat), np.flatnonzero(Y[rows]))
-
-
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_drawn_cells_know_which_candidates_they_are(library):
-    xp = pytest.importorskip(library, reason=f"{library} is not installed")
-    Y = np.random.default_rng(0).random((30, 5)) < 0.4
-    listed, cells = np.flatnonzero(Y), np.arange(0, 150, 3)
-    place = {int(cell): k for k, cell in enumerate(listed)}
-    expected = [place.get(int(cell), len(listed)) for cell in cells]
-    assert np.asarray(position_of_cells(xp.asarray(listed), cells)).tolist() == expected
-    assert np.asarray(position_of_cells(xp.asarray(listed[:0]), cells)).tolist() == [0] * 50
 
 
 @pytest.mark.parametrize("trusting", [False, True], ids=["squared error", "average precision"])
@@ -135,22 +123,23 @@ def test_all_rows_as_landmarks_are_the_kernel_matrix():
     np.testing.assert_allclose(many.objective, few.objective, rtol=1e-4)
     np.testing.assert_array_equal(many.confidence().toarray(), data.candidates)
     new = Z[:9] + 0.1
-    found = many.scores(factored.source.features(new))
-    np.testing.assert_allclose(found, few.scores(kernel(new, Z)), atol=2e-3)
+    found, expected = (
+        result.pool.log_odds([rows @ W + b for W, b in result.ridges])
+        for result, rows in ((many, factored.source.features(new)), (few, kernel(new, Z)))
+    )
+    np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
-@pytest.mark.parametrize("noise", ["estimated", "given", "given per row"])
 @pytest.mark.parametrize("known", [False, True], ids=["", "known labels"])
-def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(noise, known):
+def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(known):
     """One round: the pool of later ones is fitted to other rows held out."""
     data, Z, factored = problem(n_landmarks=160)
     Y, rng = data.candidates, np.random.RandomState(0)
-    rates = {"estimated": None, "given": 0.3, "given per row": np.linspace(0.1, 0.6, 160)}[noise]
     told = np.where(np.arange(160)[:, None] < 60, 2 * data.y_true - 1, 0) * Y if known else None
     _, K = kernel_ridges.kernel_matrix(Z, "rbf", rng)
-    knowledge = Knowledge(rates, told)
+    knowledge = Knowledge(told)
     few, many = (
-        sieve(ridges, rates=rates, max_iter=1, rng=rng)
+        sieve(ridges, max_iter=1, rng=rng)
         for ridges in (
             KernelRidges(K, Y, [0.1, 0.5], knowledge, rng),
             ridges_of(factored, Y, [0.1, 0.5], knowledge),
@@ -171,16 +160,6 @@ def test_the_rate_is_estimated():
     Q = result.confidence().toarray()
     assert (Q[Y == 0] == 0).all()
     assert Q[(Y == 1) & (truth == 1)].mean() > Q[(Y == 1) & (truth == 0)].mean() + 0.4
-
-
-def test_a_known_rate_is_kept():
-    data, _, factored = problem()
-    Y, rng = data.candidates, np.random.RandomState(0)
-    result = sieve(ridges_of(factored, Y, [1.0], Knowledge(0.25)), rates=0.25, rng=rng)
-    assert result.noise.rate == pytest.approx(0.25)
-    rates = np.linspace(0.1, 0.5, len(Y))
-    result = sieve(ridges_of(factored, Y, [1.0], Knowledge(rates)), rates=rates, rng=rng)
-    np.testing.assert_allclose(result.noise.rate, rates)
 
 
 def test_all_rows_listed_everywhere_does_not_crash():

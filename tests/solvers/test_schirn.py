@@ -58,7 +58,7 @@ def solve(X, Y, alpha=0.3, beta=0.1, lam=0.5, rule="exact", term="high", rounds=
         max_iter=rounds,
         **options,
     )
-    return space, SimpleNamespace(**trace._asdict(), N=N, n_iter=len(trace.objective))
+    return space, SimpleNamespace(**vars(trace), N=N, n_iter=len(trace.objective))
 
 
 def assert_same(X, Y, got, expected, rtol=1e-6):

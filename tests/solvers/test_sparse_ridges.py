@@ -100,7 +100,7 @@ def test_the_label_stack_is_that_of_a_kernel_matrix(problem, exact):
     X, Y = problem
     ridges = SparseRidges(X, Y, [1.0], Knowledge())
     (S,) = ridges.left_out([np.ones(Y.nnz)], leader=0)
-    scores = ridges.map_log_odds(lambda S: S, lambda rows, S: S)[0]
+    scores = ridges.log_odds(lambda S: S)
     _, expected = fit_stack(scores[0].astype(float), Y.toarray())
     np.testing.assert_allclose(scores[1], expected, atol=1e-6)
     row, column = Y.nonzero()
@@ -170,5 +170,3 @@ def test_groups_and_known_labels_of_many_sparse_rows():
     assert (confidence[row[:20], column[:20]] == 0).all()
     ranking = find_noisy_labels(X, data.candidates, method=model, groups=groups)
     assert ranking.method == "Sieve"
-    with pytest.raises(ValueError, match="sample_weight is supported up to"):
-        model.fit(X, data.candidates, sample_weight=np.arange(1, 401))

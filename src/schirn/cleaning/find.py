@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from schirn._checkpoint import kept_in, section
-from schirn._input import Number, check_values
+from schirn._input import Number, check_values, location
 from schirn._progress import current, shown
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.groups import group_numbers
@@ -35,7 +35,6 @@ from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.scale.cluster import kind_of_blocks
-from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.solvers.feature_ridges import MOST_STACKED
 

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._checkpoint import fit_settings, remembered
+from schirn._input import location
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
 from schirn.cleaning.label_shares import wrong_shares
@@ -34,7 +35,6 @@ from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.noise.votes import frequency_shift
 from schirn.scale.copies import equal_rows
-from schirn.scale.input import location
 
 Array = np.ndarray
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import atomic_write, complete_lines, utc_now
+from schirn._input import location
 from schirn._progress import stage, track
 from schirn.cleaning.decisions import (
     OPEN,
@@ -32,7 +33,6 @@ from schirn.cleaning.decisions import (
 from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import DataError
-from schirn.scale.input import location
 from schirn.tables.expect import RunSummary, frequency_drift
 
 Array = np.ndarray

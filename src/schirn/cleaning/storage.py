@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import location
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import row_pieces, to_numpy
 from schirn.scale.cluster import in_memory
-from schirn.scale.input import location
 from schirn.scale.memory import check_room, fits, free_bytes, scratch_folder
 from schirn.scale.row_file import RowFile
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from scipy.special import logit
 
 from schirn._checkpoint import remembered
-from schirn._input import canonical
+from schirn._input import canonical, location
 from schirn._progress import stage, track
 from schirn.cleaning.centroid_ranker import Cells, judge_by_law, sample_unlisted
 from schirn.cleaning.groups import with_copies
@@ -36,7 +36,7 @@ from schirn.linalg.arrays import row_slices
 from schirn.scale.blocks import Block, FeatureRows, MemoryRows, RowStore, candidate_cells
 from schirn.scale.cluster import DaskRows
 from schirn.scale.copies import number_distinct, row_digests
-from schirn.scale.input import check_blocks, location, summarise
+from schirn.scale.input import check_blocks, summarise
 from schirn.solvers.candidates import Knowledge
 from schirn.solvers.sieve import soft_logit
 from schirn.solvers.sparse_ridges import Lesson, Means, linear_lams, solve_on_blocks

@@ -25,8 +25,8 @@ from schirn.features.table import read_features
 from schirn.linalg.arrays import row_pieces
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.features import FeatureScale, has_unit_rows, learn_scale
-from schirn.linalg.inverse import left_out_scores
 from schirn.linalg.kernels import Kernel, sample_width, width_sample
+from schirn.linalg.leave_one_out import left_out_scores
 from schirn.scale.row_file import RowFile
 
 if TYPE_CHECKING:

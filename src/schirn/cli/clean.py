@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from schirn._checkpoint import kept_in
 from schirn._files import atomic_write, brief, brief_list, check_new_folder, check_writable
-from schirn._input import repeated
+from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
 from schirn.cleaning import (
@@ -55,7 +55,6 @@ from schirn.report import CleanReport
 from schirn.review.project import write_project
 from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
-from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.tables.annotations import LABEL_STUDIO
 from schirn.tables.checks import KINDS

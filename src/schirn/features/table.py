@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
-from schirn._input import Array, as_plain, canonical, is_missing, suggest
+from schirn._input import Array, as_plain, canonical, is_missing, location, suggest
 from schirn.exceptions import InputError
 from schirn.features.columns import (
     CategoryColumns,
@@ -28,7 +28,6 @@ from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
 from schirn.linalg.features import moments
 from schirn.scale.cluster import gather_blocks, kind_of_blocks, lazy_texts
-from schirn.scale.input import location
 from schirn.tables.arrow import ArrowTable
 
 TFIDF = "tf-idf"

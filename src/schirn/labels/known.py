@@ -57,9 +57,9 @@ def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
             f"{tags.shape}, got {checked.dtype} of shape {checked.shape}"
         )
     correct = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
-    both = np.flatnonzero((correct == 1) & (certain < 0))
-    if len(both):
-        row, name = tags.row[both[0]], tags.names[tags.column[both[0]]]
+    conflicts = np.flatnonzero((correct == 1) & (certain < 0))
+    if len(conflicts):
+        row, name = tags.row[conflicts[0]], tags.names[tags.column[conflicts[0]]]
         raise InputError(
             f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
         )
@@ -87,13 +87,13 @@ def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) 
     values = given.toarray() if sp.issparse(given) else as_numbers(given, what)
     if not hasattr(given, "columns"):
         return values
-    found = [str(column) for column in given.columns]
+    columns = [str(column) for column in given.columns]
     place = {name: j for j, name in enumerate(names)}
-    unknown = next((name for name in found if name not in place), None)
-    twice = repeated(found)
-    if unknown is not None or twice is not None:
-        wrong = f"a column {unknown!r}, which is no label" if twice is None else f"two {twice!r}"
+    unknown = next((name for name in columns if name not in place), None)
+    repeat = repeated(columns)
+    if unknown is not None or repeat is not None:
+        wrong = f"a column {unknown!r}, which is no label" if repeat is None else f"two {repeat!r}"
         raise InputError(f"{what} has {wrong}; give one column per label")
-    out = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))
-    out[:, [place[name] for name in found]] = values
-    return out
+    table = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))
+    table[:, [place[name] for name in columns]] = values
+    return table

@@ -42,27 +42,47 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
-    names, y = distinct_names(names), as_plain(y)
-    if isinstance(y, Iterator):
-        y = list(y)
-    if are_tag_texts(y):
-        cells = TagCells.of(list(y))
-        y = [cells.split(row) for row in y]
-    if are_name_lists(y):
-        return _from_names(list(y), names, what)
-    # The columns of an Arrow table are arrays; those of a DataFrame are names.
-    columns = getattr(y, "column_names", getattr(y, "columns", None))
-    found = None if columns is None else [whole_text(str(name)) for name in columns]
-    twice = repeated(found or [])
-    if twice is not None:
-        raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
-    matrix = as_binary(y, f"the {what}", names=found or names)
+    names = None if names is None else distinct_names(names)
+    columns = None
+    if not (sp.issparse(y) or (isinstance(y, np.ndarray) and y.dtype.kind in "biuf")):
+        y = as_plain(y)
+        y = list(y) if isinstance(y, Iterator) else y
+        lists = _name_lists(y)
+        if lists is not None:
+            return _from_names(lists, names, what)
+        columns = _table_columns(y, what)
+    matrix = as_binary(y, f"the {what}", names=columns or names)
     if 0 in matrix.shape:
         raise InputError(f"the {what} must have rows and label columns, got shape {np.shape(y)}")
     matrix = matrix.toarray() if sp.issparse(matrix) else np.ascontiguousarray(matrix)
-    if found is None or names is None or found == names:
-        return Labels(matrix, column_names(matrix.shape[1], names or found, what))
-    return Labels(_reorder(matrix, found, names, what), names)
+    if columns is not None and names is not None and columns != names:
+        return Labels(_reorder(matrix, columns, names, what), names)
+    return Labels(matrix, column_names(matrix.shape[1], names or columns, what))
+
+
+def _table_columns(y: Any, what: str) -> list[str] | None:
+    """Names of the columns of a table; None for an array."""
+    # The columns of an Arrow table are arrays; those of a DataFrame are names.
+    columns = getattr(y, "column_names", getattr(y, "columns", None))
+    if columns is None:
+        return None
+    names = [whole_text(str(name)) for name in columns]
+    repeat = repeated(names)
+    if repeat is not None:
+        raise InputError(f"the {what} have two columns named {repeat!r}; give each label one name")
+    return names
+
+
+def _name_lists(y: Any) -> list[Any] | None:
+    """One collection of names per row, also of texts such as "beach;dog"; None for numbers."""
+    if y is None:
+        raise InputError(
+            "fit requires y to be passed, but the target y is None; pass the candidate labels"
+        )
+    if _are_tag_texts(y):
+        cells = TagCells.of(list(y))
+        return [cells.split(row) for row in y]
+    return list(y) if are_name_lists(y) else None
 
 
 def as_binary(
@@ -193,11 +213,11 @@ def distinct_names(names: Iterable[Any] | None) -> list[str] | None:
     """Return label names as text; raise InputError for a repeated one."""
     if names is None:
         return None
-    found = [whole_text(str(name)) for name in names]
-    twice = repeated(found)
-    if twice is not None:
-        raise InputError(f"label_names holds {twice!r} twice; give each label its own name")
-    return found
+    texts = [whole_text(str(name)) for name in names]
+    repeat = repeated(texts)
+    if repeat is not None:
+        raise InputError(f"label_names holds {repeat!r} twice; give each label its own name")
+    return texts
 
 
 def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str]:
@@ -211,7 +231,7 @@ def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str
     return names
 
 
-def are_tag_texts(y: Any) -> bool:
+def _are_tag_texts(y: Any) -> bool:
     """Whether y holds one text of tags, such as "beach;dog", per row, and not only numbers."""
     if isinstance(y, str) or sp.issparse(y) or hasattr(y, "columns") or getattr(y, "ndim", 1) != 1:
         return False
@@ -256,17 +276,17 @@ def name_rows(
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise InputError(f"row {i} of the {what} is {row!r}, not a list of label names")
-    given = [{whole_text(str(name)) for name in row if not is_missing(name)} for row in rows]
-    known = sorted(set().union(*given)) if names is None else names
+    row_names = [{whole_text(str(name)) for name in row if not is_missing(name)} for row in rows]
+    known = sorted(set().union(*row_names)) if names is None else names
     column = {name: j for j, name in enumerate(known)}
-    for i, row in enumerate(given):
+    for i, row in enumerate(row_names):
         unknown = sorted(name for name in row if name not in column)
         if unknown:
             raise InputError(
                 f"row {i} of the {what} names the label {unknown[0]!r}, which is not among the "
                 f"known labels {_some(known)}"
             )
-    return [sorted(column[name] for name in row) for row in given], known
+    return [sorted(column[name] for name in row) for row in row_names], known
 
 
 def _from_names(rows: list[Any], names: list[str] | None, what: str) -> Labels:
@@ -286,11 +306,11 @@ def _reorder(matrix: Array, found: list[str], names: list[str], what: str) -> Ar
             f"the {what} have a column {unknown[0]!r}, which is not among the known labels "
             f"{_some(names)}"
         )
-    out = np.zeros((len(matrix), len(names)), dtype=np.uint8)
-    out[:, [column[name] for name in found]] = matrix
-    return out
+    reordered = np.zeros((len(matrix), len(names)), dtype=np.uint8)
+    reordered[:, [column[name] for name in found]] = matrix
+    return reordered
 
 
-def _some(names: Sequence[str], most: int = 8) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+def _some(names: Sequence[str], limit: int = 8) -> str:
+    ending = f", ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(map(repr, names[:limit])) + ending

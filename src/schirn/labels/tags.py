@@ -42,17 +42,19 @@ class Tags(NamedTuple):
 
     def lists(self, row: Array, column: Array) -> Array:
         """Return whether each of these cells is listed."""
-        listed, cells = self.row * len(self.names) + self.column, row * len(self.names) + column
-        place = np.searchsorted(listed, cells).clip(max=len(listed) - 1)
-        return np.asarray(listed[place] == cells)
+        tag_cells, cells = self.row * len(self.names) + self.column, row * len(self.names) + column
+        place = np.searchsorted(tag_cells, cells).clip(max=len(tag_cells) - 1)
+        return np.asarray(tag_cells[place] == cells)
 
     def dense(self, columns: Array | None = None, values: Array | None = None) -> Array:
         """Return the matrix of some or all columns: 1, or the value of the tag a row has."""
         columns = np.arange(len(self.names)) if columns is None else columns
         position = self._positions(columns)
-        inside = position >= 0
+        is_chosen = position >= 0
         matrix = np.zeros((self.n_rows, len(columns)), np.uint8 if values is None else values.dtype)
-        matrix[self.row[inside], position[inside]] = 1 if values is None else values[inside]
+        matrix[self.row[is_chosen], position[is_chosen]] = (
+            1 if values is None else values[is_chosen]
+        )
         return matrix
 
     def matched(self, names: Sequence[str]) -> "tuple[Array, list[tuple[int, str]]]":
@@ -68,18 +70,18 @@ class Tags(NamedTuple):
         known = column >= 0
         matrix = np.zeros((self.n_rows, len(names)), dtype=np.uint8)
         matrix[self.row[known], column[known]] = 1
-        others = zip(self.row[~known].tolist(), self.column[~known].tolist(), strict=True)
-        return matrix, [(row, self.names[j]) for row, j in others]
+        unmatched = zip(self.row[~known].tolist(), self.column[~known].tolist(), strict=True)
+        return matrix, [(row, self.names[j]) for row, j in unmatched]
 
     def pick(self, matrix: "Array | sp.csr_array", columns: Array, default: Any) -> Array:
         """Return the entry of each tag in a matrix of some columns, `default` for other tags."""
         position = self._positions(columns)
-        inside = position >= 0
-        out = np.full(len(self.row), default, dtype=matrix.dtype)
-        entries: Any = matrix[self.row[inside], position[inside]]
+        is_chosen = position >= 0
+        picked = np.full(len(self.row), default, dtype=matrix.dtype)
+        entries: Any = matrix[self.row[is_chosen], position[is_chosen]]
         # Depending on its version, SciPy returns entries of a CSR array as an array or sparse.
-        out[inside] = entries.toarray().ravel() if sp.issparse(entries) else entries
-        return out
+        picked[is_chosen] = entries.toarray().ravel() if sp.issparse(entries) else entries
+        return picked
 
     def _positions(self, columns: Array) -> Array:
         """Return the position of each tag in `columns`, -1 if it is not there."""

@@ -108,8 +108,8 @@ def votes_to_candidates(
     unknown = next((item for item in items if item not in row), None)
     if unknown is not None:
         raise InputError(f"the item {unknown!r} has votes but is missing from order")
-    given = [None if is_missing(tag) else str(tag) for tag in tags]
-    names = sorted({tag for tag in given if tag is not None})
+    texts = [None if is_missing(tag) else str(tag) for tag in tags]
+    names = sorted({tag for tag in texts if tag is not None})
     column = {name: j for j, name in enumerate(names)}
     who = list(dict.fromkeys(workers))
     number = {worker: k for k, worker in enumerate(who)}
@@ -117,7 +117,7 @@ def votes_to_candidates(
     ballot = {pair: k for k, pair in enumerate(dict.fromkeys(zip(items, workers, strict=True)))}
     votes = {
         (ballot[item, worker], column[tag])
-        for item, worker, tag in zip(items, workers, given, strict=True)
+        for item, worker, tag in zip(items, workers, texts, strict=True)
         if tag is not None
     }
     voted, label = np.array(sorted(votes), dtype=np.int64).reshape(-1, 2).T

@@ -15,15 +15,8 @@ import scipy.sparse as sp
 from schirn._optional import optional
 from schirn.exceptions import InputError
 
-# NumPy's A A' exploits symmetry by itself; elsewhere small products are not worth a loop.
-_STRIPED = 256
-_STRIPES = 8
-# For fewer labels, splitting a matrix into halves takes longer than a product saves.
-_HALVES = 512
 # Numbers of a block of rows: 32 MB in double precision.
 BLOCK_CELLS = 2**22
-# Cells of a piece of a matrix that is multiplied in half precision.
-_PIECE = 2**24
 
 Array = Any
 """A two-dimensional array of NumPy, PyTorch or CuPy."""
@@ -63,11 +56,11 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
 
     The result has the type of `other`, or `dtype`; dtype "own" keeps the type of the values.
     """
-    own = isinstance(dtype, str) and dtype == "own"
+    keeps_dtype = isinstance(dtype, str) and dtype == "own"
     if isinstance(other, np.ndarray):
-        return np.asarray(values, dtype=None if own else dtype or other.dtype)
+        return np.asarray(values, dtype=None if keeps_dtype else dtype or other.dtype)
     xp = namespace(other)
-    kind = None if own else dtype or other.dtype
+    kind = None if keeps_dtype else dtype or other.dtype
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
@@ -166,93 +159,6 @@ def eps(A: Array) -> float:
     return float(namespace(A).finfo(A.dtype).eps)
 
 
-def symmetric_product(A: Array, B: Array) -> Array:
-    """A B where it is known to be symmetric; stripes skip most of the lower half.
-
-    >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> symmetric_product(A, A.T)
-    array([[ 5., 11.],
-           [11., 25.]])
-    """
-    xp, l = namespace(A), A.shape[0]
-    if xp is np or l < _STRIPED:
-        return A @ B
-    width = -(-l // _STRIPES)
-    out = xp.empty((l, l), dtype=A.dtype, device=A.device)
-    for i in range(0, l, width):
-        out[i : i + width, i:] = A[i : i + width] @ B[:, i:]
-        out[i:, i : i + width] = out[i : i + width, i:].T
-    return out
-
-
-def near_identity_product(A: Array, scale: float, B: Array, out: Array | None = None) -> Array:
-    """A B for an A near `scale` times the identity.
-
-    A GPU computes a large (A - scale I) B by `product_by_halves`, unless it is allowed to use TF32,
-    which is faster. That product is small, and so are its errors beside those of scale B.
-
-    >>> near_identity_product(np.array([[1.0, 0.2], [0.2, 1.0]]), 1.0, np.eye(2))
-    array([[1. , 0.2],
-           [0.2, 1. ]])
-    """
-    xp, l = namespace(B), A.shape[0]
-    split = l >= _HALVES and multiplies_halves(B)
-    if not split or _torch().backends.cuda.matmul.allow_tf32:
-        return xp.matmul(A, B, out=out)
-    return product_by_halves(A - scale * xp.eye(l, dtype=A.dtype, device=A.device), B, scale, out)
-
-
-def multiplies_halves(A: Array) -> bool:
-    """Return True if `product_by_halves` works for arrays like A, and pays."""
-    if not on_gpu(A) or str(A.dtype) != "torch.float32":
-        return False
-    return "dtype" in _torch().ops.aten.mm.overloads()
-
-
-def product_by_halves(A: Array, B: Array, shift: float = 0.0, out: Array | None = None) -> Array:
-    """A B + shift B, with A B to four or five digits, from products in half precision, for PyTorch.
-
-    A GPU multiplies half precision ten times faster than single precision. Each factor is split
-    into a high and a low half, and A B is the sum of three products; that of the two low halves is
-    too small to count. The GPU cuts sums off rather than rounds them, which costs the other digits.
-    """
-    torch = _torch()
-    (l, k), n = A.shape, B.shape[1]
-    options = {"dtype": torch.float16, "device": B.device}
-    # Half precision is fast for sizes that are multiples of 8, and pieces should stay in the cache.
-    k8, step = -(-k // 8) * 8, -(-max(1, min(n, _PIECE // k)) // 64) * 64
-    scale_A, scale_B = _power_above(A), _power_above(B)
-    left, right = torch.zeros(l, 3, k8, **options), torch.zeros(3, k8, step, **options)
-    high = left[:, 0, :k].copy_(A / scale_A)
-    left[:, 1, :k] = high
-    left[:, 2, :k] = A / scale_A - high
-    out = torch.empty(l, n, dtype=B.dtype, device=B.device) if out is None else out
-    for i in range(0, n, step):
-        piece = B[:, i : i + step]
-        scaled, m = piece / scale_B, piece.shape[1]
-        high = right[0, :k, :m].copy_(scaled)
-        torch.sub(scaled, high, out=right[1, :k, :m])
-        right[2, :k, :m] = high
-        product = _mm(left.reshape(l, -1), right.reshape(-1, step))[:, :m]
-        if shift:
-            torch.add(shift * piece, product, alpha=scale_A * scale_B, out=out[:, i : i + m])
-        else:
-            torch.mul(product, scale_A * scale_B, out=out[:, i : i + m])
-    return out
-
-
-def _power_above(A: Array) -> float:
-    """The smallest power of two that no entry of A exceeds."""
-    largest = float(namespace(A).linalg.vector_norm(A, ord=np.inf))
-    return 2.0 ** np.ceil(np.log2(largest)) if 0 < largest < np.inf else 1.0
-
-
-def _mm(A: Array, B: Array) -> Array:
-    """A B in single precision for factors in half precision."""
-    torch = _torch()
-    return torch.mm(A, B, out_dtype=torch.float32) if on_gpu(A) else A.float() @ B.float()
-
-
 def on_gpu(A: Array) -> bool:
     """Return True if A lies on a GPU."""
     kind = type(A).__module__.partition(".")[0]
@@ -301,11 +207,11 @@ def _torch() -> Any:
 
 def pick_device(torch: Any, device: str) -> str:
     """Return the PyTorch device to use; "auto" is a GPU if one is available."""
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
         raise InputError(
             "device='cuda' was asked for, but PyTorch sees no CUDA device here; "
             "use device='auto' or 'cpu'",
             parameter="device",
         )
-    return ("cuda" if there else "cpu") if device == "auto" else device
+    return ("cuda" if has_gpu else "cpu") if device == "auto" else device

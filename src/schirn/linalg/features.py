@@ -1,5 +1,6 @@
 """Automatic feature scaling: counts like text, anything else by its standard deviation."""
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -65,7 +66,8 @@ class FeatureScale(NamedTuple):
         return X / xp.where(lengths == 0, xp.ones_like(lengths), lengths)
 
 
-class FeatureStatistics(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeatureStatistics:
     """Statistics that determine the scaling; `merge` combines those of several blocks."""
 
     n: int
@@ -102,7 +104,7 @@ def feature_statistics(X: Any) -> FeatureStatistics:
 
 
 def _device_statistics(X: Array) -> FeatureStatistics:
-    xp, found = namespace(X), []
+    xp, pieces = namespace(X), []
     for _, A in row_pieces(X, 32 * rows_per_block(X.shape[1])):
         double = xp.astype(A, xp.float64)
         mean = xp.mean(double, axis=0)
@@ -110,8 +112,8 @@ def _device_statistics(X: Array) -> FeatureStatistics:
         filled = xp.sum(xp.astype(A != 0, xp.int64), axis=0)
         sums = [to_numpy(values) for values in (filled, mean, square)]
         dtype, negative = to_numpy(A[:0]).dtype, bool(xp.any(A < 0))
-        found.append(FeatureStatistics(A.shape[0], dtype, False, negative, *sums))
-    return reduce(FeatureStatistics.merge, found)
+        pieces.append(FeatureStatistics(A.shape[0], dtype, False, negative, *sums))
+    return reduce(FeatureStatistics.merge, pieces)
 
 
 def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:

@@ -1,8 +1,32 @@
-"""The leave-one-out formula of linear smoothers."""
+"""Rows left out of their own fit, in closed form.
 
+For a linear smoother with leverages h the scores are `leave_one_out`. Kernel ridges need one
+inverse per ridge weight: argmin ||K a + b - Q||^2 + lam a'Ka with a free intercept b has the dual
+weights a = M Q, where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. Centring
+K does not change M and keeps digits where all rows are alike. The rest follows from M: the scores
+of a row, or of a group of rows, left out of its own fit,
+
+    S_G = Q_G - (M_GG)^-1 a_G,
+
+and the fit without the rows O, whose inverse is the Schur complement M_PP - M_PO (M_OO)^-1 M_OP.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from schirn.linalg.arrays import Array, eps
+import numpy as np
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+
+# Single precision is used above this many rows, where it saves time, if the condition number of
+# K + lam I stays below the bound.
+_SINGLE_ROWS = 1000
+_SINGLE_CONDITION = 1e6
+# A row that nothing else resembles predicts itself: its diagonal of M is 1/lam, never 0.
+_SMALLEST = 1e-12
+_MIRROR = 256
 
 
 def leave_one_out(Q: Any, fitted: Array, leverage: Array, smallest: float | None = None) -> Array:
@@ -26,7 +50,6 @@ def leave_one_out(Q: Any, fitted: Array, leverage: Array, smallest: float | None
     --------
     The mean of three numbers has leverages of 1/3, and without a number it is that of the others.
 
-    >>> import numpy as np
     >>> Q = np.array([[0.0], [1.0], [5.0]])
     >>> leave_one_out(Q, np.full((3, 1), 2.0), np.full(3, 1 / 3)).round(9).ravel()
     array([3. , 2.5, 0.5])
@@ -42,3 +65,255 @@ def below_one(leverage: Array, smallest: float | None = None) -> Array:
     """
     # A method of the array, because PyTorch without array-api-compat has it too.
     return leverage.clip(None, 1 - (eps(leverage) ** 0.5 if smallest is None else smallest))
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What the scores of rows left out of their own fit need, for one M."""
+
+    diagonal: np.ndarray
+    groups: list[tuple[np.ndarray, np.ndarray]]
+    """Rows (g, k) of the groups with k > 1 members, and the inverses (g, k, k) of M_GG."""
+
+    def scores(self, Q: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Q_G - (M_GG)^-1 a_G for every group G; most groups are single rows."""
+        S = Q - a / self.diagonal[:, None]
+        for rows, inverses in self.groups:
+            S[rows] = Q[rows] - inverses @ a[rows]
+        return S
+
+
+class KernelInverse:
+    """Inverses of a kernel matrix, one per ridge weight, each with a free intercept.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Kernel matrix of the training rows.
+    lams : sequence of float
+        Ridge weights, greater than 0.
+    groups : ndarray of shape (n,), optional
+        Group of each row; rows of one group are left out together. By default every row is left
+        out alone.
+
+    Examples
+    --------
+    >>> K = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+    >>> inverse = KernelInverse(K, [1.0])
+    >>> Q = np.array([[1.0], [1.0], [0.0]])
+    >>> A, b = inverse.expansion(Q)[0]
+    >>> (K @ A + b).round(3).ravel().tolist()
+    [0.9, 0.9, 0.2]
+    """
+
+    def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
+        xp, n = namespace(K), K.shape[0]
+        C, mean = _centred(K)
+        # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
+        norm = float(xp.max(xp.sum(abs(C), axis=1)))
+        double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
+        dtype = xp.float64 if double else xp.float32
+        # Smaller weights would drown in the rounding errors of K or C.
+        least = n * eps(K) * float(xp.max(abs(xp.linalg.diagonal(K))))
+        C, mean = xp.astype(C, dtype, copy=False), xp.astype(mean, dtype, copy=False)
+        least = max(least, 16 * eps(C) * norm)
+        self.lams, self.groups = tuple(lams), groups
+        self._M, self._intercepts = [], []
+        for lam in lams:
+            M = _invert(C, max(lam, least))
+            total = xp.sum(M, axis=1)
+            M = _minus_square(M, total, float(xp.sum(total)))
+            self._M.append(M)
+            self._intercepts.append(1 / n - mean @ M)
+        self._left_out = [_left_out(M, groups) for M in self._M]
+
+    def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out."""
+        S = np.stack(
+            [
+                smoother.scores(Q, to_numpy(M @ like(Q, M)).astype(np.float64))
+                for M, smoother in zip(self._M, self._left_out, strict=True)
+            ]
+        )
+        return S, S[:, :0]
+
+    def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
+        pairs = []
+        for M, intercept in zip(self._M, self._intercepts, strict=True):
+            q = like(Q, M)
+            A, b = to_numpy(M @ q), to_numpy(intercept @ q)
+            pairs.append((A.astype(np.float64), b.astype(np.float64)))
+        return pairs
+
+    def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
+        """The same ridges trained without some rows."""
+        return HeldOutInverse(self._M, held, self.groups)
+
+
+class HeldOutInverse:
+    """Ridges without the rows `held`, by elimination from the inverses of all rows."""
+
+    def __init__(
+        self, inverses: Sequence[Array], held: np.ndarray, groups: np.ndarray | None
+    ) -> None:
+        train = np.setdiff1d(np.arange(len(inverses[0])), held)
+        train_groups = None if groups is None else groups[train]
+        self._train_inverses, self._back, self._cross, self._left_out = [], [], [], []
+        for M in inverses:
+            xp = namespace(M)
+            held_index, train_index = (like(rows, M, "own") for rows in (np.sort(held), train))
+            columns = xp.take(M, held_index, axis=0)
+            back = xp.take(columns, train_index, axis=1)
+            cross = _inverse(xp.take(columns, held_index, axis=1)) @ back
+            self._train_inverses.append(
+                xp.take(xp.take(M, train_index, axis=0), train_index, axis=1)
+            )
+            self._back.append(back)
+            self._cross.append(cross)
+            self._left_out.append(_left_out(M, train_groups, train, back, cross))
+
+    def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of the training rows left out, and of the rows held out, for targets Q."""
+        left_out, held = [], []
+        for M, back_rows, right, smoother in zip(
+            self._train_inverses, self._back, self._cross, self._left_out, strict=True
+        ):
+            q = like(Q, M)
+            # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
+            scores = right @ q
+            a = to_numpy(M @ q - back_rows.T @ scores).astype(np.float64)
+            left_out.append(smoother.scores(Q, a))
+            held.append(-to_numpy(scores).astype(np.float64))
+        return np.stack(left_out), np.stack(held)
+
+
+def left_out_scores(
+    K: Array, Q: Array, lams: Iterable[float], groups: np.ndarray | None = None
+) -> Iterator[Array]:
+    """Left-out scores for many ridge weights, from one eigendecomposition of few rows.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+    Q : ndarray of shape (n, l)
+        Targets.
+    lams : sequence of float
+    groups : ndarray of shape (n,), optional
+        As in `KernelInverse`.
+    """
+    if groups is not None:
+        yield from (KernelInverse(K, [lam], groups).fit(Q)[0][0] for lam in lams)
+        return
+    eigenvalues, U = np.linalg.eigh(_centred(K)[0])
+    eigenvalues = np.maximum(eigenvalues, 0)
+    total, UQ = U.sum(axis=0), U.T @ Q
+    for lam in lams:
+        d = 1 / (eigenvalues + lam)
+        ones = U @ (d * total)
+        scale = ones.sum()
+        a = U @ (d[:, None] * UQ) - np.outer(ones, (d * total) @ UQ) / scale
+        diagonal = (U * U) @ d - ones**2 / scale
+        yield Q - a / np.maximum(diagonal, _SMALLEST)[:, None]
+
+
+def _centred(K: Array) -> tuple[Array, Array]:
+    """K with rows and columns of mean 0, and the mean of its rows."""
+    xp, n = namespace(K), K.shape[0]
+    mean = xp.sum(K, axis=0, dtype=xp.float64) / n
+    C, remainder = K, mean
+    # In single precision, what the first pass leaves would make C indefinite.
+    for _ in range(1 if K.dtype == xp.float64 else 2):
+        C = C - xp.astype(remainder, K.dtype)
+        C -= xp.astype(remainder - xp.mean(remainder), K.dtype)[:, None]
+        remainder = xp.sum(C, axis=0, dtype=xp.float64) / n
+    return C, xp.astype(mean, K.dtype)
+
+
+def _left_out(
+    M: Array,
+    groups: np.ndarray | None,
+    rows: np.ndarray | None = None,
+    back: Array = None,
+    cross: Array = None,
+) -> LeftOut:
+    """Diagonal and group blocks of M, or of its Schur complement M_PP - M_PO R on the rows P."""
+    xp = namespace(M)
+    diagonal = xp.linalg.diagonal(M)
+    if rows is not None:
+        diagonal = xp.take(diagonal, like(rows, M, "own")) - xp.sum(back * cross, axis=0)
+    diagonal = np.maximum(to_numpy(diagonal).astype(np.float64), _SMALLEST)
+    return LeftOut(
+        diagonal, _group_inverses(M, groups, rows, back, cross) if groups is not None else []
+    )
+
+
+def _group_inverses(
+    M: Array, groups: np.ndarray, rows: np.ndarray | None, back: Array, cross: Array
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows of the groups with several members, and the inverses of their blocks."""
+    xp, inverses = namespace(M), []
+    for members in groups_by_size(groups):
+        index = like(members if rows is None else rows[members], M, "own")
+        blocks = M[index[:, :, None], index[:, None, :]]
+        if back is not None:
+            positions = like(members, M, "own")
+            back_rows, right = back.T[positions], xp.permute_dims(cross.T[positions], (0, 2, 1))
+            blocks = blocks - xp.matmul(back_rows, right)
+        blocks = to_numpy(blocks).astype(np.float64)
+        if members.shape[1] == len(groups):
+            # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.
+            blocks += np.trace(blocks[0]) / len(groups) ** 2
+        inverses.append((members, np.linalg.inv(blocks)))
+    return inverses
+
+
+def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:
+    """Rows (g, k) of all groups with the same number k > 1 of members."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
+    sizes = np.diff(np.r_[starts, len(order)])
+    return [order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1]
+
+
+def _invert(K: Array, lam: float) -> Array:
+    """(K + lam I)^-1 for a positive semi-definite K."""
+    if not isinstance(K, np.ndarray):
+        xp = namespace(K)
+        return xp.linalg.inv(K + lam * xp.eye(K.shape[0], dtype=K.dtype, **_device(K)))
+    A = np.array(K, order="F")
+    A[np.diag_indices(len(A))] += K.dtype.type(lam)
+    return _inverse(A)
+
+
+def _inverse(A: Array) -> Array:
+    """The inverse of a positive definite matrix; NumPy's is overwritten."""
+    if not isinstance(A, np.ndarray):
+        return namespace(A).linalg.inv(A)
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+    factor, failed = potrf(A, lower=1, overwrite_a=1, clean=0)
+    if not failed:
+        inverse, failed = potri(factor, lower=1, overwrite_c=1)
+    if failed:
+        raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
+    # LAPACK fills the lower triangle, in columns; block by block, its mirror image is cheap.
+    for start in range(0, len(inverse), _MIRROR):
+        block = slice(start, start + _MIRROR)
+        inverse[block, block.stop :] = inverse[block.stop :, block].T
+        lower = np.tril(inverse[block, block])
+        inverse[block, block] = lower + np.tril(lower, -1).T
+    return inverse.T
+
+
+def _minus_square(M: Array, v: Array, scale: float) -> Array:
+    """M - v v' / scale for a symmetric M, in its own memory if it is a NumPy array."""
+    if not isinstance(M, np.ndarray):
+        return M - v[:, None] * (v / scale)
+    (ger,) = get_blas_funcs(("ger",), (M,))
+    # BLAS takes columns, and the transpose of M is M.
+    return np.asarray(ger(-1 / scale, v, v, a=M.T, overwrite_a=1)).T
+
+
+def _device(A: Any) -> dict[str, Any]:
+    """The device of an array, as a keyword for functions that make a new one."""
+    return {} if isinstance(A, np.ndarray) else {"device": A.device}

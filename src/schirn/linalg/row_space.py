@@ -196,8 +196,8 @@ def space_of_gram(
     eigenvalues, basis = gram_spectrum(K, floor)
     xp = namespace(basis)
     # Squares of tiny values vanish in single precision.
-    kept = eigenvalues > xp.finfo(dtype).tiny
-    eigenvalues, basis = xp.astype(eigenvalues[kept], dtype), basis[:, kept]
+    is_resolved = eigenvalues > xp.finfo(dtype).tiny
+    eigenvalues, basis = xp.astype(eigenvalues[is_resolved], dtype), basis[:, is_resolved]
     basis = np.ascontiguousarray(basis, dtype=dtype) if xp is np else xp.astype(basis, dtype)
     F = None
     if how == "gram-rows":
@@ -288,8 +288,8 @@ def with_intercept(eigenvalues: Array, n: int) -> tuple[Array, Array]:
 
 def rounding(shape: tuple[int, int], dtype: Any) -> float:
     """Ratio of squared singular values below which an X of this type is rounding noise."""
-    own = np.finfo(np.float32 if str(dtype).endswith("float32") else np.float64).eps
-    return max(max(shape) * float(np.finfo(np.float64).eps), (16 * float(own)) ** 2)
+    unit = np.finfo(np.float32 if str(dtype).endswith("float32") else np.float64).eps
+    return max(max(shape) * float(np.finfo(np.float64).eps), (16 * float(unit)) ** 2)
 
 
 def _column_means(X: Any) -> Array:

@@ -4,13 +4,15 @@ import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import label_ranking_average_precision_score
+from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._checkpoint import (
@@ -26,6 +28,7 @@ from schirn._input import (
     Constraint,
     check_params,
     check_same_length,
+    location,
     validated_rows,
 )
 from schirn._progress import shown, stage, untracked
@@ -35,12 +38,11 @@ from schirn.linalg.arrays import is_device_array, near, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.threads import threads_for
-from schirn.linalg.weights import as_weights, copies
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
 from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
-from schirn.scale.input import check_device_rows, check_in_memory, location
+from schirn.scale.input import check_device_rows, check_in_memory
 from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
@@ -124,31 +126,42 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
         """
+        self._fit_checked(X, y, label_names)
+        return self
+
+    def _fit_checked(self, X: Any, y: Any, label_names: Any, **extras: Any) -> None:
+        """Validate, fit and finish; `extras` are for `_fit`."""
         self._check()
         with self._fitting():
             if location(X) in self.row_locations:
                 with self._continued(X, y):
                     fit_rows(self, X, y, label_names)
                 self._label_dtype = _integer_type(y)
-                return self
+                return
             X, Y = self._validate_training(X, y, label_names)
-            if not getattr(self, "fit_intercept", True) and is_centred(X):
-                warnings.warn(
-                    "the features are centred, so without an intercept the scores cannot represent "
-                    f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
-                    CentredFeaturesWarning,
-                    stacklevel=2,
-                )
-            with self._continued(X, Y):
-                self._finish(self._fit(X, Y), Y)
-        return self
+            if not getattr(self, "fit_intercept", True):
+                self._check_centring(X)
+            with self._continued(X, Y, *extras.values()):
+                self._finish(self._fit(X, Y, **extras), Y)
+
+    def _check_centring(self, X: "Array | sp.csr_array") -> None:
+        """Warn about centred features, which need an intercept."""
+        if is_centred(X):
+            warnings.warn(
+                "the features are centred, so without an intercept the scores cannot represent "
+                f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
+                CentredFeaturesWarning,
+                stacklevel=4,
+            )
 
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
-        return self._section(X, *data) if is_open() and self._continues else no_section()
+        return self._section(X, *data) if is_open() else nullcontext()
 
     def _section(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """The section of the open checkpoint for this fit."""
+        if not self._continues:
+            return no_section()
         name, where = type(self).__name__, location(X)
         if where not in self._continues:
             raise InputError(
@@ -170,16 +183,17 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
-        """Around a fit: tell its progress if `verbose`, keep the previous one if it fails."""
-        before = dict(vars(self))
+        """Report progress if `verbose`, and restore the previous state on error."""
+        state = dict(vars(self))
         try:
-            with (
-                kept_in(self.checkpoint if self._continues else None),
-                shown(type(self).__name__, getattr(self, "verbose", False)),
-            ):
+            with ExitStack() as around:
+                if self._continues and self.checkpoint is not None:
+                    around.enter_context(kept_in(self.checkpoint))
+                if getattr(self, "verbose", False):
+                    around.enter_context(shown(type(self).__name__))
                 yield
         except BaseException as error:
-            self.__dict__ = before
+            self.__dict__ = state
             if isinstance(error, np.linalg.LinAlgError):
                 raise self._not_finite(str(error)) from error
             raise
@@ -269,8 +283,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
-        from sklearn.metrics import label_ranking_average_precision_score
-
         check_is_fitted(self)
         labels = as_labels(y, names=self.label_names_, what="labels")
         scores = to_numpy(self.decision_function(X))
@@ -280,11 +292,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _validate_training(
         self, X: Any, y: Any, label_names: Sequence[str] | None
     ) -> "tuple[Array | sp.csr_array, Array]":
-        if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"pass the candidate labels"
-            )
         X = self._validate_rows(X, reset=True)
         labels = as_labels(y, names=label_names)
         check_same_length(X.shape[0], len(labels.matrix))
@@ -295,7 +302,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return X, labels.matrix
 
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
-        check_in_memory(type(self).__name__, X)
+        if location(X) != "memory":
+            check_in_memory(type(self).__name__, X)
         if sp.issparse(X) and not self._takes_sparse:
             raise InputError(
                 f"{type(self).__name__} takes dense features only, but X is sparse; "
@@ -303,15 +311,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             )
         return validated_rows(self, X, reset)
 
-    def _finish(self, fit: Fit, Y: Array, counts: Array | None = None) -> None:
-        """Set the fitted attributes that all methods have; rows count as often as `counts`."""
+    def _finish(self, fit: Fit, Y: Array) -> None:
+        """Set the fitted attributes that all methods have."""
         if not np.isfinite(fit.scores).all():
             raise self._not_finite("the scores overflow")
         self.n_iter_ = fit.n_iter
         self.objective_ = fit.objective
-        rows = slice(None) if counts is None else np.repeat(np.arange(len(Y)), counts)
-        scores, listed = fit.scores[rows], Y[rows]
-        self.calibration_ = self._calibrate(scores, listed)
+        self.calibration_ = self._calibrate(fit.scores, Y)
         self.label_confidence_ = (
             self.calibration_.confidence(fit.scores, Y)
             if fit.confidence is None
@@ -319,9 +325,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         )
         doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
         self.noise_ = doubtful if fit.noise is None else fit.noise
-        confidence = self.label_confidence_[rows]
-        self.cardinality_ = float(confidence.sum(dtype=np.float64) / len(confidence))
-        self._learn_thresholds(scores, listed)
+        self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
+        self._learn_thresholds(fit.scores, Y)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
         """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""
@@ -354,12 +359,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
-        tags.target_tags.required = True
-        tags.target_tags.single_output = False
-        tags.target_tags.multi_output = True
-        tags.target_tags.two_d_labels = True
-        tags.classifier_tags.multi_label = True
-        tags.classifier_tags.multi_class = False
+        tags.target_tags = TargetTags(
+            required=True, two_d_labels=True, multi_output=True, single_output=False
+        )
+        tags.classifier_tags = ClassifierTags(multi_class=False, multi_label=True)
         return tags
 
 
@@ -395,35 +398,14 @@ class RowSpaceMethod(LinearMethod):
     _search_rounds: ClassVar[int] = 3
     """Rounds after which the noise of a search is near that of a fit."""
 
-    def _fit_with_weights(
-        self, X: Any, y: Any, label_names: Sequence[str] | None, sample_weight: Any
-    ) -> None:
-        """`fit` of a method that implements `_fit_weighted`."""
-        if sample_weight is None:
-            PartialMultiLabelClassifier.fit(self, X, y, label_names=label_names)
-            return
-        self._check()
-        with self._fitting():
-            X, Y = self._validate_training(X, y, label_names)
-            weights = as_weights(sample_weight, len(Y))
-            with self._continued(X, Y, weights):
-                if weights is None:
-                    self._finish(self._fit(X, Y), Y)
-                else:
-                    self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
-        """Train on rows with weights."""
-        raise TypeError(f"{type(self).__name__} takes no sample_weight")
-
     def _is_open(self) -> bool:
         """Return True if some parameter is to be chosen in `fit`."""
         return any(getattr(self, name) is None for name in self._grid)
 
     def _numbers(self) -> dict[str, Any]:
         """The parameters of `_grid`: as given, or as chosen by `_choose`."""
-        given = {name: getattr(self, name) for name in self._grid}
-        return {k: getattr(self, f"{k}_") if v is None else v for k, v in given.items()}
+        values = {name: getattr(self, name) for name in self._grid}
+        return {k: getattr(self, f"{k}_") if v is None else v for k, v in values.items()}
 
     def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
         """The points of a grid, in order of preference."""
@@ -438,11 +420,11 @@ class RowSpaceMethod(LinearMethod):
 
         X and Y may be a sample of n rows; of large ones a sample is taken.
         """
-        given = {name: getattr(self, name) for name in self._grid}
+        values = {name: getattr(self, name) for name in self._grid}
         self.search_: dict[str, Any] | None = None
-        chosen = {name: value for name, value in given.items() if value is not None}
+        chosen = {name: value for name, value in values.items() if value is not None}
         if self._is_open():
-            open_values = {k: self._grid[k] if v is None else (v,) for k, v in given.items()}
+            open_values = {k: self._grid[k] if v is None else (v,) for k, v in values.items()}
             best, self.search_ = remembered("search", lambda: self._search(X, Y, n, open_values))
             chosen = self._untuned | chosen | best
         for name, value in chosen.items():
@@ -455,8 +437,8 @@ class RowSpaceMethod(LinearMethod):
         n = n or X.shape[0]
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
-            kept = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
-            X, Y = take_rows(X, kept), Y[kept]
+            sample = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
+            X, Y = take_rows(X, sample), Y[sample]
         Y = Y.toarray() if sp.issparse(Y) else Y
         points = self._points(values)
         if sp.issparse(X) or np.prod(X.shape) * min(X.shape) > _SVD_OPERATIONS or n > X.shape[0]:
@@ -466,7 +448,7 @@ class RowSpaceMethod(LinearMethod):
                 max(points, key=lambda point: point.ridge)
             ]
         with threads_for(2 * X.shape[0] * min(X.shape) * Y.shape[1]):
-            found = search_grid(
+            result = search_grid(
                 X,
                 Y,
                 points,
@@ -475,12 +457,12 @@ class RowSpaceMethod(LinearMethod):
                 fit_intercept=self.fit_intercept,
                 fit=self._fit_point,
             )
-        if found is None:
+        if result is None:
             LOG.info("%s: no held-out row can be scored, so nothing is tuned", type(self).__name__)
             return {}, None
         columns = {name: np.array([point.params[name] for point in points]) for name in values}
-        table = {**columns, "score": found.score, "rounds": found.rounds, "rows": rows}
-        return found.best, table
+        table = {**columns, "score": result.score, "rounds": result.rounds, "rows": rows}
+        return result.best, table
 
     def _fit_point(self, space: RowSpace, Y: Array, params: dict[str, float]) -> Array:
         with untracked(), no_section():

@@ -4,14 +4,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
-from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
-from schirn.linalg.leave_one_out import leave_one_out
-from schirn.linalg.row_space import RowSpace, row_space
-from schirn.linalg.weights import as_weights, copies
+from schirn.linalg.row_space import RowSpace
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import ThresholdRule
@@ -44,38 +40,6 @@ class _Ridge(RowSpaceMethod):
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
         return space.ridge(space.project(Y.astype(space.dtype)), self._numbers()["lam"])
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
-        if sp.issparse(X) and self.fit_intercept:
-            raise InputError(
-                "sample_weight with fit_intercept=True would make the sparse X dense; pass a dense "
-                "X, or leave the intercept out",
-                parameter="sample_weight",
-            )
-        kept, target = weights > 0, Y.astype(X.dtype)
-        # Chosen on rows that count once: in the weighted sum an average row counts more.
-        RowSpaceMethod._choose(self, X[kept], target[kept])
-        if self.lam is None:
-            self.lam_ *= float(weights[kept].mean())
-        lam = self._numbers()["lam"]
-        root = np.sqrt(weights[kept]).astype(X.dtype)[:, None]
-        centre, mean = np.zeros(X.shape[1], X.dtype), np.zeros(target.shape[1], X.dtype)
-        if self.fit_intercept:
-            centre, mean = (
-                np.average(A, axis=0, weights=weights).astype(X.dtype) for A in (X, target)
-            )
-        rows = sp.csr_array(X[kept] * root) if sp.issparse(X) else root * (X[kept] - centre)
-        space = row_space(rows, ridge=lam)
-        result = ridge(space, root * (target[kept] - mean), lam)
-        self._set_weights(space, result.w)
-        self.intercept_ = mean - self.coef_ @ centre
-        # All copies of a row are left out together, and a row without weight is never in.
-        h = np.zeros(len(weights), X.dtype)
-        h[kept] = space.leverage(lam)
-        if self.fit_intercept:
-            h += (weights / weights.sum()).astype(X.dtype)
-        scores = leave_one_out(target, self._scores(X), h)
-        return Fit(None, scores, 1, np.array([result.objective]))
 
     def _regress(self, space: RowSpace, target: Array) -> RidgeResult:
         result = ridge(space, target.astype(space.dtype), self._numbers()["lam"])
@@ -128,32 +92,6 @@ class CandidateRidge(_Ridge):
         cost="one factorisation",
         memory="n min(n, d) + n l",
     )
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        label_names: Sequence[str] | None = None,
-        sample_weight: Any = None,
-    ) -> "CandidateRidge":
-        """Train on rows and their candidate labels.
-
-        Parameters
-        ----------
-        X : (n, d) array, CSR matrix or DataFrame
-        y : array-like
-            The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
-            label names per row.
-        label_names : list of str or None
-            Names of the label columns, for candidates that carry none.
-        sample_weight : array of shape (n,) or None
-            Weights of the squared errors. A row of weight 2 counts like two copies that are left
-            out together, one of weight 0 is judged like an unseen row. `lam`, if None, is chosen
-            on the rows with a weight, and multiplied by their mean weight.
-        """
-        self._fit_with_weights(X, y, label_names, sample_weight)
-        return self
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         result = self._regress(space, Y)
@@ -212,7 +150,6 @@ class OracleRidge(_Ridge):
         y_clean: Any = None,
         *,
         label_names: Sequence[str] | None = None,
-        sample_weight: Any = None,
     ) -> "OracleRidge":
         """Train on the true labels.
 
@@ -226,25 +163,15 @@ class OracleRidge(_Ridge):
             ``set_fit_request(y_clean=True)``.
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
-        sample_weight : array of shape (n,) or None
-            Weights of the squared errors, as in `CandidateRidge`.
         """
         self._check()
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
-            weights = as_weights(sample_weight, len(Y))
             self._truth = Y
             if y_clean is not None:
                 self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
                 check_same_length(len(Y), len(self._truth))
-            if weights is None:
-                self._finish(self._fit(X, Y), Y)
-            else:
-                noise = (Y == 1) & (self._truth == 0)
-                found = self._fit_weighted(X, self._truth, weights)._replace(noise=noise)
-                counts = copies(weights)
-                self._truth = np.repeat(self._truth, counts, axis=0)
-                self._finish(found, Y, counts)
+            self._finish(self._fit(X, Y), Y)
             del self._truth
         return self
 

@@ -6,32 +6,23 @@ from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
-from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
-from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
-from schirn.linalg.row_space import RowSpace, row_space
+from schirn.linalg.row_space import RowSpace
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.scale.blocks import (
-    Block,
-    FeatureRows,
     Layout,
-    MemoryRows,
     RowStore,
-    candidate_cells,
     memory_rows,
 )
-from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, iterative_factor
+from schirn.scale.factor import factor_blocks
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import (
-    SchirnTrace,
-    noise_matrix,
     schirn,
     schirn_rounds,
 )
@@ -77,10 +68,6 @@ class Schirn(RowSpaceMethod):
     fit_intercept : bool
         Add an unpenalised intercept. The paper has none; centred features need it, because without
         it the scores cannot represent label frequencies.
-    solver : {"auto", "factor", "cg"}
-        "factor" decomposes X once; "cg" solves the ridge systems by conjugate gradients and forms
-        no matrix of features by features; "auto" uses "cg" if the smaller side of X exceeds
-        12,000, and logs the reason (logger "schirn", level INFO).
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality", which predicts
         as many labels per row as `label_confidence_` expects.
@@ -143,7 +130,6 @@ class Schirn(RowSpaceMethod):
     max_iter: int = parameter(100, Number(low=1, integer=True))
     tol: float = parameter(0.0, Number())
     fit_intercept: bool = parameter(False, OneOf((True, False)))
-    solver: str = parameter("auto", OneOf(("auto", "factor", "cg")))
     threshold: ThresholdRule = "cardinality"
     checkpoint: str | os.PathLike[str] | None = None
     verbose: bool = False
@@ -164,6 +150,7 @@ class Schirn(RowSpaceMethod):
     _untuned: ClassVar = {"alpha": 1.0, "beta": 0.01, "lam": 10.0}
 
     _continues: ClassVar = ("memory", "files")
+    _retired: ClassVar = ("solver",)
     _fitted: ClassVar = {
         "residual_": "trace (*)",
         "n_noise_": "int (*)",
@@ -171,61 +158,6 @@ class Schirn(RowSpaceMethod):
         "beta_": "[float 0..]",
         "lam_": "[float 0..]",
     }
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        label_names: Sequence[str] | None = None,
-        sample_weight: Any = None,
-    ) -> "Schirn":
-        """Train on rows and their candidate labels.
-
-        Parameters
-        ----------
-        X : (n, d) array, CSR matrix or DataFrame
-            Also an array on a device, a Dask array or files (docs/scale.md).
-        y : array-like
-            The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
-            label names per row.
-        label_names : list of str or None
-            Names of the label columns, for candidates that carry none.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, for rows in main memory and models without an intercept. A row of
-            weight 2 counts like two copies that are left out together, one of weight 0 is judged
-            like an unseen row. Parameters at None are chosen on the rows with a weight, and
-            `lam_` is then multiplied by their mean weight.
-        """
-        self._fit_with_weights(X, y, label_names, sample_weight)
-        return self
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
-        if self.fit_intercept:
-            raise InputError(
-                "sample_weight needs fit_intercept=False; centre the features and labels yourself, "
-                "or repeat the rows",
-                parameter="sample_weight",
-            )
-        inside = weights > 0
-        self._choose(X[inside], Y[inside])
-        if self.lam is None:
-            self.lam_ *= float(weights[inside].mean())
-        root = np.sqrt(weights[inside]).astype(X.dtype)
-        rows = X[inside] * root[:, None]
-        space = row_space(
-            sp.csr_array(rows) if sp.issparse(X) else rows, ridge=self._smallest_ridge()
-        )
-        trace, N = schirn(space, Y[inside], root, **self._options())
-        self._set_weights(space, trace.w)
-        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
-        kept = (Y[inside].astype(bool) & ~N).astype(X.dtype)
-        judged = ridge(space, kept * root[:, None], self.lam_)
-        # Rows without a weight are judged by the scores of the others.
-        scores = np.asarray(X @ space.coefficients(judged.w)[0])
-        noise = (Y == 1) & (scores < noise_threshold(self._options()["alpha"], self.noise_rule))
-        scores[inside], noise[inside] = judged.loo_scores / root[:, None], N
-        return Fit(noise, scores, len(trace.objective), trace.objective)
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()
@@ -255,27 +187,6 @@ class Schirn(RowSpaceMethod):
     def _filters(self, space: RowSpace, which: Sequence[tuple[float, ...]]) -> Filters:
         return ridge_filters(space, [lam for (lam,) in which])
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        self._choose(X, Y)
-        solver, reason = choose_solver(X.shape, self.solver)
-        names = {"factor": "one factorisation", "cg": "conjugate gradients"}
-        LOG.info("Schirn: %s, because: %s", names[solver], reason)
-        return self._fit_factored(X, Y) if solver == "factor" else self._fit_iteratively(X, Y)
-
-    def _fit_iteratively(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y))])
-        n, d = X.shape
-        layout = Layout(n, d, X.dtype, sp.issparse(X))
-        factor = iterative_factor(store, layout, fit_intercept=self.fit_intercept)
-        trace = self._train(store, factor)
-        N = noise_matrix(store, Y.shape)
-        kept = (Y.astype(bool) & ~N).astype(X.dtype)
-        w, _ = factor.coordinates.solve(trace.kept, 1.0, self.lam_)
-        rows = store.blocks[0].rows
-        fitted = rows.expand(factor.coordinates.send(w)).T
-        loo_scores = leave_one_out(kept, fitted, rows.squares(factor.leverage(self.lam_)))
-        return Fit(N, loo_scores, self.n_iter_, self.objective_)
-
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
         store, coordinates = memory_rows(space, Y)
         with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
@@ -287,31 +198,22 @@ class Schirn(RowSpaceMethod):
         self._set_weights(space, trace.w)
         self.residual_, self.n_noise_ = trace.residual, trace.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
-        kept = (Y.astype(bool) & ~N).astype(space.dtype)
-        loo_scores = ridge(space, kept, self.lam_).loo_scores
+        remaining = (Y.astype(bool) & ~N).astype(space.dtype)
+        loo_scores = ridge(space, remaining, self.lam_).loo_scores
         return Fit(N, loo_scores, len(trace.objective), trace.objective)
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         X, Y = sample_rows(store, layout) if self._is_open() else (None, None)
         self._choose(X, Y, layout.n)
-        solver, reason = choose_solver((layout.d, layout.d), self.solver)
-        LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
-        if solver == "cg" and not layout.device:
-            factor = iterative_factor(store, layout, fit_intercept=self.fit_intercept)
-        else:
-            ridge = self._smallest_ridge()
-            factor = factor_blocks(store, layout, ridge=ridge, fit_intercept=self.fit_intercept)
-        trace = self._train(store, factor)
-        return judge_by_ridge(self, store, factor, trace.kept, self.lam_)
-
-    def _train(self, store: RowStore, factor: Factor) -> SchirnTrace:
+        ridge = self._smallest_ridge()
+        factor = factor_blocks(store, layout, ridge=ridge, fit_intercept=self.fit_intercept)
         trace = schirn_rounds(store, factor.coordinates, **self._options())
         W, self.intercept_ = factor.coefficients(trace.w)
         xp = namespace(W)
         self.coef_ = np.ascontiguousarray(W.T) if xp is np else xp.asarray(W.T, copy=True)
         self.residual_, self.n_noise_ = trace.residual, trace.n_noise
         self.objective_, self.n_iter_ = trace.objective, len(trace.objective)
-        return trace
+        return judge_by_ridge(self, store, factor, trace.kept, self.lam_)
 
     def _options(self) -> dict[str, Any]:
         numbers = self._numbers()

@@ -1,17 +1,22 @@
 """Sieve, the default method: no tuning, no true labels."""
 
 import os
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import joblib
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed, check_same_length, declare_parameters, parameter
+from schirn._input import (
+    Number,
+    OneOf,
+    Seed,
+    check_same_length,
+    declare_parameters,
+    location,
+    parameter,
+)
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
@@ -20,27 +25,22 @@ from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import KernelExpansion
-from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.caution import JUDGED_ROWS, Caution, caution
-from schirn.noise.model import candidate_posterior, known_rates
+from schirn.noise.model import candidate_posterior
 from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
 from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
-from schirn.scale.input import location
 from schirn.solvers.candidates import Knowledge
 from schirn.solvers.feature_ridges import factor, fit_features
 from schirn.solvers.kernel_ridges import (
     fit_kernel,
-    kernel_between,
-    kernel_expansion,
-    kernel_matrix,
 )
 from schirn.solvers.sieve import SieveOptions, SieveResult, mean_odds
 from schirn.solvers.sieve_blocks import sieve_blocks
-from schirn.solvers.sparse_ridges import fit_sparse, linear_expansion
+from schirn.solvers.sparse_ridges import fit_sparse
 
 Array = np.ndarray
 
@@ -71,9 +71,8 @@ class Sieve(PartialMultiLabelClassifier):
     kernel : {"rbf", "linear"}
         "rbf" takes its width from the median distance. Both have an intercept. For texts, "linear"
         is as good, and predicts faster.
-    noise_level : float or array of shape (n,), optional
-        Expected number of wrong labels per row; 0 trusts every candidate, which makes this a tuned
-        ridge. None estimates the noise, which is usually better than even the true number.
+    noise_level : {None, 0}
+        None estimates the noise; 0 trusts every candidate, which makes this a tuned ridge.
     lam : float, optional
         Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
     max_iter : int
@@ -136,7 +135,7 @@ class Sieve(PartialMultiLabelClassifier):
 
     features: Any = "auto"
     kernel: str = parameter("rbf", OneOf(("rbf", "linear")))
-    noise_level: float | Array | None = None
+    noise_level: int | None = parameter(None, Number(high=0, none=True))
     lam: float | None = parameter(None, Number(open_low=True, none=True))
     max_iter: int = parameter(8, Number(low=1, integer=True))
     max_kernel_rows: int = parameter(4000, Number(low=0, integer=True))
@@ -181,7 +180,6 @@ class Sieve(PartialMultiLabelClassifier):
         known: Any = None,
         votes: Any = None,
         groups: Any = None,
-        sample_weight: Any = None,
     ) -> "Sieve":
         """Train on rows and their candidate labels.
 
@@ -189,8 +187,7 @@ class Sieve(PartialMultiLabelClassifier):
         ----------
         X : array, CSR matrix or DataFrame of shape (n, d)
             Or tensors, a `RowFile` or a Dask array (docs/scale.md). A `RowFile` is mapped into
-            memory if any of `known`, `votes`, `groups` and `sample_weight` is given; the others
-            do not take these.
+            memory if `known`, `votes` or `groups` are given; the others do not take these.
         y : array, sparse matrix or DataFrame of shape (n, l), or list of lists
             Candidates: 0/1 or bool, or one list of label names per row.
         label_names : sequence of str, optional
@@ -205,39 +202,15 @@ class Sieve(PartialMultiLabelClassifier):
             every annotator gets a quality of their own.
         groups : array of shape (n,), optional
             Rows of one group, such as copies, never judge each other.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows. A row of weight 2 is learned as two copies that are left out
-            together, one of weight 0 is judged like an unseen row. Other weights than whole
-            numbers are rounded to quarters of the mean weight. For up to `max_kernel_rows` copies
-            in main memory, without `known` and `votes`.
         """
-        extras = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
+        extras = {"known": known, "votes": votes, "groups": groups}
         extras = {name: value for name, value in extras.items() if value is not None}
-        if location(X) in self.row_locations:
+        if location(X) != "memory":
             X = self._rows_elsewhere(X, y, extras)
-        if location(X) in self.row_locations:
-            super().fit(X, y, label_names=label_names)
-            return self
-        self._check()
         if label_names is None and isinstance(votes, Votes) and y is votes.candidates:
             label_names = votes.label_names
-        with self._fitting():
-            X, Y = self._validate_training(X, y, label_names)
-            knowledge = self._knowledge(Y, known, votes, groups)
-            weights = None if sample_weight is None else as_weights(sample_weight, len(Y))
-            checked = knowledge.rates, knowledge.known, knowledge.groups, weights
-            with self._continued(X, Y, *checked, _ballots(votes)):
-                if weights is None:
-                    self._finish(self._fit_with(X, Y, knowledge), Y)
-                else:
-                    self._fit_copies(X, Y, weights, knowledge)
+        self._fit_checked(X, y, label_names, **extras)
         return self
-
-    def _rates(self, Y: Array) -> "float | Array | None":
-        """Rate at which false labels are listed, if the user knows it."""
-        if self.noise_level is None:
-            return None
-        return known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
 
     def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
         """Rows in files, on a device or on workers, as `fit` uses them."""
@@ -253,7 +226,9 @@ class Sieve(PartialMultiLabelClassifier):
             )
         return X._finer(self._file_rows(X, y)) if location(X) == "files" else X
 
-    def _knowledge(self, Y: Array, known: Any, votes: Any, groups: Any) -> Knowledge:
+    def _knowledge(
+        self, Y: Array, known: Any = None, votes: Any = None, groups: Any = None
+    ) -> Knowledge:
         """What the user knows about the rows, checked."""
         if groups is not None:
             # Numbered by their first row: what the groups are called does not matter.
@@ -264,7 +239,7 @@ class Sieve(PartialMultiLabelClassifier):
         if votes is not None:
             quality = vote_model(*read_votes(votes, Y, self.label_names_))
         certain = None if known is None else as_known(known, Y, self.label_names_)
-        return Knowledge(self._rates(Y), certain, quality, groups)
+        return Knowledge(certain, quality, groups)
 
     def _file_rows(self, X: Any, y: Any) -> int:
         """Rows of a block in files, by their features, landmarks and scores of all ridges."""
@@ -309,18 +284,14 @@ class Sieve(PartialMultiLabelClassifier):
             Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
         return Q
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        return self._fit_with(X, Y, Knowledge(self._rates(Y)))
-
-    def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
+    def _fit(self, X: "Array | sp.csr_array", Y: Array, **extras: Any) -> Fit:
+        knowledge = self._knowledge(Y, **extras) if extras else Knowledge()
         known, trusted = knowledge.known, Y
         if known is not None and self._trusts():
             # What is known to be wrong is not learned by a trusting model.
             trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
         self._learn_features(X)
-        fit, expand, _ = self._prepare(X, knowledge)
-        result = fit(trusted, self._options(), knowledge)
-        expansion: KernelExpansion = expand(result.ridges)
+        result, expansion = self._solve(X, trusted, knowledge)
         if expansion.support is None:
             # Weights per feature are as precise as the features.
             expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
@@ -336,70 +307,26 @@ class Sieve(PartialMultiLabelClassifier):
         n_iter = len(result.objective)
         return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
 
-    def _fit_copies(
-        self, X: "Array | sp.csr_array", Y: Array, weights: Array, knowledge: Knowledge
-    ) -> None:
-        """Train on copies of the rows that are left out together; judge the others as unseen."""
-        if knowledge.known is not None or knowledge.votes is not None:
-            name = "known" if knowledge.known is not None else "votes"
-            raise InputError(
-                f"sample_weight cannot be combined with {name}; repeat rows instead",
-                parameter="sample_weight",
-            )
-        counts = copies(weights, self.max_kernel_rows)
-        if counts.sum() > self.max_kernel_rows:
-            raise InputError(
-                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} copies "
-                f"of rows, and these weights make {counts.sum():,} of {len(Y):,}; leave it "
-                f"out, or give smaller weights",
-                parameter="sample_weight",
-            )
-        rows, used = np.repeat(np.arange(len(Y)), counts), counts > 0
-        rates, _, _, groups = knowledge
-        rates = rates[rows] if isinstance(rates, np.ndarray) else self._rates(Y[rows])
-        if groups is None and counts.max() > 1:
-            groups = np.arange(len(Y))
-        knowledge = Knowledge(rates, groups=None if groups is None else groups[rows])
-        self._finish(self._fit_with(X[rows], Y[rows], knowledge), Y[rows])
-        first = np.searchsorted(rows, np.arange(len(Y))).clip(max=len(rows) - 1)
-        log_odds: Array = self.training_log_odds_[first]
-        confidence: Array = self.label_confidence_[first]
-        if not used.all():
-            scores = self._scores(X[~used])
-            log_odds[~used] = scores
-            confidence[~used] = self.posterior_of_candidates(scores, Y[~used])
-        self.training_log_odds_, self.label_confidence_ = log_odds, confidence
-        self.noise_ = (Y == 1) & (confidence < 0.5)
-
-    def _prepare(self, X: Any, knowledge: Knowledge) -> tuple[Callable[..., SieveResult], Any, Any]:
-        """How ridges on rows in memory are fitted, how they expand, and what new rows are to them.
-
-        The first takes candidates, options and knowledge, the second the ridges of a fit, and the
-        third scaled rows.
-        """
-        rng = check_random_state(self.random_state)
-        transformed = self.transformer_ is not None
+    def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
+        """Run the rounds on rows in memory, by the ridges that suit them."""
+        options, transformed = self._options(), self.transformer_ is not None
         Z = self._scaled(X) if transformed else X
-        if self._is_small(Z):
-            Z = Z if transformed else self._scaled(X)
-            kernel, K = kernel_matrix(Z, self.kernel, rng)
-            fit = partial(fit_kernel, K, wide=self.kernel == "linear" and sp.issparse(Z))
-            return fit, partial(kernel_expansion, kernel, Z), partial(kernel_between, kernel, B=Z)
-        if self._is_sparse(Z, knowledge):
-            Z = Z if transformed else self._scaled(X)
-            return partial(fit_sparse, Z), linear_expansion, sp.csr_array
+        n, d = Z.shape
+        is_sparse, is_linear = sp.issparse(Z), self.kernel == "linear"
+        if n <= self.max_kernel_rows or (is_linear and d > n and not is_sparse):
+            return fit_kernel(Z if transformed else self._scaled(X), Y, options, knowledge)
+        if is_linear and is_sparse and (d > self.n_landmarks or knowledge.groups is not None):
+            return fit_sparse(Z if transformed else self._scaled(X), Y, options, knowledge)
         if knowledge.groups is not None:
             raise InputError(
                 f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {Z.shape[0]:,}; leave them out, or use find_noisy_labels with cv=5",
+                f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
                 parameter="groups",
             )
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
-        options = {"kernel": self.kernel, "n_landmarks": self.n_landmarks, "rng": rng}
         scaled = None if transformed else self.scale_.transform
-        factored = factor(one_block(Z), Z.shape[0], dtype=Z.dtype, scaled=scaled, **options)
-        features = factored.source
-        return partial(fit_features, factored), features.expansion, features.features
+        factored = factor(one_block(Z), n, options, Z.dtype, scaled)
+        return fit_features(factored, Y, options, knowledge)
 
     def _judge(
         self,
@@ -432,15 +359,19 @@ class Sieve(PartialMultiLabelClassifier):
                 f"{self.features!r}"
             )
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
-        names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
-        options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        options |= {"sample_rows": JUDGED_ROWS, "all_log_odds": self.keeps_log_odds}
-        fit = sieve_blocks(store, layout.Y, **options)
+        fit = sieve_blocks(
+            store,
+            layout.Y,
+            self._options(),
+            features=self.features,
+            sample_rows=JUDGED_ROWS,
+            all_log_odds=self.keeps_log_odds,
+        )
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
-        scores, listed, _ = fit.sample
+        scores, candidates, _ = fit.sample
         confidence = self._judge(fit.result, fit.posterior, fit.sample, Knowledge())
         self.objective_, self.n_iter_ = fit.result.objective, len(fit.result.objective)
-        self.calibration_ = self._calibrate(scores, listed)
+        self.calibration_ = self._calibrate(scores, candidates)
         if fit.log_odds is not None:
             self.training_log_odds_ = fit.log_odds
         elif self.keeps_log_odds:
@@ -448,7 +379,7 @@ class Sieve(PartialMultiLabelClassifier):
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()
-        return BlockFit(scores, listed, noise, confidence.astype(layout.dtype))
+        return BlockFit(scores, candidates, noise, confidence.astype(layout.dtype))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         starts = range(0, X.shape[0], _BLOCK_ROWS)
@@ -460,20 +391,6 @@ class Sieve(PartialMultiLabelClassifier):
             xp = namespace(X)
             return xp.astype(xp.concat(blocks), X.dtype)
         return np.concatenate(blocks).astype(X.dtype)
-
-    def _share_key(self) -> Hashable:
-        names = ("kernel", "max_kernel_rows", "n_landmarks", "random_state")
-        return (*(repr(getattr(self, name)) for name in names), _content(self.features))
-
-    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        self._learn_features(train)
-        fit, _, features = self._prepare(train, Knowledge())
-        rows = features(self._scaled(test))
-
-        def scores(model: Any, Y: Array) -> Array:
-            return fit(Y, model._options(), Knowledge(model._rates(Y))).scores(rows)
-
-        return scores
 
     def _learn_features(self, X: "Array | sp.csr_array") -> None:
         stage("scaling the features")
@@ -499,40 +416,15 @@ class Sieve(PartialMultiLabelClassifier):
             X = sp.csr_array(X) if sp.issparse(X) else X
         return self.scale_.transform(X)
 
-    def _is_small(self, Z: Any) -> bool:
-        """Whether the kernel matrix of all rows is used."""
-        n, d = Z.shape
-        is_wide = self.kernel == "linear" and d > n and not sp.issparse(Z)
-        return n <= self.max_kernel_rows or is_wide
-
-    def _is_sparse(self, Z: Any, knowledge: Knowledge) -> bool:
-        """Whether the rows are sparse, with too many features for a Gram matrix."""
-        is_wide = Z.shape[1] > self.n_landmarks or knowledge.groups is not None
-        return self.kernel == "linear" and sp.issparse(Z) and is_wide
-
     def _options(self) -> SieveOptions:
-        return SieveOptions(self.kernel, self.lam, self._trusts(), self.max_iter, self.random_state)
+        return SieveOptions(**self._solver_options(SieveOptions), trusting=self._trusts())
 
     def _trusts(self) -> bool:
-        """Whether the noise level declares every candidate true."""
-        level = self.noise_level
-        return level is not None and not isinstance(level, str) and not np.any(level)
+        """Whether every candidate is taken as true."""
+        return self.noise_level == 0
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         """Calibrate the trusting ridge; the pool is calibrated already."""
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
-
-
-def _ballots(votes: Any) -> Any:
-    """What votes consist of."""
-    return (votes.counts, *votes.ballots) if isinstance(votes, Votes) else votes
-
-
-def _content(features: Any) -> str:
-    """Hash of the fitted behaviour of a transformer; its repr is abbreviated."""
-    try:
-        return str(joblib.hash(features))
-    except Exception:
-        return str(id(features))

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from schirn._input import Array
-from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, like, namespace, to_numpy
 
 # Bounds of the rate at which false labels are listed.
@@ -48,36 +47,6 @@ class NoiseModel(NamedTuple):
     def independent(cls, rate: float | Array, n_labels: int) -> "NoiseModel":
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
-
-
-def known_rates(noise_level: Any, sizes: Array, n_labels: int) -> "float | Array | None":
-    """Rates at which false labels are listed, from expected numbers of wrong labels.
-
-    Parameters
-    ----------
-    noise_level : float or ndarray of shape (n,), optional
-        Expected number of wrong labels per row.
-    sizes : ndarray of shape (n,)
-        Number of candidates of each row.
-    n_labels : int
-    """
-    if noise_level is None:
-        return None
-    n = len(sizes)
-    try:
-        wrong = np.asarray(noise_level, dtype=np.float64)
-    except (TypeError, ValueError):
-        wrong = np.array(np.nan)
-    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
-        raise InputError(
-            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
-            f"row), got {noise_level!r}",
-            parameter="noise_level",
-        )
-    sizes = sizes if wrong.ndim else sizes.mean()
-    wrong = np.minimum(wrong, sizes)
-    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
-    return rates if wrong.ndim else float(rates)
 
 
 class Posterior(NamedTuple):

@@ -1,6 +1,5 @@
 """Where rows live: blocks in memory, files larger than memory, devices, Dask workers."""
 
-from schirn.scale.files import peak_bytes
 from schirn.scale.row_file import RowFile
 
-__all__ = ["RowFile", "peak_bytes"]
+__all__ = ["RowFile"]

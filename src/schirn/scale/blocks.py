@@ -57,7 +57,8 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     return Cells(label, row, (n, l), label * n + row)
 
 
-class DenseRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DenseRows:
     """Rows of F, the features in the basis of their singular vectors."""
 
     F: Array
@@ -83,7 +84,8 @@ class DenseRows(NamedTuple):
         return namespace(self.F).concat(pieces) if pieces else weights[:0]
 
 
-class FeatureRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
     """Rows of X as they are: weights of the features go in, sums over the rows come out."""
 
     X: Any
@@ -171,14 +173,13 @@ class Block(NamedTuple):
     rows: Any
     cells: Cells
     in_place: bool = True
-    root: Array | None = None
-    """Square roots of the weights of the rows, which have been multiplied by them; None is 1."""
 
 
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Layout:
     """Shape, dtype and sparsity of X over all blocks, and whether it lies on a device."""
 
     n: int
@@ -288,12 +289,10 @@ def one_block(X: Any) -> MemoryRows:
     return MemoryRows([Block(FeatureRows(X), candidate_cells(sp.csr_array((X.shape[0], 0))))])
 
 
-def memory_rows(
-    space: RowSpace, Y: Any, root: Array | None = None
-) -> tuple[MemoryRows, Coordinates]:
-    """All rows of a factored X as one block; `root` as in `Block`."""
+def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
+    """All rows of a factored X as one block."""
     cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
     rows: Any = FeatureRows(space.X) if space.F is None else DenseRows(space.F)
     frame = (space.basis, space.mean) if space.F is None else ()
     coordinates = Coordinates(space.eigenvalues, space.penalty, space.shape[0], *frame)
-    return MemoryRows([Block(rows, cells, root=root)]), coordinates
+    return MemoryRows([Block(rows, cells)]), coordinates

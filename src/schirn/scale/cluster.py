@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from functools import reduce
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import check_same_length
+from schirn._input import check_same_length, location
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.scale.blocks import (
@@ -39,7 +39,6 @@ from schirn.scale.blocks import (
     candidate_cells,
     message_for,
 )
-from schirn.scale.input import is_lazy
 
 _T = TypeVar("_T")
 
@@ -137,7 +136,9 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
     A block is a list of texts, or lazy.
     """
     delayed = optional("dask", "distributed", "Dask blocks").delayed
-    lazy = [block if is_lazy(block) else delayed(block, traverse=False) for block in blocks]
+    lazy = [
+        block if location(block) == "dask" else delayed(block, traverse=False) for block in blocks
+    ]
     # The words travel once, not with each block.
     sent, call = delayed(transform), delayed(_call, pure=False)
     return [call(sent, block) for block in lazy]
@@ -175,19 +176,19 @@ class DaskRows(RowStore):
         client, (X, Y, read) = self._client, self._source
         rows = _futures(client, X, "X", reread)
         sizes = client.gather(client.map(_measure, rows, pure=False))
-        labels = self._candidates(Y, [size.n for size in sizes], reread)
-        filled = [k for k, size in enumerate(sizes) if size.n]
+        labels = self._candidates(Y, [n for n, _, _ in sizes], reread)
+        filled = [k for k, (n, _, _) in enumerate(sizes) if n]
         if not filled:
             raise InputError("X has no rows: all its blocks are empty")
         rows, labels, sizes = ([items[k] for k in filled] for items in (rows, labels, sizes))
-        ends = np.cumsum([size.n for size in sizes]).tolist()
+        ends = np.cumsum([n for n, _, _ in sizes]).tolist()
         first = [0, *ends[:-1]]
         rows, owners = self._balance(rows)
         with _large_graphs():
             cells = client.map(_cells, labels, rows, first, read=read, pure=False)
-        if not all(size.is_float for size in sizes):
+        if not all(is_float for _, _, is_float in sizes):
             rows = client.map(as_rows, rows, pure=False)
-        groups = _groups(owners, [size.n_bytes for size in sizes], client.nthreads())
+        groups = _groups(owners, [n_bytes for _, n_bytes, _ in sizes], client.nthreads())
         self._owners = [owners[group[0]] for group in groups]
         self._numbers = groups
         self._blocks: list[Any] = [
@@ -199,7 +200,7 @@ class DaskRows(RowStore):
     def _candidates(self, Y: Any, sizes: list[int], reread: bool) -> list[Any]:
         """The candidates of each block."""
         n = sum(sizes)
-        if not is_lazy(Y):
+        if location(Y) != "dask":
             check_same_length(n, Y.shape[0])
             ends = np.cumsum(sizes).tolist()
             return [Y[end - size : end] for end, size in zip(ends, sizes, strict=True)]
@@ -360,8 +361,8 @@ def _futures(client: Any, X: Any, what: str, reread: bool = False) -> list[Any]:
                 f"array or delayed blocks, which can be recomputed"
             )
     if reread:
-        same = optional("dask", "distributed", "Dask blocks").delayed(_same, pure=False)
-        X = [block if _is_future(block) else same(block) for block in X]
+        copy_block = optional("dask", "distributed", "Dask blocks").delayed(_same, pure=False)
+        X = [block if _is_future(block) else copy_block(block) for block in X]
     # Futures stay as they are.
     return list(client.compute(list(X), sync=False))
 
@@ -388,22 +389,15 @@ def _holds_future(value: Any) -> bool:
     return _is_future(value)
 
 
-class _Size(NamedTuple):
-    """Size and type of a block of X."""
-
-    n: int
-    n_bytes: int
-    is_float: bool
-
-
-def _measure(X: Any) -> _Size:
+def _measure(X: Any) -> tuple[int, int, bool]:
+    """Rows and bytes of a block of X, and whether its type is float32 or float64."""
     if getattr(X, "ndim", 0) != 2:
         raise InputError(
             f"a block of X must have rows and columns, got {type(X).__name__} of shape "
             f"{getattr(X, 'shape', None)}"
         )
     n_bytes = X.nnz * 12 if sp.issparse(X) else X.nbytes
-    return _Size(X.shape[0], n_bytes, X.dtype in (np.float32, np.float64))
+    return X.shape[0], n_bytes, X.dtype in (np.float32, np.float64)
 
 
 def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> Cells:

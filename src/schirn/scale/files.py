@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 from schirn._input import check_same_length
 from schirn._progress import track
-from schirn.exceptions import DataError
 from schirn.scale.blocks import (
     Block,
     FeatureRows,
@@ -27,50 +26,10 @@ from schirn.scale.blocks import (
     candidate_cells,
     message_for,
 )
-from schirn.scale.memory import ScratchFolder, free_on_disk
+from schirn.scale.memory import ScratchFolder
 from schirn.scale.row_file import RowFile, disk_error
 
 _T = TypeVar("_T")
-
-# Memory of a fit that does not grow with its blocks: the calibration sample, products, lists.
-_FIXED_BYTES = 96 * 2**20
-
-
-def peak_bytes(
-    block_rows: int,
-    n_features: int,
-    n_labels: int,
-    dtype: Any = "float64",
-    *,
-    per_row: float | None = None,
-    n_rows: int = 0,
-) -> int:
-    """Upper bound on the memory, in bytes, that `Schirn.fit` on a dense `RowFile` adds.
-
-    Parameters
-    ----------
-    block_rows, n_features, n_labels : int
-        Sizes of a block.
-    dtype : dtype
-        Type of the features.
-    per_row : float or None
-        Mean number of candidates per row. None assumes that every label is a candidate.
-    n_rows : int
-        Number of all rows; their candidates and verdicts are kept in memory.
-
-    Examples
-    --------
-    >>> peak_bytes(10_000, 300, 50, "float32", per_row=5) < 200e6
-    True
-    """
-    size = np.dtype(dtype).itemsize
-    cells = float(n_labels if per_row is None else per_row)
-    features = 2 * block_rows * n_features * size
-    states = 7 * block_rows * n_labels * size
-    candidates = block_rows * cells * (5 * 24 + 4 * size)
-    verdicts = n_rows * cells * (2 * 4 + 2 * size + 16)
-    square = 4 * 8 * n_features**2
-    return int(features + states + candidates + verdicts + square) + _FIXED_BYTES
 
 
 class _LazyRows:
@@ -193,8 +152,6 @@ class FileRows(RowStore):
             value = getattr(new, name)
             if type(state) is not type(new) or value is not getattr(state, name):
                 self._save(f"{k}.{name}", value)
-        if k == 0:
-            self._check_room()
 
     def _save(self, name: str, value: Any) -> None:
         try:
@@ -206,21 +163,6 @@ class FileRows(RowStore):
     def _load(self, name: str) -> Any:
         with (self._scratch.path / name).open("rb") as stream:
             return pickle.load(stream)
-
-    def _check_room(self) -> None:
-        """Raise DataError early if states like that of block 0 would not fit on the disk."""
-        folder = self._scratch.path
-        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
-        first = sum(size for name, size in sizes.items() if name.startswith("0."))
-        needed = first * self._edges[-1] / self._edges[1]
-        free = free_on_disk(folder)
-        if needed > free + sum(sizes.values()):
-            raise DataError(
-                f"the scratch folder {folder.parent} has {free / 1e9:.2g} GB free, but the fit "
-                f"needs {needed / 1e9:.2g} GB; set TMPDIR to another folder, or choose it with "
-                f"scratch=",
-                parameter="scratch",
-            )
 
 
 def _stored(state: Any) -> list[str]:

@@ -6,12 +6,13 @@ The solver is the one that runs in memory. A method supports other locations thr
 
 from contextlib import closing
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import check_same_length
+from schirn._input import check_same_length, location
 from schirn.labels.matrix import column_names, distinct_names
 from schirn.linalg.arrays import Array, flat_cells, like, namespace, to_numpy
 from schirn.linalg.leave_one_out import below_one
@@ -24,8 +25,6 @@ from schirn.scale.input import (
     check_blocks,
     check_device_rows,
     check_empty_rows,
-    is_lazy,
-    location,
     sparse_candidates,
     summarise,
 )
@@ -37,7 +36,8 @@ _SEARCH_CELLS = 500_000
 _SEARCH_ROWS = 2000
 
 
-class BlockFit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class BlockFit:
     """What `_fit_blocks` returns after training on blocks."""
 
     scores: np.ndarray
@@ -61,7 +61,7 @@ def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
         store: Any = FileRows(X, Y)
     else:
         names = label_names
-        if not is_lazy(y):
+        if location(y) != "dask":
             y, names = sparse_candidates(y, label_names)
         store = DaskRows(X, y, block_candidates)
     with closing(store):
@@ -112,9 +112,9 @@ def _on_device(matrix: sp.csr_array, X: Array, dtype: Any = None) -> Array:
     """A sparse (n, l) matrix as a dense array on the device of X."""
     n, l = matrix.shape
     values = like(matrix.data, X, dtype)
-    out = namespace(X).zeros(n * l, dtype=values.dtype, device=X.device)
-    out[flat_cells(matrix, X)] = values
-    return out.reshape(n, l)
+    dense = namespace(X).zeros(n * l, dtype=values.dtype, device=X.device)
+    dense[flat_cells(matrix, X)] = values
+    return dense.reshape(n, l)
 
 
 def map_rows(model: Any, name: str, X: Any, n_columns: int, **options: Any) -> Any:
@@ -163,8 +163,8 @@ def judge_by_ridge(
     stride = sample_stride(n, l)
     store.step(_leave_one_out, coordinates.send(w), factor.leverage(lam), stride)
     sampled = store.gather(_sample, stride)
-    scores, listed = (np.concatenate(arrays) for arrays in zip(*sampled, strict=True))
-    model.calibration_ = model._calibrate(scores, listed)
+    scores, candidates = (np.concatenate(arrays) for arrays in zip(*sampled, strict=True))
+    model.calibration_ = model._calibrate(scores, candidates)
     verdicts = store.gather(_judge, model.calibration_)
     counts, labels, noise, confidence = (
         np.concatenate(arrays) for arrays in zip(*verdicts, strict=True)
@@ -172,7 +172,7 @@ def judge_by_ridge(
     indptr = np.concatenate([[0], np.cumsum(counts)])
     N = sp.csr_array((noise, labels.copy(), indptr.copy()), shape=(n, l))
     N.eliminate_zeros()
-    return BlockFit(scores, listed, N, sp.csr_array((confidence, labels, indptr), shape=(n, l)))
+    return BlockFit(scores, candidates, N, sp.csr_array((confidence, labels, indptr), shape=(n, l)))
 
 
 def _leave_one_out(
@@ -222,19 +222,19 @@ def sample_candidates(block: Block, stride: int) -> np.ndarray:
     (n, l), first = block.cells.shape, sample_start(block, stride)
     label, row = to_numpy(block.cells.label), to_numpy(block.cells.row) - first
     chosen = row % stride == 0
-    listed = np.zeros((len(range(first, n, stride)), l), dtype=np.uint8)
-    listed[row[chosen] // stride, label[chosen]] = 1
-    return listed
+    candidates = np.zeros((len(range(first, n, stride)), l), dtype=np.uint8)
+    candidates[row[chosen] // stride, label[chosen]] = 1
+    return candidates
 
 
 def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
     """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l)."""
     count = layout.n if layout.device else max(_SEARCH_ROWS, _SEARCH_CELLS // layout.d)
     stride = max(1, -(-layout.n // count))
-    X, listed = zip(*store.gather(_sample_features, stride), strict=True)
+    X, candidates = zip(*store.gather(_sample_features, stride), strict=True)
     if layout.sparse:
-        return sp.csr_array(sp.vstack(X)), np.concatenate(listed)
-    return (X[0] if len(X) == 1 else np.concatenate(X)), np.concatenate(listed)
+        return sp.csr_array(sp.vstack(X)), np.concatenate(candidates)
+    return (X[0] if len(X) == 1 else np.concatenate(X)), np.concatenate(candidates)
 
 
 def _sample_features(block: Block, state: Any, stride: int) -> tuple[Any, np.ndarray]:

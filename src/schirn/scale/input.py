@@ -1,11 +1,12 @@
 """Input validation for rows outside main memory: location, layout and candidates."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import bad_value, first_bad, largest_value
+from schirn._input import bad_value, first_bad, largest_value, location
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     as_binary,
@@ -16,7 +17,6 @@ from schirn.labels.matrix import (
 )
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
-from schirn.scale.row_file import RowFile
 
 # Rows of a dense candidate matrix that are converted to CSR at a time.
 _CANDIDATE_ROWS = 10_000
@@ -24,34 +24,9 @@ _CANDIDATE_ROWS = 10_000
 _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
 
 
-def is_lazy(X: Any) -> bool:
-    """Return True for a Dask array, or a list of delayed blocks or futures.
-
-    >>> is_lazy(np.zeros(2)), is_lazy([[1, 2]])
-    (False, False)
-    """
-    if isinstance(X, list | tuple):
-        return bool(X) and all(is_lazy(block) for block in X)
-    module = type(X).__module__
-    return module.startswith(("dask.array", "dask.delayed", "distributed."))
-
-
-def location(X: Any) -> str:
-    """Return where the rows of X live: "memory", "device", "dask" or "files".
-
-    >>> location(np.zeros((2, 2)))
-    'memory'
-    """
-    if isinstance(X, RowFile):
-        return "files"
-    if is_lazy(X):
-        return "dask"
-    return "device" if is_device_array(X) else "memory"
-
-
 def check_in_memory(name: str, X: Any) -> None:
     """Raise InputError for rows in files or on a GPU, which the method `name` cannot use."""
-    if isinstance(X, RowFile):
+    if location(X) == "files":
         where, remedy = "in files", "load them"
     elif is_device_array(X) and on_gpu(X):
         where, remedy = "on a GPU", "copy them there (X.cpu() or X.get())"
@@ -90,7 +65,8 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
     return X
 
 
-class BlockSummary(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class BlockSummary:
     """Sizes, type and flaws of a block."""
 
     n: int
@@ -153,10 +129,6 @@ def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, 
 
     Dense ones of rows X on a device are searched there.
     """
-    if y is None:
-        raise InputError(
-            "fit requires y to be passed, but the target y is None; pass the candidate labels"
-        )
     if X is not None and (is_device_array(y) or isinstance(y, np.ndarray)) and y.ndim == 2:
         listed = _listed_on_device(y, X)
         if listed is not None:

@@ -29,15 +29,15 @@ _SHARE = 0.5
 @contextmanager
 def memory_limit(gigabytes: float | None) -> Iterator[None]:
     """Keep large arrays in temporary files as if only this much memory were free."""
-    before = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
+    token = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
     try:
         yield
     finally:
-        _LIMIT.reset(before)
+        _LIMIT.reset(token)
 
 
 def free_bytes() -> int:
-    """Memory that this process can still use: what system, container and `ulimit -v` leave."""
+    """Memory that this process can still use: what system and container leave."""
     free = [_UNKNOWN]
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -45,7 +45,7 @@ def free_bytes() -> int:
     except OSError:
         if hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
             free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    free += [*_left_by_container(), *_left_by_limit()]
+    free += _left_by_container()
     limit = _LIMIT.get()
     if limit is not None:
         free.append(int(limit))
@@ -95,11 +95,11 @@ def _no_room(size: int, what: str) -> InputError:
 
 def scratch_folder() -> str:
     """The folder for temporary files: that of the system, or /var/tmp if that is in memory."""
-    folder, other = tempfile.gettempdir(), "/var/tmp"
+    folder, fallback = tempfile.gettempdir(), "/var/tmp"
     chosen = any(name in os.environ for name in ("TMPDIR", "TEMP", "TMP"))
     if chosen or not _is_in_memory(folder):
         return folder
-    return other if os.access(other, os.W_OK) and not _is_in_memory(other) else folder
+    return fallback if os.access(fallback, os.W_OK) and not _is_in_memory(fallback) else folder
 
 
 class ScratchFolder:
@@ -168,34 +168,16 @@ def _is_in_memory(folder: str) -> bool:
 def _left_by_container() -> Iterator[int]:
     """What each group of processes that this one is in may still use; its file cache is free."""
     try:
-        groups = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+        lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:
-        groups = []
-    new = ("memory.max", "memory.current", "inactive_file")
-    old = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    folders = [(_CGROUP, new), (_CGROUP / "memory", old)]
-    for _, kinds, path in groups:
-        inside = Path(path.lstrip("/"))
-        root, files = (_CGROUP / "memory", old) if kinds else (_CGROUP, new)
-        if not kinds or "memory" in kinds.split(","):
-            folders += [(root / each, files) for each in (inside, *inside.parents)]
-    for folder, (most, used, cached) in folders:
+        lines = []
+    inside = Path(next((line[3:].lstrip("/") for line in lines if line.startswith("0::")), ""))
+    for group in {inside, *inside.parents}:
+        folder = _CGROUP / group
         try:
-            unused = int((folder / most).read_text()) - int((folder / used).read_text())
+            unused = int((folder / "memory.max").read_text())
+            unused -= int((folder / "memory.current").read_text())
             stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            yield unused + int(stat.get(cached, 0))
+            yield unused + int(stat.get("inactive_file", 0))
         except (OSError, ValueError):
             continue
-
-
-def _left_by_limit() -> Iterator[int]:
-    """What a limit to the address space of the process, as of `ulimit -v`, leaves."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            yield limit - pages * os.sysconf("SC_PAGE_SIZE")
-    except (ImportError, OSError, ValueError):
-        return

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +87,7 @@ class RowFile:
     def nbytes(self) -> int:
         """Bytes of the rows in their files."""
         extents = (extent for block in self._blocks for extent in block.extents)
-        return sum(math.prod(each.shape) * each.dtype.itemsize for each in extents)
+        return sum(math.prod(piece.shape) * piece.dtype.itemsize for piece in extents)
 
     def blocks(self) -> Iterator[Any]:
         """Yield the blocks of rows in order."""
@@ -166,7 +167,8 @@ class _Extent(NamedTuple):
     dtype: np.dtype
 
 
-class _FileBlock(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _FileBlock:
     """A block of rows in a file: one array, or the three of a CSR matrix."""
 
     path: Path
@@ -241,8 +243,8 @@ def _memmap_block(X: np.memmap) -> _FileBlock:
         )
     mapped: Any = X._mmap  # type: ignore[attr-defined]
     start = X.offset - X.offset % ALLOCATIONGRANULARITY
-    inside = X.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
-    return _dense_block(Path(X.filename), _Extent(start + inside, X.shape, X.dtype))
+    offset = X.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
+    return _dense_block(Path(X.filename), _Extent(start + offset, X.shape, X.dtype))
 
 
 def _dense_block(path: Path, extent: _Extent) -> _FileBlock:

@@ -3,6 +3,7 @@
 Values of the candidates are arrays with one entry per candidate, row by row.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ PIECE_CELLS = 2**22
 _DENSE_CELLS = 64
 
 
-class Candidates(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Candidates:
     """The candidate cells of some rows, row by row."""
 
     indptr: np.ndarray
@@ -114,14 +116,12 @@ def _candidates(indptr: np.ndarray, label: Array, l: int, keeps_blocks: bool) ->
         order = namespace(label).argsort(label, stable=True)
         by_label = order, label[order], row[order]
     cells = Candidates(indptr, (n, l), np.zeros(l), label, row, row * l + label, by_label, blocks)
-    return cells._replace(listed=cells.total(namespace(label).ones_like(label)))
+    return replace(cells, listed=cells.total(namespace(label).ones_like(label)))
 
 
 class Knowledge(NamedTuple):
     """What the user knows about the rows beforehand."""
 
-    rates: "float | np.ndarray | None" = None
-    """Rate at which false labels are listed, one for all rows or one per row."""
     known: np.ndarray | None = None
     """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
     votes: VoteModel | None = None
@@ -134,20 +134,17 @@ NOTHING_KNOWN = Knowledge()
 
 def knowledge_of(knowledge: Knowledge, rows: np.ndarray) -> Knowledge:
     """What is known about the given rows, except known labels."""
-    rates, _, votes, groups = knowledge
-    rates = rates[rows] if isinstance(rates, np.ndarray) else rates
-    groups = None if groups is None else groups[rows]
+    votes, groups = knowledge.votes, knowledge.groups
     if votes is not None and votes.log_ratio is not None:
         votes = votes._replace(log_ratio=votes.log_ratio[rows])
-    return Knowledge(rates, None, votes, groups)
+    return Knowledge(None, votes, None if groups is None else groups[rows])
 
 
-class RowLabels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RowLabels:
     """Candidates of some rows, and what is known about them."""
 
     candidates: Candidates
-    rates: np.ndarray | None = None
-    """Known rate at which false labels are listed in each row."""
     known: np.ndarray | None = None
     """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
     votes: VoteModel | None = None
@@ -168,14 +165,15 @@ def row_labels(
     known : bool
         Whether to use the known labels.
     """
-    rates, _, votes, _ = knowledge_of(knowledge, rows)
     labels = None
     if known and knowledge.known is not None:
         labels = knowledge.known[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
-    return RowLabels(candidates, rates if isinstance(rates, np.ndarray) else None, labels, votes)
+    votes = None if knowledge.votes is None else knowledge_of(knowledge, rows).votes
+    return RowLabels(candidates, labels, votes)
 
 
-class Split(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Split:
     """Rows to learn from, and rows held out; the first split holds out none."""
 
     train: RowLabels

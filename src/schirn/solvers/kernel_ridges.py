@@ -1,10 +1,10 @@
 """Ridges of Sieve for rows whose kernel matrix fits in memory: one inverse per ridge weight.
 
-All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.inverse`). Rows of
-one group are left out together.
+All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.leave_one_out`).
+Rows of one group are left out together.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,13 @@ from sklearn.utils import check_random_state
 
 from schirn._progress import stage
 from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
-from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
 from schirn.linalg.kernels import Kernel, KernelExpansion, pick, sample_width, width_sample
-from schirn.linalg.leave_one_out import leave_one_out
+from schirn.linalg.leave_one_out import (
+    KernelInverse,
+    groups_by_size,
+    leave_one_out,
+    left_out_scores,
+)
 from schirn.solvers.candidates import (
     NOTHING_KNOWN,
     Knowledge,
@@ -36,11 +40,10 @@ from schirn.solvers.sieve import (
     Ridges,
     SieveOptions,
     SieveResult,
-    TuningSums,
     choose_lams,
-    fit_ridges,
     rankable,
     row_precisions,
+    sieve,
 )
 
 # Rows that choose the ridge weights; many rare features need more.
@@ -55,44 +58,46 @@ SMALLEST = 1e-3
 
 
 def fit_kernel(
-    K: Array,
-    Y: Array,
-    options: SieveOptions,
-    knowledge: Knowledge = NOTHING_KNOWN,
-    wide: bool = False,
-) -> SieveResult:
-    """Choose the ridge weights and run the rounds.
+    Z: Any, Y: Array, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
+) -> tuple[SieveResult, KernelExpansion]:
+    """Choose the ridge weights, run the rounds, and expand the ridges for new rows.
 
     Parameters
     ----------
-    K, Y, knowledge
+    Z : array or CSR array of shape (n, d)
+        Scaled rows.
+    Y, knowledge
         As in `KernelRidges`.
     options : SieveOptions
-    wide : bool
-        Whether the kernel is that of many rare features, which need more regularisation.
     """
-    rng, lam, trusting = check_random_state(options.random_state), options.lam, options.trusting
-    choice: dict[str, Any] = {"kernel": options.kernel, "trusting": trusting, "wide": wide}
-    lams = kernel_lams(K, Y, knowledge, rng=rng, **choice) if lam is None else [float(lam)]
+    options = options._replace(wide=options.kernel == "linear" and sp.issparse(Z))
+    kernel, K = kernel_matrix(Z, options.kernel, check_random_state(options.random_state))
+    result = fit_kernel_matrix(K, Y, options, knowledge)
+    return result, kernel_expansion(kernel, Z, result.ridges)
+
+
+def fit_kernel_matrix(
+    K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
+) -> SieveResult:
+    """Choose the ridge weights and run the rounds, given the kernel matrix of all rows."""
+    rng, trusting = check_random_state(options.random_state), options.trusting
+    lams = kernel_lams(K, Y, options, knowledge, rng) if options.lam is None else [options.lam]
     ridges = KernelRidges(K, Y, lams, knowledge, None if trusting else rng)
-    return fit_ridges(ridges, options, knowledge, rng)
+    return sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=trusting)
 
 
 def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
-    """The kernel, with the median distance as its width, and its matrix for scaled rows Z."""
-    stage("computing the kernel")
-    kernel = Kernel("linear")
-    if name == "rbf":
-        kernel = Kernel("rbf", sample_width(pick(Z, width_sample(Z.shape[0], rng))))
-    return kernel, kernel_between(kernel, Z, Z)
+    """The kernel, with the median distance as its width, and its matrix for scaled rows Z.
 
-
-def kernel_between(kernel: Kernel, A: Any, B: Any) -> Array:
-    """The kernel between scaled rows; a linear one in double precision.
-
-    In single precision, features in small units would drown in those in large ones.
+    A linear kernel is computed in double precision: in single precision, features in small units
+    would drown in those in large ones.
     """
-    return kernel(*map(double, (A, B))) if kernel.name == "linear" else kernel(A, B)
+    stage("computing the kernel")
+    if name == "linear":
+        Z = double(Z)
+        return Kernel("linear"), Kernel("linear")(Z, Z)
+    kernel = Kernel("rbf", sample_width(pick(Z, width_sample(Z.shape[0], rng))))
+    return kernel, kernel(Z, Z)
 
 
 def double(rows: Any) -> Any:
@@ -102,32 +107,31 @@ def double(rows: Any) -> Any:
     return namespace(rows).astype(rows, namespace(rows).float64, copy=False)
 
 
-def kernel_lams(K: Array, Y: Array, knowledge: Knowledge, **choice: Any) -> list[float]:
-    """Ridge weights for the kernel matrix of all rows; `choice` is for `sample_lams`."""
+def kernel_lams(
+    K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge, rng: np.random.RandomState
+) -> list[float]:
+    """Ridge weights for the kernel matrix of all rows; see `sample_lams`."""
     diagonal = to_numpy(namespace(K).linalg.diagonal(K))
-    variance = np.mean(diagonal) - np.mean(to_numpy(namespace(K).mean(K, axis=0)))
+    variance = float(np.mean(diagonal) - np.mean(to_numpy(namespace(K).mean(K, axis=0))))
 
     def kernel_of(rows: np.ndarray) -> np.ndarray:
         index = like(rows, K, "own")
         return to_numpy(K[index][:, index]).astype(np.float64)
 
     least = len(Y) * eps(K) * float(abs(diagonal).max())
-    return sample_lams(kernel_of, Y, knowledge, variance=float(variance), least=least, **choice)
+    return sample_lams(kernel_of, Y, variance, options, knowledge, rng, least)
 
 
 def sample_lams(
     kernel_of: Callable[[np.ndarray], np.ndarray],
     Y: Any,
-    knowledge: Knowledge,
-    *,
-    kernel: str,
-    trusting: bool,
     variance: float,
+    options: SieveOptions,
+    knowledge: Knowledge,
     rng: np.random.RandomState,
-    wide: bool = False,
     least: float = 0.0,
 ) -> list[float]:
-    """Two or three ridge weights, chosen on a sample of rows left out (see `choose_lams`).
+    """Two or three ridge weights, chosen on a sample of rows left out.
 
     Parameters
     ----------
@@ -135,51 +139,33 @@ def sample_lams(
         Kernel matrix of rows.
     Y : array or CSR array of shape (n, l)
         Candidates, 0/1.
+    variance, options, least
+        As in `choose_lams`.
     knowledge
         As in `KernelRidges`.
-    kernel, trusting, variance, least
-        As in `choose_lams`.
-    wide
-        As in `fit_kernel`.
     rng : RandomState
         Draws the sample.
     """
-    n, window = Y.shape[0], WIDE_WINDOW if wide else WINDOW
-    most = WIDE_TUNING_ROWS if wide else TUNING_ROWS
+    n, wide = Y.shape[0], options.wide
+    most, window = (WIDE_TUNING_ROWS, WIDE_WINDOW) if wide else (TUNING_ROWS, WINDOW)
     rows = np.sort(rng.choice(n, min(n, most), replace=False))
-    sample, y = kernel_of(rows), Y[rows]
-    y = (y.toarray() if sp.issparse(y) else y).astype(np.float64)
+    K, y = kernel_of(rows), sp.csr_array(Y[rows]).toarray().astype(np.float64)
+    groups = None if knowledge.groups is None else knowledge.groups[rows]
     # Words have no units that differ, so that the squared error, which is steadier, decides.
-    is_ranked = (kernel == "linear" or trusting) and not wide
+    is_ranked = (options.kernel == "linear" or options.trusting) and not wide
     ranked = rankable(y) if is_ranked else rows[:0]
 
-    def losses(grid: np.ndarray) -> TuningSums:
+    def losses(grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         errors, precisions = np.empty(len(grid)), np.empty((len(grid), len(ranked)))
         # One ridge weight at a time: the scores of all labels take much memory.
-        for k, S in enumerate(sample_scores(sample, y, grid, knowledge, rows)):
+        for k, S in enumerate(left_out_scores(K, y, grid, groups)):
             errors[k] = np.mean((S - y) ** 2, axis=0).mean()
             if len(ranked):
                 precisions[k] = row_precisions(y[ranked], S[ranked])
-        return TuningSums.of(errors, precisions)
+        return errors, precisions
 
-    return choose_lams(
-        losses,
-        max(variance, 1e-12),
-        kernel=kernel,
-        trusting=trusting,
-        window=window if n < FEW_ROWS else window[::2],
-        least=least,
-    )
-
-
-def sample_scores(
-    K: np.ndarray, Y: np.ndarray, lams: np.ndarray, knowledge: Knowledge, rows: np.ndarray
-) -> Iterator[np.ndarray]:
-    """Left-out scores of a sample of rows, for each ridge weight."""
-    if knowledge.groups is None:
-        return left_out_scores(K, Y, lams.tolist())
-    groups = knowledge.groups[rows]
-    return (KernelInverse(K, [t], groups).fit(Y).left_out[0] for t in lams)
+    window = window if n < FEW_ROWS else window[::2]
+    return choose_lams(losses, max(variance, 1e-12), options, window, least)
 
 
 class KernelRidges(Ridges):
@@ -211,25 +197,25 @@ class KernelRidges(Ridges):
         stage("inverting the kernel")
         self.lams, self.values = list(lams), np.empty(0)
         n, groups = len(Y), knowledge.groups
-        whole = KernelInverse(K, lams, groups)
-        self._inverses: list[Any] = [whole]
+        inverse = KernelInverse(K, lams, groups)
+        self._inverses: list[Any] = [inverse]
         self._groups = [groups]
 
         def labels(rows: np.ndarray, known: bool = False) -> RowLabels:
             return row_labels(make_candidates(sp.csr_array(Y[rows])), rows, knowledge, known)
 
-        every = np.arange(n)
-        self.splits = [Split(labels(every, known=True), every)]
-        group = every if groups is None else np.unique(groups, return_inverse=True)[1]
+        all_rows = np.arange(n)
+        self.splits = [Split(labels(all_rows, known=True), all_rows)]
+        group = all_rows if groups is None else np.unique(groups, return_inverse=True)[1]
         number = int(group.max(initial=-1)) + 1
-        thirds = np.array_split(every[:0] if rng is None else rng.permutation(number), 3)
+        thirds = np.array_split(all_rows[:0] if rng is None else rng.permutation(number), 3)
         for third in thirds if n < FEW_ROWS else thirds[:1]:
             is_held = np.isin(group, third)
             held, train = np.flatnonzero(is_held), np.flatnonzero(~is_held)
             # Without candidates there is nothing to learn from.
             if len(held) and Y[train].any():
                 self.splits.append(Split(labels(train), train, labels(held), np.arange(len(held))))
-                self._inverses.append(whole.hold_out(held))
+                self._inverses.append(inverse.hold_out(held))
                 self._groups.append(None if groups is None else groups[train])
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
@@ -272,11 +258,9 @@ class KernelRidges(Ridges):
         total = float(unlisted.sum())
         return float((S * unlisted).sum()) / total if total else 0.5
 
-    def map_log_odds(
-        self, combination: Combination, function: Callable[..., Any], split: int = 0
-    ) -> list[Any]:
-        """Call function(rows, log-odds) for all rows of a split."""
-        return [function(self.splits[split].rows, combination(self._scores[split]))]
+    def log_odds(self, combination: Combination, split: int = 0) -> Array:
+        """Log-odds (n, l) of all cells of a split."""
+        return combination(self._scores[split])
 
 
 # ---- Label stack

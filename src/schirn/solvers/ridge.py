@@ -1,6 +1,6 @@
 """Ridge regression in the row space of X, with its leave-one-out scores."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from schirn._input import Array
 from schirn.linalg.row_space import RowSpace
 
 
-class RidgeResult(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RidgeResult:
     """Coordinates w of the weights in the row space, and two kinds of training scores."""
 
     w: Array

@@ -5,12 +5,10 @@ so the projections of C and L on the row space of X follow the same recursions a
 only the changed entries are projected: a round costs one product with the features, not two, and
 no factorisation. A round needs only the candidate entries of the previous C, so a block keeps
 S = L + 2(Y - N) alone: apart from the labels that change, G = S + mu XW and the next S = G - mu C.
-
-A row of weight v counts like v copies: X, Y, C and L are multiplied by the root of v, so that all
-sums and Gram matrices are those of the copies, and only the noise step divides by it again.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +21,8 @@ from schirn.linalg.arrays import (
     Array,
     eps,
     namespace,
-    near_identity_product,
-    symmetric_product,
     to_numpy,
 )
-from schirn.linalg.inverse_root import InverseRoot
 from schirn.linalg.prox import (
     NoiseRule,
     RankTerm,
@@ -38,11 +33,9 @@ from schirn.linalg.prox import (
 from schirn.linalg.row_space import RowSpace
 from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
 
-# From this number of labels on, a device computes products faster than an eigendecomposition.
-_MANY_LABELS = 256
 
-
-class SchirnTrace(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SchirnTrace:
     """The result of the rounds, with one trace entry per round; the noise stays with the blocks."""
 
     w: Array
@@ -75,9 +68,7 @@ class State(NamedTuple):
     """Memory for the next G and C, if a step may write in place."""
 
 
-def schirn(
-    space: RowSpace, Y: np.ndarray, root: np.ndarray | None = None, **options: Any
-) -> tuple[SchirnTrace, np.ndarray]:
+def schirn(space: RowSpace, Y: np.ndarray, **options: Any) -> tuple[SchirnTrace, np.ndarray]:
     """Run `schirn_rounds` on an X that is factored in memory; return its result and the noise N.
 
     Parameters
@@ -86,12 +77,10 @@ def schirn(
         The factored X; its ridge must cover 2 lam / mu for the largest mu.
     Y : (n, l) array
         Candidates, 0/1.
-    root : (n,) array or None
-        Square roots of the weights of the rows; the factored X was multiplied by them.
     **options
         Parameters of `schirn_rounds`.
     """
-    store, coordinates = memory_rows(space, Y, root)
+    store, coordinates = memory_rows(space, Y)
 
     def whole() -> Array:
         G, mean = store.states[0].G, store.states[0].mean
@@ -146,7 +135,6 @@ def schirn_rounds(
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
     # The Gram matrix of G that the rank term needs.
     side = None if term == "none" else "rows" if wide else "labels"
-    roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
     # The arguments of `make_C` travel with the next round, unless something waits for its sums.
     pending: tuple[Any, ...] | None = None
@@ -159,7 +147,7 @@ def schirn_rounds(
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
-        sums, (change, gram, floor, changed, n_noise, noise) = store.step(
+        sums, (change, gram, floor, changed, n_noise) = store.step(
             make_round, pending, (coordinates.send(mu * w), threshold, side)
         )
         if pending is not None and last is not None:
@@ -171,12 +159,12 @@ def schirn_rounds(
         scale = 1 / (2 + mu)
         matrix, square, nuclear = None, None, 0.0
         if gram is not None:
-            shift = _shift(gram, floor, 2 * beta, term, wide, whole, roots)
-            matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
-            square, nuclear = shift.square * scale**2, shift.nuclear * scale
+            right, square, nuclear = _shift(gram, floor, 2 * beta, term, wide, whole)
+            matrix = namespace(kept).astype(right * scale, kept.dtype)
+            square, nuclear = square * scale**2, nuclear * scale
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        penalties = alpha * noise, sign * beta * nuclear, ridge
-        last = _Round(mu, square, n_cells, noise, penalties, n_noise)
+        penalties = alpha * n_noise, sign * beta * nuclear, ridge
+        last = _Round(mu, square, n_cells, penalties, n_noise)
         # eq. (19)
         pending = matrix, scale, mu, wide
         from_rows = wide and matrix is not None
@@ -198,14 +186,14 @@ def schirn_rounds(
     return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))
 
 
-class _Round(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Round:
     """What a round adds to the trace once the sums over its C are known."""
 
     mu: float
     square: float | None
     """||C||_F^2, or None if it is among the sums."""
-    n_cells: float
-    noise: float
+    n_cells: int
     penalties: tuple[float, ...]
     n_noise: int
 
@@ -214,16 +202,8 @@ class _Round(NamedTuple):
     ) -> tuple[float, float, int]:
         """Objective, residual ||XW - C||_F and number of wrong candidates."""
         square = norm if self.square is None else self.square
-        loss = square - 2 * inside + self.n_cells - self.noise
+        loss = square - 2 * inside + self.n_cells - self.n_noise
         return sum(self.penalties, loss), float(np.sqrt(residual)) / self.mu, self.n_noise
-
-
-class _Shift(NamedTuple):
-    """The matrix that shifts the singular values of G, and their two norms afterwards."""
-
-    right: Array
-    square: float
-    nuclear: float
 
 
 def _shift(
@@ -233,52 +213,29 @@ def _shift(
     term: RankTerm,
     wide: bool,
     whole: Callable[[], Array] | None,
-    roots: InverseRoot | None,
-) -> _Shift:
-    xp = namespace(gram)
-    if roots is not None and term == "high" and gram.shape[0] >= _MANY_LABELS:
-        root = roots(gram, max(floor, float(xp.linalg.trace(gram)) * 1e-13))
-        P = root.inverse
-        right = xp.eye(P.shape[0], dtype=P.dtype, device=P.device) + tau * P
-        nuclear = root.trace + tau * root.n_directions
-        square = float(xp.linalg.trace(gram)) + tau * (root.trace + nuclear)
-        return _Shift(right, square, nuclear)
-    found = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
-    if found is None:
+) -> tuple[Array, float, float]:
+    """The matrix that shifts the singular values of G; the sum of their squares, and their sum."""
+    shifted = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
+    if shifted is None:
         assert whole is not None
         G = whole()
-        found = shift_singular_values(G.T if wide else G, tau, term)
-    values = to_numpy(found.values).astype(np.float64)
-    return _Shift(found.right, float(values @ values), float(values.sum()))
+        shifted = shift_singular_values(G.T if wide else G, tau, term)
+    values = to_numpy(shifted.values).astype(np.float64)
+    return shifted.right, float(values @ values), float(values.sum())
 
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     """C = L = 1 and N = 0; F'Y, F'1 and the number of candidates."""
-    cells, root = block.cells, block.root
-    (n, l), total = cells.shape, block.rows.total()
+    cells, (n, l), total = block.cells, block.cells.shape, block.rows.total()
     xp = namespace(total)
     options = {} if xp is np else {"device": total.device}
     at = xp.ones(len(cells), dtype=total.dtype, **options)
     S = xp.ones((l, n), dtype=total.dtype, **options)
-    if root is not None:
-        S *= root
-        total = block.rows.project(np.zeros(n, dtype=np.int64), np.arange(n), root, 1)[0]
-    values = at * _roots(block)
-    _add_at(S, cells.flat, 2 * values)
-    kept = block.rows.project(cells.label, cells.row, values, l)
+    _add_at(S, cells.flat, 2 * at)
+    projected = block.rows.project(cells.label, cells.row, at, l)
     noise = xp.zeros(len(cells), dtype=xp.bool, **options)
     offset = _subtract_mean(S) if eps(S) > 1e-10 else None
-    return State(S, at, noise, offset), (kept, total, _weight(block, ~noise, len(cells)))
-
-
-def _roots(block: Block, cells: Any = slice(None)) -> Any:
-    """The root of the weight of each candidate cell, 1 if the rows have no weights."""
-    return 1 if block.root is None else block.root[block.cells.row[cells]]
-
-
-def _weight(block: Block, cells: Array, count: int) -> float:
-    """The weight of some candidate cells: their number if the rows have no weights."""
-    return count if block.root is None else float(np.sum(_roots(block, cells) ** 2))
+    return State(S, at, noise, offset), (projected, total, len(cells))
 
 
 def make_round(
@@ -304,7 +261,7 @@ def make_G(
     change = projected = mean = None
     if changed.shape[0]:
         label, row = cells.label[changed], cells.row[changed]
-        values = (1 - 2 * xp.astype(noise[changed], G.dtype)) * _roots(block, changed)
+        values = 1 - 2 * xp.astype(noise[changed], G.dtype)
         change = cells.flat[changed], 2 * values
         projected = block.rows.project(label, row, values, cells.shape[1])
         _add_at(G, *change)
@@ -312,7 +269,7 @@ def make_G(
         mean = _subtract_mean(G) + state.offset
     gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
     n_noise = int(xp.sum(xp.astype(noise, xp.int64)))
-    sums = (projected, gram, floor, int(changed.shape[0]), n_noise, _weight(block, noise, n_noise))
+    sums = (projected, gram, floor, int(changed.shape[0]), n_noise)
     spare = None, state.spare[1]
     return state._replace(noise=noise, G=G, mean=mean, change=change, spare=spare), sums
 
@@ -332,19 +289,18 @@ def make_C(
         projected = _project_dense(block, C) / mu
     else:
         out = state.spare[1]
-        if matrix is None:
-            C = xp.multiply(G, mu * scale, out=out)
-        else:
-            # The map is symmetric.
-            C = near_identity_product(mu * matrix, mu * scale, G, out=out)
+        # The map is symmetric.
+        C = (
+            xp.multiply(G, mu * scale, out=out)
+            if matrix is None
+            else xp.matmul(mu * matrix, G, out=out)
+        )
         if mean is not None:
             shift = mu * (scale * mean if matrix is None else matrix @ mean)
             offset = mean - shift
     at = xp.take(xp.reshape(C, (-1,)), cells.flat)
     at = (at if shift is None else at + xp.take(shift, cells.label)) / mu
-    counted = at if block.root is None else at * _roots(block)
-    inside = float(xp.sum(counted) - xp.sum(counted[state.noise]))
-    at = at if block.root is None else at / _roots(block)
+    inside = float(xp.sum(at) - xp.sum(at[state.noise]))
     if matrix is None:
         square = (_square(C) + _mean_square(C, shift)) / mu**2
     S = xp.subtract(G, C, out=state.G if block.in_place else C)
@@ -410,7 +366,7 @@ def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
     if side == "rows":
         full = G if mean is None else xp.astype(G + mean[:, None], xp.float64)
         return full.T @ full, 0.0
-    gram = symmetric_product(G, G.T)
+    gram = G @ G.T
     if mean is None:
         return gram, 0.0
     floor = eps(G) * float(xp.linalg.matrix_norm(gram))

@@ -16,6 +16,7 @@ to learn from and ranks held-out candidates badly, so it loses.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ _DEVICE_FACTOR = 64
 _MOST_CELLS = 2**24
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Point:
     """One point of a grid."""
 
     params: dict[str, float]
@@ -53,7 +55,8 @@ class Point(NamedTuple):
     """The smallest ridge weight that this point needs."""
 
 
-class Filters(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Filters:
     """Filters of several points, each (points, directions); None is zero."""
 
     a: Array
@@ -72,7 +75,8 @@ def ridge_filters(space: RowSpace, lams: Sequence[float]) -> Filters:
 MakeFilters = Callable[[RowSpace, Sequence[tuple[float, ...]]], Filters]
 
 
-class Search(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Search:
     """The chosen parameters, and one entry per point of the grid."""
 
     best: dict[str, float]
@@ -153,31 +157,33 @@ def search_grid(
         for group, total in zip(alive, totals / n_scored, strict=True):
             score[group], done[group] = float(total), k
         alive = _best(alive, score, max(_KEPT, -(-len(alive) // 2)))
-    found = np.array([score[group] for group in groups])
+    final_score = np.array([score[group] for group in groups])
     last = np.array([done[group] for group in groups])
     if tilts:
         finalists = set(_best(alive, score, _FINALISTS))
-        left = [p for p, group in enumerate(groups) if group in finalists]
-        weights = [points[p].tilt for p in left]
-        kept = [groups[p] for p in left]
-        totals = np.sum([split.precision(kept, weights) for split in splits], axis=0)
-        found[left], last[left] = totals / n_scored, rounds + 1
-    best = _leaders(points, found, last == last.max())
+        finalists_left = [p for p, group in enumerate(groups) if group in finalists]
+        weights = [points[p].tilt for p in finalists_left]
+        final_groups = [groups[p] for p in finalists_left]
+        totals = np.sum([split.precision(final_groups, weights) for split in splits], axis=0)
+        final_score[finalists_left], last[finalists_left] = totals / n_scored, rounds + 1
+    best = _leaders(points, final_score, last == last.max())
     chosen = best[0]
     if fit is not None and len(best) > 1:
         stage("confirming the parameters")
         chosen = _confirmed(best, points, groups, splits[0], fit)
-    return Search(points[chosen].params, found, last)
+    return Search(points[chosen].params, final_score, last)
 
 
 def _leaders(points: Sequence[Point], score: np.ndarray, final: np.ndarray) -> list[int]:
     """The best point of each threshold, best first; of equally good ones the preferred one."""
-    left: list[int] = np.flatnonzero(final).tolist()
+    points_left: list[int] = np.flatnonzero(final).tolist()
     leaders: list[int] = []
-    while left:
-        highest = max(score[p] for p in left)
-        leaders.append(next(p for p in left if score[p] >= highest - _TIE))
-        left = [p for p in left if points[p].threshold != points[leaders[-1]].threshold]
+    while points_left:
+        highest = max(score[p] for p in points_left)
+        leaders.append(next(p for p in points_left if score[p] >= highest - _TIE))
+        points_left = [
+            p for p in points_left if points[p].threshold != points[leaders[-1]].threshold
+        ]
     return leaders
 
 
@@ -196,10 +202,10 @@ def _confirmed(
     for p in leaders[:_FINALISTS]:
         promised = split.precision([groups[p]], [points[p].tilt])[0]
         w = fit(split.space, split.candidates, points[p].params)
-        kept = split.precision_of(w[:, None])[0]
-        if kept >= promised - _SHORTFALL * split.n_scored:
+        precision = split.precision_of(w[:, None])[0]
+        if precision >= promised - _SHORTFALL * split.n_scored:
             return p
-        scores.append(kept)
+        scores.append(precision)
     return leaders[int(np.argmax(scores))]
 
 
@@ -277,8 +283,8 @@ class _Split:
         # Before the first step nothing is noise, and the margins depend on the filters alone.
         starts = [_Group(k, -np.inf) for k in dict.fromkeys(group.filters for group in groups)]
         for batch in self._batches(starts):
-            kept = self.xp.stack([self.labels_f] * len(batch), axis=1)
-            margins = self._margins(kept, batch, tilt)
+            targets = self.xp.stack([self.labels_f] * len(batch), axis=1)
+            margins = self._margins(targets, batch, tilt)
             place = {group.filters: p for p, group in enumerate(batch)}
             for group in groups:
                 if group.filters in place:
@@ -286,10 +292,10 @@ class _Split:
 
     def precision(self, groups: Sequence[_Group], tilts: Sequence[float]) -> np.ndarray:
         """Sum of the average precisions of the held-out rows, for every group."""
-        found = []
+        sums = []
         for batch, weights in zip(self._batches(groups), self._batches(tilts), strict=True):
-            found.append(self.precision_of(self._solve(self._kept(batch), batch, weights)))
-        return np.concatenate(found)
+            sums.append(self.precision_of(self._solve(self._kept(batch), batch, weights)))
+        return np.concatenate(sums)
 
     def precision_of(self, w: Array) -> np.ndarray:
         """Sum of the average precisions of the held-out rows for coordinates (., points, l)."""
@@ -305,28 +311,28 @@ class _Split:
     def _kept(self, groups: list[_Group]) -> Array:
         """F'(Y - N) of each group, (directions, groups, l)."""
         row, label = self.cells
-        kept = self.xp.stack([self.Y] * len(groups), axis=1)
+        targets = self.xp.stack([self.Y] * len(groups), axis=1)
         for p, group in enumerate(groups):
-            kept[row, p, label] -= self.xp.astype(self.noise[group], kept.dtype)
-        n, count, l = kept.shape
-        projected = self.space.project(kept.reshape(n, count * l))
+            targets[row, p, label] -= self.xp.astype(self.noise[group], targets.dtype)
+        n, count, l = targets.shape
+        projected = self.space.project(targets.reshape(n, count * l))
         return projected.reshape(len(projected), count, l)
 
-    def _margins(self, kept: Array, groups: list[_Group], tilt: float) -> Array:
+    def _margins(self, targets: Array, groups: list[_Group], tilt: float) -> Array:
         """Margins of the candidate cells, (cells, groups)."""
         filters = self.filters
         if filters.margin_a is None:
-            m = self._solve(kept, groups, [tilt] * len(groups))
+            m = self._solve(targets, groups, [tilt] * len(groups))
         else:
-            m = self._filtered(kept, groups, filters.margin_a, filters.margin_b)
+            m = self._filtered(targets, groups, filters.margin_a, filters.margin_b)
         row, label = self.cells
         r, count, l = m.shape
         expanded = self.space.expand(m.reshape(r, count * l))
         return expanded.reshape(len(expanded), count, l)[row, :, label]
 
-    def _solve(self, kept: Array, groups: list[_Group], tilts: Sequence[float]) -> Array:
+    def _solve(self, targets: Array, groups: list[_Group], tilts: Sequence[float]) -> Array:
         """Coordinates of the scores, (directions, groups, l)."""
-        w = self._filtered(kept, groups, self.filters.a, self.filters.b)
+        w = self._filtered(targets, groups, self.filters.a, self.filters.b)
         s = self.space.eigenvalues[:, None]
         for p, (group, tilt) in enumerate(zip(groups, tilts, strict=True)):
             if tilt:
@@ -336,9 +342,9 @@ class _Split:
                 w[:, p] += tilt * self.filters.a[group.filters][:, None] * (normal @ root)
         return w
 
-    def _filtered(self, kept: Array, groups: list[_Group], a: Array, b: Array | None) -> Array:
+    def _filtered(self, targets: Array, groups: list[_Group], a: Array, b: Array | None) -> Array:
         which = [group.filters for group in groups]
-        w = a[which].T[:, :, None] * kept
+        w = a[which].T[:, :, None] * targets
         return w if b is None else w + b[which].T[:, :, None] * self.ones_f[:, None]
 
 

@@ -17,6 +17,7 @@ workers. Shapes: n rows, l labels, e experts. Only candidates have p and q, row 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -38,7 +39,7 @@ from schirn.noise.model import (
     noise_from_sums,
 )
 from schirn.noise.votes import frequency_shift
-from schirn.solvers.candidates import Knowledge, RowLabels, Split, ones_like, take_cells
+from schirn.solvers.candidates import RowLabels, Split, ones_like, take_cells
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
 # in large units has all the variance, and others need a small weight.
@@ -83,6 +84,10 @@ class SieveOptions(NamedTuple):
     """Take every candidate as true."""
     max_iter: int = 8
     random_state: Any = 0
+    max_kernel_rows: int = 4000
+    n_landmarks: int = 1500
+    wide: bool = False
+    """The kernel is that of many rare features, which need more regularisation."""
 
 
 class Ridges(Protocol):
@@ -119,16 +124,15 @@ class Ridges(Protocol):
     def unlisted_mean(self, split: int) -> float:
         """Mean score of the last ridge outside the candidates, each row left out."""
 
-    def map_log_odds(
-        self, combination: Combination, function: Callable[..., Any], split: int = 0
-    ) -> list[Any]:
-        """Call function(rows, log-odds) for every block of rows of a split.
+    def log_odds(self, combination: Combination, split: int = 0) -> Array:
+        """Log-odds (n, l) of all cells of a split, in the order of its rows.
 
         `combination` makes log-odds (m, l) of left-out scores (e, m, l).
         """
 
 
-class SieveResult(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SieveResult:
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
 
     ridges: list[Ridge]
@@ -156,7 +160,8 @@ class SieveResult(NamedTuple):
         """
         rows = self.fitted.splits[0].train
         noises = [self.noise] if rows.known is not None else [self.first_noise, self.noise]
-        q = mean_odds([soft_labels(rows, self.p, n, rows.known is not None).q for n in noises])
+        posterior = soft_labels if rows.known is None else known_soft_labels
+        q = mean_odds([posterior(rows, self.p, noise)[0] for noise in noises])
         c = rows.candidates
         xp = namespace(c.label)
         cells = to_numpy(q), to_numpy(xp.astype(c.label, xp.int32)), c.indptr
@@ -164,7 +169,7 @@ class SieveResult(NamedTuple):
 
     def log_odds(self) -> Array:
         """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
-        z = all_log_odds(self.fitted, self.combination)
+        z = self.fitted.log_odds(self.combination)
         return namespace(z).take(z, like(self._order(), z, "own"), axis=0)
 
     def _order(self) -> np.ndarray:
@@ -173,10 +178,6 @@ class SieveResult(NamedTuple):
         order = np.empty_like(rows)
         order[rows] = np.arange(len(rows))
         return order
-
-    def scores(self, X: Array) -> Array:
-        """Pooled log-odds of new rows, given their kernel with the training rows, or features."""
-        return self.pool.log_odds([X @ W + b for W, b in self.ridges])
 
 
 def mean_odds(probabilities: Sequence[Array]) -> Array:
@@ -194,21 +195,8 @@ def mean_odds(probabilities: Sequence[Array]) -> Array:
 # ---- Rounds
 
 
-def fit_ridges(
-    ridges: Ridges, options: SieveOptions, knowledge: Knowledge, rng: np.random.RandomState
-) -> SieveResult:
-    """Run the rounds, or fit one ridge if every candidate is trusted."""
-    if options.trusting:
-        return trusting_ridge(ridges)
-    return sieve(ridges, rates=knowledge.rates, max_iter=options.max_iter, rng=rng)
-
-
 def sieve(
-    ridges: Ridges,
-    *,
-    rates: "float | np.ndarray | None" = None,
-    max_iter: int = 8,
-    rng: np.random.RandomState,
+    ridges: Ridges, *, max_iter: int = 8, rng: np.random.RandomState, trusting: bool = False
 ) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
@@ -218,18 +206,19 @@ def sieve(
     Parameters
     ----------
     ridges : Ridges
-    rates : float or ndarray of shape (n,), optional
-        Known rate at which false labels are listed, for all rows or for each.
     max_iter : int
     rng : RandomState
         Draws the cells that fit the pool.
+    trusting : bool
+        Take every candidate as true: one ridge, and no rounds.
     """
+    if trusting:
+        return trusting_ridge(ridges)
     splits, n_ridges = ridges.splits, len(ridges.lams)
     has_stack = 1 < splits[0].train.candidates.shape[1] <= ridges.most_stacked
     n_experts = n_ridges + has_stack
     a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
-    can_collapse = rates is None and splits[0].train.votes is None
-    p, noises = first_guess(ridges, rates)
+    p, noises = first_guess(ridges)
     first_noise, trace, objective, true = noises[0], [], [], []
     rounds = Rounds(max_iter)
     if rounds.state is not None:
@@ -238,21 +227,20 @@ def sieve(
         p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
     for n_iter in track(rounds.left(), "round", before=rounds.done):
-        # 1. Posterior of the candidates
-        soft = [soft_labels(s.train, *state) for s, *state in zip(splits, p, noises, strict=True)]
-        q = [like(labels.q, ridges.values) for labels in soft]
-        true.append(float(soft[0].total.sum()))
-        if can_collapse and true[-1] < COLLAPSE * max(true):
+        q, priors = [], []
+        for k, split in enumerate(splits):
+            # 1. Posterior of the candidates
+            soft, total, sums = soft_labels(split.train, p[k], noises[k])
+            # 2. Noise model, and how often each label is true
+            noises[k] = noise_from_sums(sums)
+            q.append(like(soft, ridges.values))
+            priors.append(logit(np.clip(total / len(split.rows), MARGIN, 1 - MARGIN)))
+            if k == 0:
+                true.append(float(total.sum()))
+                first_noise = noises[0] if n_iter == 1 else first_noise
+        if splits[0].train.votes is None and true[-1] < COLLAPSE * max(true):
             guess = first_guess_ridge(ridges)
-            return guess._replace(rates=np.array(trace), objective=np.array(objective))
-        # 2. Noise model, and how often each label is true
-        noises = [
-            update_noise(labels.sums, noise, rates)
-            for labels, noise in zip(soft, noises, strict=True)
-        ]
-        first_noise = noises[0] if n_iter == 1 else first_noise
-        means = [labels.total / len(s.rows) for labels, s in zip(soft, splits, strict=True)]
-        priors = [logit(np.clip(mean, MARGIN, 1 - MARGIN)) for mean in means]
+            return replace(guess, rates=np.array(trace), objective=np.array(objective))
         # 3. Experts: ridges, and a label stack on the best of them
         leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
         experts = ridges.left_out(q, leader if has_stack else None)
@@ -260,27 +248,22 @@ def sieve(
         if n_iter > 1 and len(splits) > 1:
             a = fit_pool(ridges, noises, priors, a, equal, rng)
         # 5. Probabilities of the next round
-        p = []
-        for k, (split, prior) in enumerate(zip(splits, priors, strict=True)):
-            z = combine(a, experts[k], like(prior, experts[k])[split.train.candidates.label])
+        for k, (split, S, prior) in enumerate(zip(splits, experts, priors, strict=True)):
+            z = combine(a, S, like(prior, S)[split.train.candidates.label])
             shift = vote_shift(ridges, k, partial(combine, a, prior=prior))
-            p.append(probabilities(split.train, z, shift))
+            p[k] = probabilities(split.train, z, shift)
         trace.append(float(noises[0].rate))
         objective.append(mean_cross_entropy(p[0], q[0]))
         if rounds.due(n_iter):
             values = [to_numpy(values) for values in p]
             state = [first_noise, *noises], values, a, trace, objective, true, rng.get_state()
             rounds.save(n_iter, state)
-    noise = noises[0]
-    if isinstance(rates, np.ndarray):
-        noise = noise._replace(rate=np.clip(rates, *RATES))
-        first_noise = first_noise._replace(rate=noise.rate)
     coefficients, stack = ridges.weights()
     result = SieveResult(
         coefficients,
         ridges.lams,
         Pool(a, priors[0], leader, stack),
-        noise,
+        noises[0],
         first_noise,
         np.array(trace),
         np.array(objective),
@@ -288,10 +271,10 @@ def sieve(
         p[0],
         partial(combine, a, prior=priors[0]),
     )
-    return result if splits[0].train.known is None else condition_on_known(result, rates)
+    return result if splits[0].train.known is None else condition_on_known(result)
 
 
-def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseModel]]:
+def first_guess(ridges: Ridges) -> tuple[list[Array], list[NoiseModel]]:
     """Probabilities of the candidates by the most regularised ridge, and first noise models.
 
     Unlisted cells are false, so their mean score estimates the rate at which false labels are
@@ -302,12 +285,7 @@ def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseMode
     ones = [ones_like(ridges.values, split.train.candidates.size) for split in splits]
     p, noises = [], []
     for k, S in enumerate(ridges.left_out(ones)):
-        rows = splits[k].train
-        if rates is None:
-            rate = ridges.unlisted_mean(k)
-        else:
-            rate = float(np.mean(np.clip(rates if rows.rates is None else rows.rates, *RATES)))
-        rate = float(np.clip(rate, *RATES))
+        rows, rate = splits[k].train, float(np.clip(ridges.unlisted_mean(k), *RATES))
         values = exceeding_probability(S, rate)
         if rows.votes is not None:
             shift = vote_shift(ridges, k, partial(exceeding_log_odds, rate=rate))
@@ -328,7 +306,7 @@ def exceeding_log_odds(S: Array, rate: float) -> Array:
     return logit(to_numpy(exceeding_probability(S, rate)))
 
 
-def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
+def condition_on_known(result: SieveResult) -> SieveResult:
     """Run a few more rounds on all rows, conditioned on the known labels.
 
     Before every posterior the probability of a known label is put next to 1 or 0, so that its row,
@@ -339,14 +317,14 @@ def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
     rows = ridges.splits[0].train
     combination = partial(pooled_log_odds, pool)
     for _ in range(KNOWN_ROUNDS):
-        soft = soft_labels(rows, p, noise, known=True)
-        noise = update_noise(soft.sums, noise, rates)
-        ridges.left_out([like(soft.q, ridges.values)])
-        z = take_cells(all_log_odds(ridges, combination), rows.candidates.flat)
+        q, _, sums = known_soft_labels(rows, p, noise)
+        noise = noise_from_sums(sums) if sums.n_rows else noise
+        ridges.left_out([like(q, ridges.values)])
+        z = take_cells(ridges.log_odds(combination), rows.candidates.flat)
         p = probabilities(rows, z, vote_shift(ridges, 0, combination))
     fitted, _ = ridges.weights()
-    return result._replace(
-        ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
+    return replace(
+        result, ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
     )
 
 
@@ -358,7 +336,7 @@ def trusting_ridge(ridges: Ridges) -> SieveResult:
 
 def first_guess_ridge(ridges: Ridges) -> SieveResult:
     """The first guess as a result, for rounds that collapse."""
-    _, (noise, *_) = first_guess(ridges, None)
+    _, (noise, *_) = first_guess(ridges)
     return one_ridge(ridges, noise, float(noise.rate))
 
 
@@ -395,50 +373,44 @@ def guess_log_odds(S: Array, rate: float) -> Array:
 # ---- Posterior and noise model
 
 
-class SoftLabels(NamedTuple):
+def soft_labels(
+    rows: RowLabels, p: Array, noise: NoiseModel
+) -> tuple[Array, np.ndarray, NoiseSums]:
     """Posterior of the candidates, its sum for each label, and sums for the noise."""
-
-    q: Array
-    total: np.ndarray
-    sums: NoiseSums
-
-
-def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = False) -> SoftLabels:
-    """Posterior of the candidates, given their probabilities; `known`: given known labels too."""
-    c, certain, undecided = rows.candidates, rows.known if known else None, None
-    n_labels = c.shape[1]
-    if certain is not None:
-        # Known labels enter next to 1 or 0, and get 1 or 0.
-        p = np.where(certain == 0, to_numpy(p), np.where(certain > 0, 1 - CERTAIN, CERTAIN))
-        undecided = undecided_rows(rows)
-    if rows.votes is None:
-        noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
-        result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, undecided)
+    c, n_labels = rows.candidates, rows.candidates.shape[1]
+    if rows.votes is not None:
+        posterior = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
     else:
-        result = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
-    q, true = result.Q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
-    if certain is None or undecided is None:
-        soft = c.total(q)
-        sums = NoiseSums(c.shape[0], c.listed, soft, result.noise_counts, true)
-        return SoftLabels(q, soft, sums)
-    inside, label = undecided[to_numpy(c.row)], to_numpy(c.label)
-    listed, soft = (np.bincount(label, v * inside, n_labels) for v in (1, to_numpy(q)))
-    sums = NoiseSums(int(undecided.sum()), listed, soft, result.noise_counts, true)
-    q = np.where(certain == 0, to_numpy(q), certain > 0)
-    return SoftLabels(q, c.total(q), sums)
+        posterior = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks)
+    total = c.total(posterior.Q)
+    return posterior.Q, total, noise_sums(posterior, c.shape[0], c.listed, total)
 
 
-def undecided_rows(rows: RowLabels) -> np.ndarray:
-    """1 for rows with an undecided candidate, which show the noise: others may be corrected."""
-    c, undecided = rows.candidates, (rows.known == 0) & (rows.votes is None)
-    return np.minimum(np.bincount(to_numpy(c.row)[undecided], minlength=c.shape[0]), 1)
+def noise_sums(posterior: Posterior, n: int, listed: np.ndarray, total: np.ndarray) -> NoiseSums:
+    """Sums for the noise, with one number of true labels for each number of labels."""
+    true = np.pad(posterior.true_counts, (0, len(listed) + 1 - len(posterior.true_counts)))
+    return NoiseSums(n, listed, total, posterior.noise_counts, true)
 
 
-def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
-    """Noise model of a posterior; known rates stay."""
-    if isinstance(rates, np.ndarray) or not sums.n_rows:
-        return noise
-    return noise_from_sums(sums, None if rates is None else float(noise.rate))
+def known_soft_labels(
+    rows: RowLabels, p: Array, noise: NoiseModel
+) -> tuple[Array, np.ndarray, NoiseSums]:
+    """The same given the known labels, which enter next to 1 or 0 and get 1 or 0."""
+    c, known, n_labels = rows.candidates, rows.known, rows.candidates.shape[1]
+    assert known is not None
+    p = np.where(known == 0, to_numpy(p), np.where(known > 0, 1 - CERTAIN, CERTAIN))
+    row, label = to_numpy(c.row), to_numpy(c.label)
+    # Only rows with an undecided candidate show the noise: others may be corrected.
+    undecided = np.bincount(row[(known == 0) & (rows.votes is None)], minlength=c.shape[0])
+    undecided = np.minimum(undecided, 1)
+    if rows.votes is None:
+        posterior = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, undecided)
+    else:
+        posterior = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
+    q = to_numpy(posterior.Q)
+    listed, total = (np.bincount(label, v * undecided[row], n_labels) for v in (1, q))
+    q = np.where(known == 0, q, known > 0)
+    return q, c.total(q), noise_sums(posterior, int(undecided.sum()), listed, total)
 
 
 def probabilities(rows: RowLabels, z: Array, shift: np.ndarray | None) -> Array:
@@ -458,7 +430,7 @@ def vote_shift(ridges: Ridges, split: int, combination: Combination) -> np.ndarr
     votes = ridges.splits[split].train.votes
     if votes is None:
         return None
-    z = to_numpy(all_log_odds(ridges, combination, split))
+    z = to_numpy(ridges.log_odds(combination, split))
     return frequency_shift(np.clip(z, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), votes.frequency)
 
 
@@ -473,16 +445,6 @@ def mean_cross_entropy(p: Array, q: Array) -> float:
     xp = namespace(p)
     losses = -q * xp.log(p) - (1 - q) * xp.log1p(-p)
     return float(xp.sum(losses, dtype=xp.float64)) / max(len(losses), 1)
-
-
-def all_log_odds(ridges: Ridges, combination: Combination, split: int = 0) -> Array:
-    """Log-odds (n, l) of all cells of a split, in the order of its rows."""
-    blocks = ridges.map_log_odds(combination, _log_odds_only, split)
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-
-
-def _log_odds_only(rows: np.ndarray, z: Array) -> Array:
-    return z
 
 
 # ---- Pool
@@ -563,14 +525,18 @@ def fit_pool(
         pool_inputs(cells, prior[label])
         for (_, cells), (_, label, _), prior in zip(scores, samples, priors[1:], strict=True)
     ]
-    Z = namespace(inputs[0]).concat(inputs)
+    xp = namespace(inputs[0])
+    Z, none = xp.concat(inputs), xp.zeros(1, dtype=xp.float64, device=inputs[0].device)
     for _ in range(2):
         targets = []
         for k, ((S, _), (_, _, candidate)) in enumerate(zip(scores, samples, strict=True), 1):
+            held: Any = ridges.splits[k].held
+            z = combine(a, S, like(priors[k], S, xp.float64)[held.candidates.label])
             shift = vote_shift(ridges, k, partial(combine, a, prior=priors[k]))
-            q = held_posterior(ridges.splits[k].held, S, a, priors[k], noises[k], shift)
-            targets.append(q[candidate])
-        a = newton(Z, namespace(targets[0]).concat(targets), a, equal)
+            q, _, _ = soft_labels(held, probabilities(held, z, shift), noises[k])
+            # Cells that are not listed are false.
+            targets.append(xp.concat([like(q, S, xp.float64), none])[candidate])
+        a = newton(Z, xp.concat(targets), a, equal)
     return a
 
 
@@ -593,33 +559,14 @@ def draw_cells(
         picked = generator.choice(size, most, replace=False, shuffle=False)
     position, label = np.divmod(picked, l)
     drawn = np.sort(drawn_rows[position] * l + label)
-    candidate = position_of_cells(held.candidates.flat, drawn)
+    # Which of the sorted candidates each cell is, where they are.
+    listed = held.candidates.flat
+    xp, cells = namespace(listed), like(drawn, listed)
+    candidate = xp.searchsorted(listed, cells)
+    if held.candidates.size:
+        is_listed = listed[xp.clip(candidate, None, held.candidates.size - 1)] == cells
+        candidate = xp.where(is_listed, candidate, held.candidates.size)
     return *np.divmod(drawn, l), candidate
-
-
-def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
-    """Which of the sorted cells each of `cells` is, or one past the last, where `listed` is."""
-    xp, size = namespace(listed), listed.shape[0]
-    cells = like(cells, listed)
-    position = xp.searchsorted(listed, cells)
-    if not size:
-        return position
-    return xp.where(listed[xp.clip(position, None, size - 1)] == cells, position, size)
-
-
-def held_posterior(
-    held: Any,
-    S: Array,
-    a: np.ndarray,
-    prior: np.ndarray,
-    noise: NoiseModel,
-    shift: np.ndarray | None,
-) -> Array:
-    """Posterior of the candidates held out, and 0 at the end for cells that are not listed."""
-    xp = namespace(S)
-    z = combine(a, S, like(prior, S, xp.float64)[held.candidates.label])
-    q = soft_labels(held, probabilities(held, z, shift), noise).q
-    return xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:
@@ -645,31 +592,10 @@ def newton(Z: Array, q: Array, a: np.ndarray, equal: np.ndarray, steps: int = 3)
 # ---- Choice of the ridge weights
 
 
-class TuningSums(NamedTuple):
-    """Sums over rows left out that compare g ridge weights."""
-
-    error: Array
-    """Squared errors, (g,)."""
-    precision: Array
-    """Average precision of the rows that can be ranked, (g,)."""
-    products: Array
-    """Products of the average precisions by two weights, (g, g)."""
-    ranked: float
-    """Number of rows that can be ranked."""
-
-    @classmethod
-    def of(cls, errors: Any, precisions: Any) -> "TuningSums":
-        """Sums from the average precision (g, n) of every row."""
-        A = np.asarray(precisions)
-        return cls(np.asarray(errors), A.sum(axis=1), A @ A.T, float(A.shape[1]))
-
-
 def choose_lams(
-    losses: Callable[[np.ndarray], TuningSums],
+    losses: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     variance: float,
-    *,
-    kernel: str,
-    trusting: bool,
+    options: SieveOptions,
     window: np.ndarray = WINDOW,
     least: float = 0.0,
 ) -> list[float]:
@@ -677,26 +603,25 @@ def choose_lams(
 
     Parameters
     ----------
-    losses : function from ridge weights to TuningSums
+    losses : function from g ridge weights to squared errors (g,) and average precisions (g, rows)
     variance : float
         Mean variance of the features, to which the grid is relative.
-    kernel : {"rbf", "linear"}
-    trusting : bool
-        Whether candidates are trusted: then there is one ridge.
+    options : SieveOptions
+        Trusting ones have one ridge.
     window : ndarray
         Weights of the experts, relative to the best one.
     least : float
         Smaller ridge weights would drown in rounding errors.
     """
     stage("choosing the ridge weights")
-    grid = np.maximum(variance * GRIDS[kernel], least)
-    best = float(grid[best_weight(losses(grid), kernel, trusting)])
-    if kernel == "rbf":
+    grid = np.maximum(variance * GRIDS[options.kernel], least)
+    best = float(grid[best_weight(*losses(grid), options)])
+    if options.kernel == "rbf":
         best = min(best, LARGEST_RBF_LAM * variance)
-    return [best] if trusting else np.maximum(best * window, least).tolist()
+    return [best] if options.trusting else np.maximum(best * window, least).tolist()
 
 
-def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:
+def best_weight(errors: np.ndarray, precisions: np.ndarray, options: SieveOptions) -> int:
     """Which ridge weight predicts the candidates of other rows best.
 
     For the Gaussian kernel the one with the least squared error or, if candidates are trusted, with
@@ -704,13 +629,12 @@ def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:
     squared error may belong to a weight that hides all features but a few in large units. There it
     decides only between weights whose average precision is within one standard error of the best.
     """
-    if kernel == "rbf" or not sums.ranked:
-        return int(np.argmax(sums.precision) if trusting and sums.ranked else np.argmin(sums.error))
-    n, top, squares = sums.ranked, int(np.argmax(sums.precision)), np.diag(sums.products)
-    behind = (sums.precision[top] - sums.precision) / n
-    square = (squares[top] - 2 * sums.products[top] + squares) / n
-    close = behind <= np.sqrt(np.maximum(square - behind**2, 0) / n)
-    return int(np.argmin(np.where(close, sums.error, np.inf)))
+    n, totals = precisions.shape[1], precisions.sum(axis=1)
+    if options.kernel == "rbf" or not n:
+        return int(np.argmax(totals) if options.trusting and n else np.argmin(errors))
+    behind = precisions[np.argmax(totals)] - precisions
+    close = behind.mean(axis=1) <= behind.std(axis=1) / np.sqrt(n)
+    return int(np.argmin(np.where(close, errors, np.inf)))
 
 
 def rankable(Y: Array) -> np.ndarray:

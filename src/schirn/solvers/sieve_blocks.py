@@ -1,29 +1,30 @@
 """Sieve on rows wherever they live: few rows are brought together, many stay in their blocks."""
 
+from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from schirn._progress import stage
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, like, release, to_numpy
 from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
 from schirn.linalg.kernels import KernelExpansion, pick
-from schirn.noise.model import known_rates
 from schirn.scale.blocks import Block, RowStore
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.files import FileRows
 from schirn.scale.memory import large_array
-from schirn.solvers.candidates import Knowledge
 from schirn.solvers.feature_ridges import factor, fit_features, stacked_rows
-from schirn.solvers.kernel_ridges import fit_kernel, kernel_expansion, kernel_matrix
+from schirn.solvers.kernel_ridges import fit_kernel
 from schirn.solvers.sieve import SieveOptions, SieveResult
 
+DEFAULTS = SieveOptions()
 
-class SieveFit(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class SieveFit:
     """A Sieve fitted to rows wherever they are."""
 
     expansion: KernelExpansion
@@ -40,19 +41,13 @@ class SieveFit(NamedTuple):
 def sieve_blocks(
     blocks: RowStore,
     Y: sp.csr_array | None = None,
+    options: SieveOptions = DEFAULTS,
     *,
     features: str = "auto",
-    kernel: str = "rbf",
-    noise_level: "float | np.ndarray | None" = None,
-    lam: float | None = None,
-    max_iter: int = 8,
-    max_kernel_rows: int = 4000,
-    n_landmarks: int = 1500,
-    random_state: int | None = 0,
     sample_rows: int = 10_000,
     all_log_odds: bool = False,
 ) -> SieveFit:
-    """Train on rows in blocks; the parameters are those of `schirn.Sieve`.
+    """Train on rows in blocks.
 
     Up to `max_kernel_rows` rows are brought together, on the device of the first block.
 
@@ -62,6 +57,8 @@ def sieve_blocks(
         Blocks of `FeatureRows` of X, all dense or all sparse, and their candidates.
     Y : CSR array of shape (n, l), optional
         Candidates of all rows; None reads them from the blocks.
+    options : SieveOptions
+    features : {"auto", "text", "spread", "none"}
     sample_rows : int
         The sample has every k-th row, where k is the number of rows divided by this.
     all_log_odds : bool
@@ -69,53 +66,38 @@ def sieve_blocks(
         lie in a temporary file themselves; elsewhere the sample has all rows.
     """
     stage("looking at the rows")
-    whole = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
-    scale = scale_of(whole, features)
+    statistics = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
+    scale = scale_of(statistics, features)
     Y = sp.csr_array(sp.vstack(blocks.gather(_candidates))) if Y is None else Y
     n, l = Y.shape
-    rng = check_random_state(random_state)
-    trusting = noise_level is not None and not np.any(noise_level)
-    options = SieveOptions(kernel, lam, trusting, max_iter, random_state)
-    knowledge = Knowledge(known_rates(noise_level, np.diff(Y.indptr), l))
-    if n <= max_kernel_rows:
-        Z = scale.transform(stacked_rows(blocks.gather(_rows)))
-        function, K = kernel_matrix(Z, kernel, rng)
-        dense = Y.toarray()
-        result = fit_kernel(K, dense, options, knowledge)
+    if n <= options.max_kernel_rows:
+        Z, dense = scale.transform(stacked_rows(blocks.gather(_rows))), Y.toarray()
+        result, expansion = fit_kernel(Z, dense, options)
         posterior, z = result.confidence(), result.log_odds()
         sample = z, dense, posterior.toarray()
-        expansion = kernel_expansion(function, Z, result.ridges)
         z = like(z, Z) if is_device_array(Z) else None
         return SieveFit(expansion, result, scale, posterior, sample, z)
-    if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
+    if options.kernel == "linear" and len(statistics.filled) > MOST_FEATURES:
         raise InputError(
-            f"X has {len(whole.filled):,} features; a linear kernel of more than "
+            f"X has {len(statistics.filled):,} features; a linear kernel of more than "
             f'{MOST_FEATURES:,} is too large for rows in blocks; set kernel="rbf", or reduce '
             f"the features first"
         )
-    factored = factor(
-        blocks,
-        n,
-        kernel=kernel,
-        n_landmarks=n_landmarks,
-        rng=rng,
-        dtype=whole.dtype,
-        scaled=scale.transform,
-    )
-    result = fit_features(factored, Y, options, knowledge)
+    factored = factor(blocks, n, options, statistics.dtype, scale.transform)
+    result, expansion = fit_features(factored, Y, options)
+    ridges: Any = result.fitted
     posterior, z, in_files = result.confidence(), None, isinstance(blocks, FileRows)
     stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
-    if is_device_array(result.fitted.values):
+    if is_device_array(ridges.values):
         z = result.log_odds()
         picked = to_numpy(pick(z, np.arange(0, n, stride)))
     else:
-        pieces = result.fitted.map_log_odds(result.combination, partial(_every, stride))
+        pieces = ridges.map_log_odds(result.combination, partial(_every, stride))
         picked = np.concatenate(pieces)
     if all_log_odds and in_files:
         z = large_array((n, l), picked.dtype)
-        result.fitted.map_log_odds(result.combination, partial(_write, z))
+        ridges.map_log_odds(result.combination, partial(_write, z))
     sample = picked, Y[::stride].toarray(), posterior[::stride].toarray()
-    expansion = factored.source.expansion(result.ridges)
     return SieveFit(expansion, result, scale, posterior, sample, z)
 
 

@@ -6,7 +6,7 @@ ridge weights together, by products with the sparse matrix alone. Each row is sc
 of the folds that it is not in. The pool is learned from a sample of rows, on their kernel matrix.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from schirn.solvers.sieve import (
     Ridges,
     SieveOptions,
     SieveResult,
-    fit_ridges,
+    sieve,
 )
 
 FOLDS = 5
@@ -56,14 +56,15 @@ _STACK_ROWS = 20_000
 
 def fit_sparse(
     X: sp.csr_array, Y: Any, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
-) -> SieveResult:
-    """Choose the ridge weights and run the rounds; see `SparseRidges`."""
+) -> tuple[SieveResult, KernelExpansion]:
+    """Choose the ridge weights, run the rounds, and expand the ridges for new rows."""
     Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
-    lams = None if options.lam is None else [float(options.lam)]
+    lams = None if options.lam is None else [options.lam]
     lams = lams or linear_lams(one_block(X), Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lams, knowledge, None if trusting else rng)
-    options = options._replace(max_iter=min(options.max_iter, MOST_ROUNDS))
-    return fit_ridges(ridges, options, knowledge, rng)
+    max_iter = min(options.max_iter, MOST_ROUNDS)
+    result = sieve(ridges, max_iter=max_iter, rng=rng, trusting=trusting)
+    return result, linear_expansion(result.ridges)
 
 
 def linear_lams(
@@ -90,8 +91,8 @@ def linear_lams(
         Z = sp.csr_array(sp.vstack(store.gather(_rows, rows)), dtype=np.float64)
         return (Z @ Z.T).toarray()
 
-    choice: dict[str, Any] = {"kernel": "linear", "trusting": trusting, "wide": True}
-    return sample_lams(kernel_of, Y, knowledge, variance=variance, rng=rng, **choice)
+    options = SieveOptions("linear", trusting=trusting, wide=True)
+    return sample_lams(kernel_of, Y, variance, options, knowledge, rng)
 
 
 def _moments(block: Block, state: Any) -> tuple[float, Array]:
@@ -192,13 +193,11 @@ class SparseRidges(Ridges):
         listed = float(take_cells(S, c.flat).sum(dtype=np.float64))
         return (float(S.sum(dtype=np.float64)) - listed) / unlisted if unlisted else 0.5
 
-    def map_log_odds(
-        self, combination: Combination, function: Callable[..., Any], split: int = 0
-    ) -> list[Any]:
-        """Call function(rows, log-odds) for all rows."""
+    def log_odds(self, combination: Combination, split: int = 0) -> Array:
+        """Log-odds (n, l) of all cells of a split."""
         if split and self._inner is not None:
-            return self._inner.map_log_odds(combination, function, split)
-        return [function(self.splits[split].rows, combination(self._scores))]
+            return self._inner.log_odds(combination, split)
+        return combination(self._scores)
 
 
 def solve_ridges(
