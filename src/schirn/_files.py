@@ -366,9 +366,7 @@ def check_sparse(matrix: Any) -> None:
     matrix.check_format(full_check=True)
 
 
-def csv_rows(
-    rows: Iterable[Iterable[Any]], *, delimiter: str = ",", newline: str = "\n"
-) -> Iterator[str]:
+def csv_rows(rows: Iterable[Iterable[Any]], *, delimiter: str = ",") -> Iterator[str]:
     r"""Yield each row as a line of CSV that every reader splits into the same cells.
 
     >>> list(csv_rows([["a", "b,c"], ["d\re", 1]]))
@@ -379,7 +377,7 @@ def csv_rows(
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n")
     for row in rows:
         writer.writerow(row)
-        yield buffer.getvalue().removesuffix("\r\n") + newline
+        yield buffer.getvalue().removesuffix("\r\n") + "\n"
         buffer.seek(0)
         buffer.truncate()
 

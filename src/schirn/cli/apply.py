@@ -26,7 +26,7 @@ schirn apply changes.csv items.csv -o cleaned.csv
 CONFLICTS = 3
 # `schirn undo` has the same options.
 OPTIONS = f"""
-changes CHANGES  list of changes, .csv or .jsonl
+changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
 -o, --output FILE  write the copy, in the format of its name
 --partial  skip rows that are not as the list says, instead of stopping; the exit code is then 3

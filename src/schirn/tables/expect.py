@@ -1,6 +1,6 @@
 """Expectations of a table, for automatic checks: limits, and differences from the last run.
 
-A file of expectations is TOML or JSON; every line is optional:
+A file of expectations is TOML; every line is optional:
 
     wrong_share = 0.15            # largest share of wrong tags, by answers
     removed_share = 0.2           # largest share of the tags that are removed
@@ -21,7 +21,6 @@ shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the shar
 would have to be others for the frequencies to agree.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -164,7 +163,7 @@ class Expectations:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Expectations":
-        """Read a .toml or .json file; a file of tags is relative to its folder.
+        """Read a .toml file; a file of tags is relative to its folder.
 
         Raises
         ------
@@ -172,12 +171,9 @@ class Expectations:
             For an expectation that does not exist, or a limit that is not a number.
         """
         path = Path(path)
-        suffix = path.suffix.lower()
-        if suffix not in (".toml", ".json"):
-            raise DataError(f"{path}: the name of the expectations must end in .toml or .json")
-        document = _json(path) if suffix == ".json" else _toml(path)
-        if not isinstance(document, dict):
-            raise DataError(f"{path}: must hold names and limits, such as wrong_share = 0.2")
+        if path.suffix.lower() != ".toml":
+            raise DataError(f"{path}: the name of the expectations must end in .toml")
+        document = _toml(path)
         known = [entry.name for entry in fields(cls)]
         try:
             for name, value in document.items():
@@ -321,12 +317,3 @@ def _toml(path: Path) -> Any:
         return tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not TOML ({str(error)[:100]})") from None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise DataError(f"{path}: not JSON ({str(error)[:100]})") from None

@@ -31,7 +31,7 @@ from schirn._input import suggest
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import Tags, read_tags
 from schirn.tables.csv_table import CsvTable
-from schirn.tables.text import check_lines, check_size, header_delimiter
+from schirn.tables.text import check_size, header_delimiter
 
 _FIELDS = ("from", "to", "why", "from_rows", "to_rows")
 _MAX_BYTES = 64 * 1024**2
@@ -410,7 +410,6 @@ def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     path = Path(path)
     check_size(path, _MAX_BYTES)
-    check_lines(path, "utf-8")
     table = CsvTable(path, "utf-8", header_delimiter(path) or ",", empty=True)
     rows = [tuple(table.columns), *zip(*map(table.column, table.columns), strict=True)]
     merges: dict[str, str] = {}

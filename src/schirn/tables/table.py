@@ -36,6 +36,8 @@ class Table(ABC):
         Columns that hold the index of a DataFrame.
     tag_columns : collection of str
         Columns that the format itself calls labels; none in a plain table.
+    is_export : bool
+        Whether the file is an export of another program, which is read but never written.
     stamps : dict from Path to Stamp
         The files, which must stay as they are until the copy is written.
     """
@@ -47,6 +49,7 @@ class Table(ABC):
     spreadsheet = False
     index_columns: Collection[str] = ()
     tag_columns: Collection[str] = ()
+    is_export = False
     stamps: Mapping[Path, Stamp] = MappingProxyType({})
 
     @abstractmethod

@@ -88,20 +88,7 @@ def read_table(
             )
         if isinstance(labels, int):
             raise DataError(f"labels of a table are given by column name, not {labels!r}.")
-
-        def tag_columns(columns: list[str]) -> list[str]:
-            named = _named(columns)
-            columns_of_tags = _default(columns) if labels is None else labels
-            single = [_as_list(names) for names in (columns_of_tags, truth) if names is not None]
-            return [named.get(name, name) for names in single if len(names) == 1 for name in names]
-
-        table = open_table(
-            path,
-            encoding=encoding,
-            delimiter=delimiter,
-            max_bytes=max_bytes,
-            text_columns=tag_columns,
-        )
+        table = open_table(path, encoding=encoding, delimiter=delimiter, max_bytes=max_bytes)
         reader = _TableReader(table, separator)
         label_columns = reader.existing(reader.default_label() if labels is None else labels)
         truth_columns = [] if truth is None else reader.existing(truth)
