@@ -368,7 +368,7 @@ class TagTable:
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)
-            X = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
+            X = lazy_blocks([read for _, read in blocks], [path for path, _ in blocks])
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
             X = self._numbers()

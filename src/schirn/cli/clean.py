@@ -167,7 +167,7 @@ def _clean(args: argparse.Namespace) -> int:
     if not source.table.n_rows:
         return _clean_nothing(args, source)
     tags, features, model = read_source(args, source)
-    findings = _look(args, source, features, tags)
+    findings = _look(source, features, tags)
     if args.propose_merges:
         write_merges([m for finding in findings for m in finding.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(findings)):
@@ -311,14 +311,10 @@ def _expectations(args: argparse.Namespace) -> Expectations:
     return expected
 
 
-def _look(
-    args: argparse.Namespace, source: TagTable, features: Features, tags: list[list[str]]
-) -> list[Finding]:
+def _look(source: TagTable, features: Features, tags: list[list[str]]) -> list[Finding]:
     """Look at the table before it is ranked."""
     stage("looking at the table")
-    X = features.X if args.scheduler is None else None
-    texts = features.texts(source.table)
-    return look_at_table(tags, texts=texts, X=X, separator=source.separator)
+    return look_at_table(tags, texts=features.texts(source.table), separator=source.separator)
 
 
 def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:

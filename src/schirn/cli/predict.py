@@ -162,7 +162,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
         return
     kind = format_suffix(path)
     if path.is_file() and kind in _STREAMED and path.stat().st_size:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb") as file:
             yield unpacked(file), kind
     else:
         yield None, kind

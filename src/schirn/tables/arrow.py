@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import Any, BinaryIO
@@ -140,7 +141,7 @@ class ArrowTable(Table):
                 if types.is_null(kind) and any(cell is not None for cell in cells):
                     column = new_column(cells)
                 elif types.is_dictionary(kind):
-                    column = self._arrow.array(cells, type=kind.value_type).dictionary_encode()
+                    column = self._categories(cells, table.column(k))
                 else:
                     column = self._arrow.array(cells, type=kind)
             except self._arrow.ArrowException as error:
@@ -154,6 +155,19 @@ class ArrowTable(Table):
         for name, cells in added.items():
             table = table.append_column(name, new_column(cells))
         return table
+
+    def _categories(self, cells: list[Any], before: Any) -> Any:
+        """Return cells as categories: the old ones in their order, then new ones."""
+        old = [value for chunk in before.chunks for value in chunk.dictionary.to_pylist()]
+        used = {cell for cell in cells if cell is not None}
+        values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
+        if None not in old and old == sorted(old):
+            values.sort()
+        place = {value: i for i, value in enumerate(values)}
+        indices = self._arrow.array([place.get(cell) for cell in cells], type=self._arrow.int32())
+        categories = self._arrow.array(values, type=before.type.value_type)
+        is_ordered = before.type.ordered
+        return self._arrow.DictionaryArray.from_arrays(indices, categories, ordered=is_ordered)
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -170,31 +184,20 @@ def parquet_files(folder: Path) -> list[Path]:
     return files
 
 
-@dataclass(frozen=True)
-class NumberBlock:
-    """Rows of a Parquet file whose numbers are read together."""
-
-    path: str
-    groups: list[int]
-    first: int
-    """Index of the first row among those of all files."""
-    names: list[str]
-    """Columns of numbers, or one column of lists of numbers."""
-
-    def read(self) -> Array:
-        """Return the numbers (n, d); lists of single precision stay so."""
-        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-        try:
-            with parquet.ParquetFile(self.path) as file:
-                table = file.read_row_groups(self.groups, columns=self.names)
-        except FileNotFoundError:
-            raise DataError(
-                f"{self.path}: there is no such file on {gethostname()}; put the folder where all "
-                f"workers see it under the same path"
-            ) from None
-        except Exception as error:
-            raise DataError(f"{self.path}: cannot be read ({reason_of(error)})") from error
-        return _numbers_of(table, self.names, self.path, self.first)
+def _read_numbers(path: str, groups: list[int], first: int, names: list[str]) -> Array:
+    """Read numbers (n, d) of row groups of a file, whose first row is the `first` of all files."""
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read_row_groups(groups, columns=names)
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: there is no such file on {gethostname()}; put the folder where all workers "
+            f"see it under the same path"
+        ) from None
+    except Exception as error:
+        raise DataError(f"{path}: cannot be read ({reason_of(error)})") from error
+    return _numbers_of(table, names, path, first)
 
 
 def _numbers_of(table: Any, names: Sequence[str], path: str, first: int) -> Array:
@@ -328,8 +331,11 @@ def _digests(files: Iterable[Path], names: Sequence[str]) -> list[bytes]:
     return [digest.digest() for digest in digests]
 
 
-def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
-    """Return blocks of about 50 MB of these columns, in the order of the rows of the folder."""
+def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callable[[], Array]]]:
+    """Return the files and readers of blocks of about 50 MB, in the order of the rows.
+
+    A reader returns columns of numbers, or one column of lists of numbers, as a matrix (n, d).
+    """
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
     blocks, first = [], 0
     for path in parquet_files(folder):
@@ -347,7 +353,9 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
             n += group.num_rows
             if size >= _BLOCK_BYTES or k == about.num_row_groups - 1:
                 if n:
-                    blocks.append(NumberBlock(os.path.abspath(path), groups, first, list(names)))
+                    file_name = os.path.abspath(path)
+                    read = partial(_read_numbers, file_name, groups, first, list(names))
+                    blocks.append((file_name, read))
                 first += n
                 groups, size, n = [], 0, 0
     return blocks
@@ -459,19 +467,15 @@ def _read_ipc(path: Path, limit: int) -> Any:
     with unreadable_named(path, "Arrow file"), arrow.memory_map(str(path)) as source:
         reader = ipc.open_file(source)
         stored = (reader.get_batch(k) for k in range(reader.num_record_batches))
-        batches = list(_limited(path, map(_checked, stored), limit))
+        batches = list(_limited(path, stored, limit))
         return arrow.Table.from_batches(batches, schema=reader.schema)
-
-
-def _checked(batch: Any) -> Any:
-    # Arrow trusts the offsets in a file, even to count bytes.
-    batch.validate(full=True)
-    return batch
 
 
 def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
     size = 0
     for batch in batches:
+        # Arrow trusts the offsets in a file, even to count bytes.
+        batch.validate(full=True)
         size += batch.nbytes
         if size > limit:
             reason = too_large(f"unpacks to over {limit:,} bytes", limit)

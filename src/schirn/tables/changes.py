@@ -13,10 +13,9 @@ The file has one line per change, as CSV:
     column        name of the column of tags
     separator     text between the tags of a cell
     id_column     name of the column of ids; empty if the key is a hash
-    table_sha256  hash of the whole column before all changes
 
 Lines may be deleted and `after` may be edited, since `after` simply takes the place of `before`.
-The columns from `key` on tell which rows and table the list belongs to. A row is found by its key,
+The columns from `key` on tell which rows and column the list belongs to. A row is found by its key,
 wherever it is by now, and changed only if its cell is the one in the list; `undo` puts exactly this
 cell back.
 """
@@ -54,10 +53,8 @@ if TYPE_CHECKING:
 KINDS = ("removal", "addition", "merge", "rename")
 FIELDS = (
     *("row", "change", "before", "after", "confidence", "why", "key"),
-    *("cell", "column", "separator", "id_column", "table_sha256"),
+    *("cell", "column", "separator", "id_column"),
 )
-# Lists of versions before 0.3 find rows by their number only.
-_NEW_FIELDS = ("key", "id_column")
 ADDED_COLUMNS = ("removed", "confidence", "added", "note", "suggested", "suggested_confidence")
 """What follows the name of the column of tags in the names of columns that cleaning adds."""
 _DONE = ("undone", "applied")
@@ -107,8 +104,6 @@ class ChangeList:
         Text between the tags of a cell.
     cells : dict from int to object
         The cell of each changed row before the changes.
-    table_sha256 : str
-        Hash of the whole column before the changes.
     keys : dict from int to str
         What each changed row is found by, wherever it is by then: see `row_keys`. Rows without a
         key are found by their number.
@@ -131,7 +126,6 @@ class ChangeList:
     column: str = "tags"
     separator: str = ";"
     cells: dict[int, Any] = field(default_factory=dict)
-    table_sha256: str = ""
     keys: dict[int, str] = field(default_factory=dict)
     id_column: str = ""
 
@@ -189,7 +183,7 @@ class ChangeList:
             if not 0 <= change.row < len(cells):
                 raise _no_row(change.row, len(cells))
         changed_cells = {change.row: _plain(cells[change.row]) for change in ordered}
-        listing = cls(ordered, column, separator, changed_cells, column_hash(cells))
+        listing = cls(ordered, column, separator, changed_cells)
         listing.apply(cells, spreadsheet=spreadsheet, lists=lists)
         return listing
 
@@ -231,7 +225,7 @@ class ChangeList:
             the rows.
         """
         how = {"spreadsheet": spreadsheet, "lists": lists}
-        return self._exchange(list(cells), how, keys, conflicts, forward=True)
+        return self._exchange(list(cells), how, keys, conflicts, True)
 
     def undo(
         self,
@@ -257,11 +251,7 @@ class ChangeList:
             If a cell differs from what `apply` made of it; the message names the rows.
         """
         how = {"spreadsheet": spreadsheet, "lists": lists}
-        return self._exchange(list(cells), how, keys, conflicts, forward=False)
-
-    def fits(self, cells: Iterable[Any]) -> bool:
-        """Whether the whole column is the one for which the changes were listed."""
-        return not self.changes or column_hash(cells) == self.table_sha256
+        return self._exchange(list(cells), how, keys, conflicts, False)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the list to a .csv file, completely or not at all.
@@ -270,7 +260,7 @@ class ChangeList:
         `read` takes away.
         """
         rows: list[Iterable[Any]] = [FIELDS]
-        about = (self.column, self.separator, self.id_column, self.table_sha256)
+        about = (self.column, self.separator, self.id_column)
         for edit in self.changes:
             confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
             key = self.keys.get(edit.row, "")
@@ -293,11 +283,10 @@ class ChangeList:
         if Path(path).suffix.lower() != ".csv":
             raise InputError(f"{path}: the name of a list of changes must end in .csv")
         table = open_table(path, empty=True, delimiter=header_delimiter(path))
-        absent = [name for name in FIELDS if name not in (*table.columns, *_NEW_FIELDS)]
+        absent = [name for name in FIELDS if name not in table.columns]
         if absent:
             raise DataError(f"{path}: not a list of changes: there is no column {absent[0]!r}")
-        none = [""] * table.n_rows
-        columns = [table.column(name) if name in table.columns else none for name in FIELDS]
+        columns = [table.column(name) for name in FIELDS]
         changes: list[Change] = []
         cells: dict[int, Any] = {}
         keys: dict[int, str] = {}
@@ -317,12 +306,12 @@ class ChangeList:
             about.add(of)
         if len(about) > 1:
             raise DataError(
-                f"{path}: the lines belong to different columns, separators or tables; apply one "
-                f"list after the other"
+                f"{path}: the lines belong to different columns or separators; apply one list "
+                f"after the other"
             )
         changes.sort(key=lambda edit: edit.row)
-        column, separator, id_column, sha256 = about.pop() if about else ("tags", ";", "", "")
-        return cls(changes, column, separator, cells, sha256, keys, id_column)
+        column, separator, id_column = about.pop() if about else ("tags", ";", "")
+        return cls(changes, column, separator, cells, keys, id_column)
 
     def _exchange(
         self,
@@ -542,14 +531,6 @@ def changes_of(
     return ChangeList.from_cells(cells, changes, spreadsheet=spreadsheet, lists=lists, **about)
 
 
-def column_hash(cells: Iterable[Any]) -> str:
-    """Hash of a column of tags, whatever the format of its table."""
-    digest = hashlib.sha256()
-    for cell in cells:
-        digest.update(_canonical(cell).encode() + b"\n")
-    return digest.hexdigest()
-
-
 def _plain(cell: Any) -> Any:
     """A cell as JSON knows it; a missing value is None."""
     if isinstance(cell, list | tuple | np.ndarray):
@@ -602,7 +583,7 @@ def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
         confidence = float(number) if number else None
     except ValueError:
         raise InputError(f"confidence must be a number, not {brief(number)}") from None
-    about = tuple(texts[name] for name in ("column", "separator", "id_column", "table_sha256"))
+    about = tuple(texts[name] for name in ("column", "separator", "id_column"))
     check_separator(about[1])
     # Raises if this is no cell of tags.
     split_tags(cell, about[1])

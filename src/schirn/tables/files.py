@@ -14,13 +14,13 @@ from typing import Any, BinaryIO
 
 from schirn._checkpoint import is_open
 from schirn._files import (
-    Stamp,
     atomic_write,
     brief_list,
     byte_limit,
     csv_rows,
     spreadsheet_safe,
     spreadsheet_text,
+    stamp_of,
 )
 from schirn._input import is_missing, whole_text
 from schirn.exceptions import DataError
@@ -84,7 +84,8 @@ def open_table(
     for file in files if not unread else ():
         check_size(file, max_bytes)
     # Before they are read, so that no change goes unnoticed; a run with checkpoints is long.
-    stamps = {file: Stamp.of(file, is_whole=is_open()) for file in files}
+    is_whole = is_open()
+    stamps = {file: stamp_of(file, is_whole=is_whole) for file in files}
     table: Table
     if kind == ".parquet" or kind in ARROW:
         columns = read_arrow(path, files, byte_limit(max_bytes), unread)
@@ -97,7 +98,7 @@ def open_table(
         table = JsonlTable(path, encoding, empty)
     else:
         table = CsvTable(path, encoding, delimiter or ("\t" if kind == ".tsv" else ","), empty)
-    table.stamps = stamps
+    table.stamps, table.is_whole = stamps, is_whole
     return table
 
 

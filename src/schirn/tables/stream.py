@@ -6,7 +6,6 @@ A copy with new columns is made block by block. Every block is read back before 
 from __future__ import annotations
 
 import gzip
-import io
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -23,25 +22,7 @@ _HEADS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"PK": ".xlsx", b"[": ".json
 
 def unpacked(stream: Any) -> Any:
     """Return a stream that can be peeked into, unpacked if its content is packed with gzip."""
-    stream = io.BufferedReader(_Unclosed(stream))
-    if stream.peek(2)[:2] == b"\x1f\x8b":
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
-    return stream
-
-
-class _Unclosed(io.RawIOBase):
-    """A stream that stays open for others, such as stdin."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        content = self._stream.read(len(buffer))
-        buffer[: len(content)] = content
-        return len(content)
+    return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == b"\x1f\x8b" else stream
 
 
 def format_of(stream: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
-from schirn._files import Stamp, atomic_write, brief
+from schirn._files import atomic_write, brief, stamp_of
 from schirn._input import Array, is_missing
 from schirn.exceptions import DataError
 from schirn.tables.text import to_numbers
@@ -38,8 +38,10 @@ class Table(ABC):
         Columns that the format itself calls labels; none in a plain table.
     is_export : bool
         Whether the file is an export of another program, which is read but never written.
-    stamps : dict from Path to Stamp
-        The files, which must stay as they are until the copy is written.
+    stamps : dict from Path to tuple
+        The files with what `stamp_of` says, which must stay so until the copy is written.
+    is_whole : bool
+        Whether the stamps are about the whole files.
     """
 
     path: Path
@@ -50,7 +52,8 @@ class Table(ABC):
     index_columns: Collection[str] = ()
     tag_columns: Collection[str] = ()
     is_export = False
-    stamps: Mapping[Path, Stamp] = MappingProxyType({})
+    stamps: Mapping[Path, tuple[Any, ...]] = MappingProxyType({})
+    is_whole = False
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
@@ -124,7 +127,7 @@ class Table(ABC):
         for file, stamp in self.stamps.items():
             current = None
             with suppress(OSError):
-                current = Stamp.of(file, is_whole=stamp.is_whole)
+                current = stamp_of(file, is_whole=self.is_whole)
             if current != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 

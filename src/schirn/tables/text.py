@@ -9,7 +9,6 @@ import io
 import math
 import os
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -27,6 +26,7 @@ from schirn.exceptions import DataError, MissingExtraError
 # Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032
 CHUNK = 1 << 20
+_GZIP = "gzip file, or truncated"
 LONGEST_LINE = 16 * 1024**2
 # Texts that are the same bytes again, whatever they hold.
 EXACT = ("utf-8", "ascii", "iso8859-1")
@@ -63,10 +63,14 @@ def is_packed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
+def _open(path: Path) -> Any:
+    return gzip.open(path) if is_packed(path) else path.open("rb")
+
+
 def read_text(path: Path, max_bytes: int | None = None) -> str:
     """Return the text of a file (UTF-8, else Latin-1), unpacked, after checking its size."""
     check_size(path, max_bytes)
-    with _damage_named(path), gzip.open(path) if is_packed(path) else path.open("rb") as stream:
+    with unreadable_named(path, _GZIP), _open(path) as stream:
         raw = stream.read()
     if not raw:
         raise DataError(f"{path}: the file is empty.")
@@ -93,7 +97,7 @@ def check_size(path: Path, max_bytes: int | None = None) -> None:
     if not is_packed(path) or size * DEFLATE_RATIO <= limit:
         return
     unpacked = 0
-    with _damage_named(path), gzip.open(path) as stream:
+    with unreadable_named(path, _GZIP), gzip.open(path) as stream:
         while chunk := stream.read(CHUNK):
             unpacked += len(chunk)
             if unpacked > limit:
@@ -115,7 +119,7 @@ class Text:
 
     def __init__(self, stream: Any, path: Path, encoding: str) -> None:
         self._stream, self.path, self.encoding = stream, path, encoding
-        with _damage_named(path):
+        with unreadable_named(path, _GZIP):
             head = stream.peek(4)[:4]
         self.mark, self.codec = _mark_of(head, encoding)
         self._is_wide = self.codec.startswith(("utf-16", "utf-32"))
@@ -136,10 +140,10 @@ class Text:
         encoder = codecs.getincrementalencoder(self.codec)()
         before, after = hashlib.blake2b(), hashlib.blake2b()
         is_last, line = False, 1
-        with _damage_named(self.path):
+        with unreadable_named(self.path, _GZIP):
             self._stream.read(len(self.mark))
         while not is_last:
-            with _damage_named(self.path):
+            with unreadable_named(self.path, _GZIP):
                 block = self._stream.read(CHUNK)
             is_last = not block
             if b"\0" in block and not self._is_wide:
@@ -190,7 +194,7 @@ class Text:
 @contextmanager
 def open_text(path: Path, encoding: str) -> Iterator[Text]:
     """Open a text file, packed with gzip or not."""
-    with gzip.open(path) if is_packed(path) else path.open("rb") as stream:
+    with _open(path) as stream:
         yield Text(stream, path, encoding)
 
 
@@ -249,14 +253,6 @@ def header_delimiter(path: str | os.PathLike[str]) -> str | None:
     with open(path, "rb") as stream:
         head = stream.readline(4096)
     return next((mark for mark in ",;\t" if mark.encode() in head), None)
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from error
 
 
 @contextmanager
