@@ -309,12 +309,11 @@ def test_ids_that_are_there_twice():
         made.apply(["a;b", "a;b"], keys=["x", "x"])
 
 
-def test_a_decimal_comma_and_a_list_of_an_earlier_version(listed, tmp_path):
+def test_a_decimal_comma_and_another_column(listed, tmp_path):
     listed.write(tmp_path / "c.csv")
-    lines = read(tmp_path / "c.csv")
+    lines = [{**line, "seen by": "me"} for line in read(tmp_path / "c.csv")]
     lines[0]["confidence"] = "0,9"
-    old = [{k: v for k, v in line.items() if k not in ("key", "id_column")} for line in lines]
-    edited = edit(tmp_path / "c.csv", old, delimiter=";")
+    edited = edit(tmp_path / "c.csv", lines, delimiter=";")
     assert edited.changes[0].confidence == 0.9
     assert edited.apply(CELLS) == AFTER
 
