@@ -33,12 +33,6 @@ def test_a_separator_that_some_cells_have():
     assert "',' between names that are tags too: 'beach,dog'" in found["separator"].sentence
 
 
-def test_a_separator_that_all_cells_have():
-    tags = ["beach, dog", "dog, sun", "sun, beach"] * 4
-    assert look(tags)["separator"].count == 3
-    assert "separator" not in look(tags, separator=", ")
-
-
 @pytest.mark.parametrize(
     "tags",
     [

@@ -253,7 +253,6 @@ class ParquetNumbers:
     files: list[Path]
     names: list[str]
     dtype: np.dtype
-    n_rows: int
     n_bytes: int
     """Size of the matrix in memory."""
 
@@ -263,7 +262,7 @@ class ParquetNumbers:
         arrow = optional("pyarrow", "table", "Reading Parquet files")
         parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
         files, types = parquet_files(path) if path.is_dir() else [path], arrow.types
-        n_rows, n_values, single = 0, 0, True
+        n_values, single = 0, True
         for source in files:
             try:
                 with parquet.ParquetFile(source) as file:
@@ -271,21 +270,16 @@ class ParquetNumbers:
             except (OSError, arrow.ArrowException):
                 return None
             for name in names:
-                if name not in schema.names:
-                    return None
-                kind = schema.field(name).type
-                is_list = types.is_nested(kind) and hasattr(kind, "value_type")
+                kind = schema.field(name).type if name in schema.names else arrow.null()
+                is_list = len(names) == 1 and types.is_nested(kind) and hasattr(kind, "value_type")
                 inner = kind.value_type if is_list else kind
                 if not (types.is_floating(inner) or types.is_integer(inner)):
                     return None
-                if is_list and len(names) > 1:
-                    return None
                 single &= is_list and types.is_float32(inner)
-            n_rows += about.num_rows
             for k in range(about.num_row_groups):
                 n_values += sum(chunk.num_values for chunk in _chunks(about.row_group(k), names))
         dtype = np.dtype(np.float32 if single else np.float64)
-        return cls(path, files, list(names), dtype, n_rows, n_values * dtype.itemsize)
+        return cls(path, files, list(names), dtype, n_values * dtype.itemsize)
 
     def blocks(self) -> Iterator[Array]:
         """Yield the rows of all files, some at a time."""

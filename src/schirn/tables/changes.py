@@ -491,8 +491,7 @@ def changes_of(
     *,
     column: str = "tags",
     separator: str = ";",
-    spreadsheet: bool = False,
-    lists: bool = False,
+    **how: bool,
 ) -> ChangeList:
     """List removals and additions; see `NoisyLabels.changes`."""
     if cells is None:
@@ -510,7 +509,7 @@ def changes_of(
         by = f"{by}, not checked"
     elif ranking.n_answers:
         by = f"{by}, {ranking.n_answers:,} answers"
-    form = TagCells.of(cells, separator, lists=lists)
+    form = TagCells.of(cells, separator, lists=how.get("lists", False))
     is_text = form.holds == "text" and not form.notation
     changes = []
     for tags, mask, kind in (
@@ -527,8 +526,7 @@ def changes_of(
             pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
             sure = float(1 - p if kind == "removal" else p)
             changes.append(Change(int(row), kind, *pair, sure, why))
-    about: dict[str, Any] = {"column": column, "separator": separator}
-    return ChangeList.from_cells(cells, changes, spreadsheet=spreadsheet, lists=lists, **about)
+    return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
 
 
 def _plain(cell: Any) -> Any:

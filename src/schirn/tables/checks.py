@@ -5,7 +5,6 @@ is changed. The cost grows with the number of words, not with the number of pair
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -135,13 +134,6 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
     for mark in SEPARATORS:
         split = {name: words for (name, by), words in parts.items() if by == mark}
         joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
-        # Where almost no tag stands alone, tags are found in any place, unlike parts of "Doe, Jane"
-        # or of a path.
-        first = Counter(words[0] for words in split.values() if words)
-        later = Counter(part for words in split.values() for part in words[1:])
-        in_both = sum((first + later)[part] for part in first.keys() & later.keys())
-        if 2 * len(split) > len(names) and 2 * in_both > first.total() + later.total():
-            joined = [name for name, words in split.items() if len(words) > 1]
         if joined:
             hold = "1 tag holds" if len(joined) == 1 else f"{len(joined):,} tags hold"
             return Finding(

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn._files import brief, byte_limit, reason_of, too_large
 from schirn._input import Array, is_missing
 from schirn.exceptions import DataError, MissingExtraError
