@@ -36,7 +36,7 @@ def test_findings_are_in_the_summary(source, capsys):
     out, err = capsys.readouterr()
     section = out.partition("\nLook at the table\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split("  ")[0] for line in section] == [
-        "spelling", "copies", "empty texts", "in all rows", "in one row",
+        "spelling", "copies", "empty texts", "tags in all rows", "tags in one row",
     ]  # fmt: skip
     assert "2 tags look like another spelling, such as sunsett (2 rows) → sunset" in section[0]
     assert "2 rows are copies of earlier ones" in section[1]

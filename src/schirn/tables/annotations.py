@@ -11,38 +11,29 @@ from schirn.exceptions import DataError
 from schirn.tables.table import LABEL_COLUMNS
 
 Document = dict[str, Any]
-_PLACES = ("annotations", "predictions")
 
 
 def is_task(document: Document) -> bool:
     """Whether an object is a task; one that nobody has answered may lack its annotations."""
-    answers = [document[place] for place in _PLACES if document.get(place) is not None]
-    is_answered = any(place in document for place in _PLACES)
     return (
         isinstance(document.get("data"), dict)
-        and all(isinstance(answer, list) for answer in answers)
-        and (is_answered or not document.keys() & set(LABEL_COLUMNS))
+        and isinstance(document.get("annotations"), list | None)
+        and ("annotations" in document or not document.keys() & set(LABEL_COLUMNS))
     )
 
 
 def read_tasks(path: Path, tasks: list[Document]) -> tuple[list[Document], list[str]]:
-    """Return the rows of tasks, and their columns of tags: one for each control with choices.
-
-    The choices are those of the annotations, or else of the predictions.
-    """
+    """Return the rows of tasks, and their columns of tags: one for each control with choices."""
     for k, task in enumerate(tasks, start=1):
         if not is_task(task):
             raise DataError(
                 f"{path}: entry {k} is not a task of Label Studio as the entries before it: "
                 f"{brief(task)}"
             )
-    for place in _PLACES:
-        choices = [_choices(t, place, f"{path}: task {k}") for k, t in enumerate(tasks, start=1)]
-        if any(choices):
-            break
+    choices = [_choices(task, f"{path}: task {k}") for k, task in enumerate(tasks, start=1)]
     names = {key for task in tasks for key in task["data"]}
     controls = dict.fromkeys(control for of_task in choices for control in of_task)
-    columns = {name: f"{place}.{name}" if name in names else name for name in controls}
+    columns = {name: f"annotations.{name}" if name in names else name for name in controls}
     rows = []
     for task, of_task in zip(tasks, choices, strict=True):
         about = {"id": task["id"]} if "id" in task else {}
@@ -51,13 +42,13 @@ def read_tasks(path: Path, tasks: list[Document]) -> tuple[list[Document], list[
     return rows, list(columns.values())
 
 
-def _choices(task: Document, place: str, where: str) -> dict[str, dict[str, None]]:
+def _choices(task: Document, where: str) -> dict[str, dict[str, None]]:
     """Return the choices of each control, in all answers that were not cancelled."""
     choices: dict[str, dict[str, None]] = {}
-    for k, answer in enumerate(task.get(place) or ()):
+    for k, answer in enumerate(task.get("annotations") or ()):
         results = answer.get("result") if isinstance(answer, dict) else answer
         if not isinstance(results, list | None):
-            raise DataError(f"{where}: entry {k + 1} of {place} has no list of results")
+            raise DataError(f"{where}: entry {k + 1} of annotations has no list of results")
         for result in () if answer.get("was_cancelled") else results or ():
             if _is_choice(result):
                 tags = dict.fromkeys(map(str, result["value"]["choices"]))

@@ -331,7 +331,8 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callabl
     A reader returns columns of numbers, or one column of lists of numbers, as a matrix (n, d).
     """
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    blocks, first = [], 0
+    blocks: list[tuple[str, Callable[[], Array]]] = []
+    first = 0
     for path in parquet_files(folder):
         with parquet.ParquetFile(path) as file:
             missing = [name for name in names if name not in file.schema_arrow.names]

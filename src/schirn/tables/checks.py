@@ -16,15 +16,10 @@ from schirn._input import check_same_length, is_missing
 from schirn.labels.tags import Tags, read_tags
 from schirn.tables.merges import Merge, merges_of
 
-TITLES = {
-    "separator": "separator",
-    "spelling": "spelling",
-    "copies": "copies",
-    "empty_texts": "empty texts",
-    "tags_in_all_rows": "in all rows",
-    "tags_in_one_row": "in one row",
-}
-KINDS = tuple(TITLES)
+KINDS = (
+    *("separator", "spelling", "copies", "empty_texts"),
+    *("tags_in_all_rows", "tags_in_one_row"),
+)
 SEPARATORS = (";", ",", "|", "/", "\t")
 
 _MAX_EXAMPLES = 20
@@ -70,7 +65,7 @@ class Finding:
     @property
     def title(self) -> str:
         """The kind in words."""
-        return TITLES[self.kind]
+        return self.kind.replace("_", " ")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding for JSON."""
