@@ -121,7 +121,7 @@ def test_fit_merges_too(source, tmp_path, capsys):
     ("text", "words"),
     [
         ("sunsett,sunset\nsunset,dusk\n", "'sunset', which is merged into 'dusk'"),
-        ("sunsett,sunset\nsunset,sunsett\n", "circle"),
+        ("sunsett,sunset\nsunset,sunsett\n", "keep one of these merges"),
         ("sunsset,sunset\n", "no row has the tag 'sunsset'; did you mean 'sunset'?"),
         ("Beach,sea\n", "no row has the tag 'sea' to merge into"),
     ],
