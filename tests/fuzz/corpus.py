@@ -165,8 +165,6 @@ def _changes() -> list[bytes]:
         ChangeList.from_cells(TAGS, wanted).write(path)
         return [path.read_bytes()]
 
-    return make
-
 
 def _packed(kind: str):
     return lambda: [gzip.compress(seed, mtime=0) for seed in corpus(kind)]
