@@ -167,9 +167,11 @@ class Text:
         """Yield lines with their ends; any line break is one if `newline` is empty."""
         open_line, number = "", 1
         for block in chain(self.blocks(), [None]):
-            lines = io.StringIO(open_line + (block or ""), newline=newline).readlines()
-            # An open line, or one whose \r may be followed by \n.
-            open_line = lines.pop() if lines and block is not None else ""
+            open_line, lines = open_line + (block or ""), []
+            if not block or "\n" in block or "\r" in block:
+                lines = io.StringIO(open_line, newline=newline).readlines()
+                # An open line, or one whose \r may be followed by \n.
+                open_line = lines.pop() if lines and block is not None else ""
             if len(open_line) > LONGEST_LINE:
                 raise DataError(
                     f"{self.path}: line {number + len(lines):,} is longer than {LONGEST_LINE:,} "
