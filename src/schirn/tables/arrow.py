@@ -156,17 +156,17 @@ class ArrowTable(Table):
             table = table.append_column(name, new_column(cells))
         return table
 
-    def _categories(self, cells: list[Any], before: Any) -> Any:
+    def _categories(self, cells: list[Any], column: Any) -> Any:
         """Return cells as categories: the old ones in their order, then new ones."""
-        old = [value for chunk in before.chunks for value in chunk.dictionary.to_pylist()]
+        old = [value for chunk in column.chunks for value in chunk.dictionary.to_pylist()]
         used = {cell for cell in cells if cell is not None}
         values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
         if None not in old and old == sorted(old):
             values.sort()
         place = {value: i for i, value in enumerate(values)}
         indices = self._arrow.array([place.get(cell) for cell in cells], type=self._arrow.int32())
-        categories = self._arrow.array(values, type=before.type.value_type)
-        is_ordered = before.type.ordered
+        categories = self._arrow.array(values, type=column.type.value_type)
+        is_ordered = column.type.ordered
         return self._arrow.DictionaryArray.from_arrays(indices, categories, ordered=is_ordered)
 
 

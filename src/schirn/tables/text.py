@@ -137,7 +137,7 @@ class Text:
         """
         decoder = codecs.getincrementaldecoder(self.codec)()
         encoder = codecs.getincrementalencoder(self.codec)()
-        before, after = hashlib.blake2b(), hashlib.blake2b()
+        read_hash, copy_hash = hashlib.blake2b(), hashlib.blake2b()
         is_last, line = False, 1
         with unreadable_named(self.path, _GZIP):
             self._stream.read(len(self.mark))
@@ -150,13 +150,13 @@ class Text:
             try:
                 text = decoder.decode(block, is_last)
                 if self.codec not in EXACT:
-                    before.update(block)
-                    after.update(encoder.encode(text, is_last))
+                    read_hash.update(block)
+                    copy_hash.update(encoder.encode(text, is_last))
             except UnicodeError as error:
                 raise self._wrong_encoding(error, line) from None
             line += text.count("\n")
             yield text
-        if before.digest() != after.digest():
+        if read_hash.digest() != copy_hash.digest():
             raise DataError(
                 f"{self.path}: the encoding {self.encoding} does not give the same bytes again; "
                 f"save the table as UTF-8",
