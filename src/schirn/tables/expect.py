@@ -252,24 +252,26 @@ class Expectations:
         return violations if last is None else violations + self._check_drift(run, last)
 
     def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
-        shares = [each.wrong_share for each in (last, run)]
+        shares = [summary.wrong_share for summary in (last, run)]
         change, words = None, ("unknown in one of the runs", "")
         if shares[0] is not None and shares[1] is not None:
             change = abs(shares[1] - shares[0])
             words = f"{change:.2%}", f"; from {shares[0]:.2%} to {shares[1]:.2%}"
         distance, name, (old, new) = frequency_drift(last.tag_counts, run.tag_counts)
-        most = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
+        largest = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
         new_tags = [tag for tag in run.tag_counts if tag not in last.tag_counts]
         facts: dict[str, tuple[float | None, str, str]] = {
             "wrong_share": (change, *words),
-            "tags": (distance, f"{distance:.3f}", most),
+            "tags": (distance, f"{distance:.3f}", largest),
             "new_tags": (len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"),
         }
         if run.feature_drift is not None:
             facts["features"] = run.feature_drift, f"{run.feature_drift:.2f}", ""
         return [
-            Violation(f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{more}")
-            for name, (value, fact, more) in facts.items()
+            Violation(
+                f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{detail}"
+            )
+            for name, (value, fact, detail) in facts.items()
             if (limit := self.drift.get(name)) is not None and (value is None or value > limit)
         ]
 
