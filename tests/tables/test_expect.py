@@ -96,12 +96,12 @@ def test_bad_files(tmp_path):
 
 
 def test_differences_from_the_last_run():
-    last = RunSummary(10, 10, 0.1, 0.0, {"dog": 6, "cat": 4})
+    last = RunSummary(10, 10, 0.1, 0.0, {"dog": 7, "cat": 3})
     run = RunSummary(10, 10, 0.2, 0.0, {"dog": 2, "cat": 4, "cow": 4}, feature_drift=0.5)
     limits = {"wrong_share": 0.05, "tags": 0.1, "new_tags": 0, "features": 0.2}
     assert [str(item) for item in Expectations(drift=limits).check(run, last=last)] == [
         "drift.wrong_share: 10.00%, limit 0.05; from 10.00% to 20.00%",
-        "drift.tags: 0.400, limit 0.1; 'dog' changed most, from 60.00% to 20.00% of the tags",
+        "drift.tags: 0.500, limit 0.1; 'dog' changed most, from 70.00% to 20.00% of the tags",
         "drift.new_tags: 1, limit 0; cow",
         "drift.features: 0.50, limit 0.2",
     ]
