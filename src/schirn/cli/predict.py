@@ -56,9 +56,10 @@ DESCRIPTION = (
     "the output is a copy of the table, in the format of its name, with the predicted tags and "
     "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
     "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
-    "and written in blocks, so that tables of any length need little memory. In CSV files, "
-    "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
-    "@) have an apostrophe in front, which is removed when they are read."
+    "and written in blocks if the format stays the same, so that tables of any length need "
+    "little memory. In CSV files, label names that a spreadsheet would read as a formula (those "
+    "that start with =, +, - or @) have an apostrophe in front, which is removed when they are "
+    "read."
 )
 EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv
