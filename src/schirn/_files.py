@@ -7,23 +7,20 @@ import errno
 import hashlib
 import io
 import json
-import lzma
 import math
 import os
 import secrets
 import shutil
 import stat
-import struct
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tokenize import TokenError
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
@@ -219,38 +216,39 @@ def sync_folder(folder: Path) -> None:
 
 MOST_ENTRIES = 1000
 
-# Errors of zipfile, its decompressors and NumPy for a damaged archive.
-DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    OverflowError,
-    SyntaxError,
-    MemoryError,
-    TokenError,
-)
+# zipfile, its decompressors, NumPy and openpyxl raise errors of many kinds for a damaged file.
+DAMAGE = (Exception,)
 
 
 def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarray]:
-    """Read every array of an npz archive after checking all sizes."""
-    limit = byte_limit(max_bytes)
+    """Read every array of an npz archive after checking all sizes.
+
+    Of a label matrix that is also stored as CSR, only the shape is read.
+    """
+    limit, arrays = byte_limit(max_bytes), {}
     with _damage_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
-        _check_total(path, archive, limit)
-        entries = {
-            entry.filename.removesuffix(".npy"): entry
-            for entry in archive.infolist()
-            if entry.filename.endswith(".npy")
-        }
-        return dict(_read_entry(path, archive, key, entries) for key in entries)
+        entries = archive.infolist()
+        if len(entries) > MOST_ENTRIES:
+            raise DataError(
+                f"{path}: {len(entries):,} entries; an archive of arrays has at most "
+                f"{MOST_ENTRIES:,}."
+            )
+        total = sum(entry.file_size for entry in entries)
+        if total > limit:
+            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        names = archive.namelist()
+        for entry in entries:
+            key, name = entry.filename.removesuffix(".npy"), brief(entry.filename)
+            if key == entry.filename:
+                continue
+            with archive.open(entry) as stream:
+                shape = _check_header(f"{path}: the entry {name}", stream, entry.file_size)
+            if f"{key}_indptr.npy" in names:
+                arrays[f"{key}_shape"] = np.asarray(shape)
+                continue
+            with archive.open(entry) as stream:
+                arrays[key] = read_array(stream)
+    return arrays
 
 
 @contextmanager
@@ -264,31 +262,6 @@ def _damage_named(path: Path, what: str) -> Iterator[None]:
         raise
     except DAMAGE as error:
         raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error
-
-
-def _check_total(path: Path, archive: zipfile.ZipFile, limit: int) -> None:
-    """Raise DataError for an archive with too many entries or too large a content."""
-    if len(archive.infolist()) > MOST_ENTRIES:
-        raise DataError(
-            f"{path}: {len(archive.infolist()):,} entries; an archive of arrays has at most "
-            f"{MOST_ENTRIES:,}."
-        )
-    total = sum(entry.file_size for entry in archive.infolist())
-    if total > limit:
-        raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
-
-
-def _read_entry(
-    path: Path, archive: zipfile.ZipFile, key: str, entries: dict[str, zipfile.ZipInfo]
-) -> tuple[str, np.ndarray]:
-    """Read one array, or only the shape of a label matrix that is also stored as CSR."""
-    entry = entries[key]
-    with archive.open(entry) as stream:
-        shape = _check_header(f"{path}: the entry {brief(entry.filename)}", stream, entry.file_size)
-    if f"{key}_indptr" in entries:
-        return f"{key}_shape", np.asarray(shape)
-    with archive.open(entry) as stream:
-        return key, read_array(stream)
 
 
 def read_array(stream: Any) -> np.ndarray:
@@ -315,7 +288,8 @@ def read_npy(path: Path, max_bytes: int | None = None) -> np.ndarray:
             return read_array(stream)
 
 
-class NpyHeader(NamedTuple):
+@dataclass(frozen=True)
+class NpyHeader:
     """The header of an .npy file: what the array is, and the byte where its data start."""
 
     shape: tuple[int, ...]
@@ -366,9 +340,7 @@ def check_sparse(matrix: Any) -> None:
     matrix.check_format(full_check=True)
 
 
-def csv_rows(
-    rows: Iterable[Iterable[Any]], *, delimiter: str = ",", newline: str = "\n"
-) -> Iterator[str]:
+def csv_rows(rows: Iterable[Iterable[Any]], *, delimiter: str = ",") -> Iterator[str]:
     r"""Yield each row as a line of CSV that every reader splits into the same cells.
 
     >>> list(csv_rows([["a", "b,c"], ["d\re", 1]]))
@@ -379,7 +351,7 @@ def csv_rows(
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n")
     for row in rows:
         writer.writerow(row)
-        yield buffer.getvalue().removesuffix("\r\n") + newline
+        yield buffer.getvalue().removesuffix("\r\n") + "\n"
         buffer.seek(0)
         buffer.truncate()
 
@@ -402,7 +374,8 @@ def spreadsheet_text(cell: str) -> str:
 Record = dict[str, Any]
 
 
-class Lines(NamedTuple):
+@dataclass(frozen=True)
+class Lines:
     """The complete lines of a file.
 
     Attributes
@@ -512,27 +485,20 @@ def put(
         raise
 
 
-class Stamp(NamedTuple):
-    """Size, time and a hash of a file, which tell whether it has changed."""
+def stamp_of(path: Path, *, is_whole: bool = False) -> tuple[int, int, str]:
+    """Return size, time and a hash of a file, which tell whether it has changed.
 
-    size: int
-    time: int
-    sha256: str
-    is_whole: bool
-    """Whether the hash is that of the whole file, not only of its first and last block."""
-
-    @classmethod
-    def of(cls, path: Path, *, is_whole: bool = False) -> Stamp:
-        """Stamp a file."""
-        with path.open("rb") as stream:
-            about = os.fstat(stream.fileno())
-            if is_whole:
-                digest = hashlib.file_digest(stream, "sha256")
-            else:
-                digest = hashlib.sha256(stream.read(_END_BYTES))
-                stream.seek(max(0, about.st_size - _END_BYTES))
-                digest.update(stream.read(_END_BYTES))
-        return cls(about.st_size, about.st_mtime_ns, digest.hexdigest(), is_whole)
+    The hash is that of the first and the last block, or of the whole file.
+    """
+    with path.open("rb") as stream:
+        about = os.fstat(stream.fileno())
+        if is_whole:
+            digest = hashlib.file_digest(stream, "sha256")
+        else:
+            digest = hashlib.sha256(stream.read(_END_BYTES))
+            stream.seek(max(0, about.st_size - _END_BYTES))
+            digest.update(stream.read(_END_BYTES))
+    return about.st_size, about.st_mtime_ns, digest.hexdigest()
 
 
 def file_hash(path: str | os.PathLike[str]) -> str:

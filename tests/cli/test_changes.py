@@ -69,7 +69,7 @@ def test_nothing_is_added_unless_asked(items, tmp_path, capsys):
     for line, (_, tags, _) in zip(read_csv(tmp_path / "out.csv"), items, strict=True):
         assert set(filter(None, line["tags"].split(";"))) <= set(tags)
         assert "tags_added" not in line
-    changes = str(tmp_path / "c.jsonl")
+    changes = str(tmp_path / "c.csv")
     assert main([*argv, "--json", "--add", "0.9", "--changes", changes]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["added"] == ChangeList.read(changes).counts()["addition"] > 0
@@ -93,7 +93,6 @@ def test_the_list_makes_the_copy_and_undo_the_original(cleaned, tmp_path, capsys
     assert [line["tags"] for line in read_csv(applied)] == tags
     assert main(["undo", changes, applied, "-o", back, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["same_table"] is True
     assert report["n_changes"] == report["removals"] + report["additions"] > 20
     with open(back, "rb") as first, open(source, "rb") as second:
         assert first.read() == second.read()
@@ -112,7 +111,6 @@ def test_the_list_can_be_read_by_people(cleaned):
         assert "likely to be correct (Sieve, not checked)" in line["why"]
         assert line["change"] == ("removal" if line["before"] else "addition")
         assert line["column"] == "tags"
-    assert len({line["table_sha256"] for line in lines}) == 1
 
 
 RECORDS = [
@@ -137,18 +135,14 @@ def write_changes(folder, cells, changes, name="changes.csv", **options):
     return str(folder / name)
 
 
-@pytest.mark.parametrize("name", ["changes.csv", "changes.jsonl"])
-def test_jsonl_folders_and_parquet(tmp_path, name):
+def test_jsonl_and_parquet(tmp_path):
     cells = [record["tags"] for record in RECORDS]
-    changes = write_changes(tmp_path, cells, CHANGES, name)
+    changes = write_changes(tmp_path, cells, CHANGES)
     write_jsonl(tmp_path / "t.jsonl", RECORDS)
-    (tmp_path / "data" / "deep").mkdir(parents=True)
-    write_jsonl(tmp_path / "data" / "a.jsonl", RECORDS[:1])
-    write_jsonl(tmp_path / "data" / "deep" / "b.jsonl", RECORDS[1:])
     frame = pd.DataFrame(RECORDS).drop(columns="x")
     frame["when"] = pd.to_datetime(["2020-01-01"] * 3)
     frame.to_parquet(tmp_path / "t.parquet")
-    for table in ("t.jsonl", "data", "t.parquet"):
+    for table in ("t.jsonl", "t.parquet"):
         source, out, back = (str(tmp_path / f"{p}{table}") for p in ("", "out_", "back_"))
         assert main(["apply", changes, source, "-o", out]) == 0
         assert main(["undo", changes, out, "-o", back]) == 0
@@ -156,9 +150,6 @@ def test_jsonl_folders_and_parquet(tmp_path, name):
     lines = (tmp_path / "out_t.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["tags"] for line in lines] == AFTER
     assert [json.loads(line)["x"] for line in lines] == [record["x"] for record in RECORDS]
-    for file in ("a.jsonl", "deep/b.jsonl"):
-        before, after = (tmp_path / folder / file for folder in ("data", "back_data"))
-        assert before.read_bytes() == after.read_bytes()
     changed = pd.read_parquet(tmp_path / "out_t.parquet")
     assert [list(tags) for tags in changed["tags"]] == AFTER
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "back_t.parquet"), frame)
@@ -256,10 +247,10 @@ def test_another_table_is_refused(tmp_path, capsys):
     words = refused(capsys, "apply", changes, str(table), "-o", out)
     assert "there is no column 'tags', which" in words
     assert not (tmp_path / "o.csv").exists()
-    # Other rows may differ; that is worth a note.
+    # Other rows may differ.
     write("tags", ["dog;cat", "cow"])
     assert main(["apply", changes, str(table), "-o", out]) == 0
-    assert "the tags of other rows are not those for which" in capsys.readouterr().err
+    capsys.readouterr()
     assert [line["tags"] for line in read_csv(out)] == ["dog", "cow"]
 
 
@@ -274,7 +265,7 @@ def test_paths_are_checked_before_the_work(items, tmp_path, capsys):
         (["apply", source, changes], "not a list of changes"),
         (["undo", str(tmp_path / "no.csv"), source], "there is no such file"),
         (["undo", changes, str(tmp_path / "no.csv")], "there is no such file"),
-        (["clean", source, "--changes", "c.txt"], "must end in .csv or .jsonl"),
+        (["clean", source, "--changes", "c.txt"], "must end in .csv"),
         (["clean", source, "--changes", source], "is the input"),
         (["clean", source, "-o", "a.csv", "--changes", "a.csv"], "both the copy and the list"),
         (["clean", source, "--add", "2"], "must be a number from 0 to 1"),

@@ -79,19 +79,15 @@ def test_spaces_and_unusual_cells_survive(items, tmp_path):
         assert new["tags"] == " | ".join(t for t in old["tags"].split(" | ") if t not in gone)
 
 
-def test_jsonl_parquet_and_folders_keep_lists_and_types(items, tmp_path):
+def test_jsonl_and_parquet_keep_lists_and_types(items, tmp_path):
     records = [
         {"id": i, "description": text, "tags": tags, "nested": {"a": [1, None]}, "x": 0.1}
         for i, (text, tags, _) in enumerate(items)
     ]
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, records)), "utf-8")
-    folder = tmp_path / "data"
-    (folder / "deep").mkdir(parents=True)
-    (folder / "deep" / "a.jsonl").write_text("\n".join(map(json.dumps, records[:60])), "utf-8")
-    (folder / "z.jsonl").write_text("\n".join(map(json.dumps, records[60:])), "utf-8")
     pd.DataFrame(records).drop(columns="nested").to_parquet(tmp_path / "items.parquet")
     common = ["--text", "description", "--labels", "tags", "--remove-below", "0.5"]
-    for name in ("items.jsonl", "items.parquet", "data"):
+    for name in ("items.jsonl", "items.parquet"):
         assert (
             main(["clean", str(tmp_path / name), *common, "-o", str(tmp_path / f"c_{name}")]) == 0
         )
@@ -102,8 +98,6 @@ def test_jsonl_parquet_and_folders_keep_lists_and_types(items, tmp_path):
         assert new["tags"] == [t for t in old["tags"] if t not in new["tags_removed"]]
         assert list(new["tags_confidence"]) == old["tags"]
     assert sum(len(copy["tags_removed"]) for copy in copies) > 10
-    files = [tmp_path / "c_data" / name for name in ("deep/a.jsonl", "z.jsonl")]
-    assert [line for file in files for line in file.read_text("utf-8").splitlines()] == lines
     table = pd.read_parquet(tmp_path / "c_items.parquet")
     assert table["id"].dtype == np.int64
     assert [list(tags) for tags in table["tags"]] == [copy["tags"] for copy in copies]

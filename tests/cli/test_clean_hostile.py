@@ -85,13 +85,13 @@ def run_measured(*argv):
 def test_a_line_without_end_is_refused_before_it_is_in_memory(tmp_path, suffix):
     path = tmp_path / f"items{suffix}"
     with path.open("wb") as stream:
-        stream.write(b"description,tags\nfirst,dog\n")
+        stream.write(b"{}\n{}\n" if suffix == ".jsonl" else b"description,tags\nfirst,dog\n")
         # A hole, which takes no room on the disk, behind a line of letters.
         stream.write(b"word " * 4_000_000)
         stream.truncate(2**30)
     code, error, peak = run_measured("clean", str(path), "--text", "description")
     assert code == 2
-    assert f"{path}: line 3 is longer than 16,777,216 bytes" in error
+    assert f"{path}: line 3 is longer than 16,777,216 characters" in error
     assert error.count("\n") == 1
     assert peak < 400
     assert path.stat().st_size == 2**30

@@ -36,7 +36,7 @@ def test_findings_are_in_the_summary(source, capsys):
     out, err = capsys.readouterr()
     section = out.partition("\nLook at the table\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split("  ")[0] for line in section] == [
-        "spelling", "copies", "empty texts", "in all rows", "in one row",
+        "spelling", "copies", "empty texts", "tags in all rows", "tags in one row",
     ]  # fmt: skip
     assert "2 tags look like another spelling, such as sunsett (2 rows) → sunset" in section[0]
     assert "2 rows are copies of earlier ones" in section[1]
@@ -120,8 +120,8 @@ def test_fit_merges_too(source, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("sunsett,sunset\nsunset,dusk\n", "'sunset' is merged itself"),
-        ("sunsett,sunset\nsunset,sunsett\n", "circle"),
+        ("sunsett,sunset\nsunset,dusk\n", "'sunset', which is merged into 'dusk'"),
+        ("sunsett,sunset\nsunset,sunsett\n", "keep one of these merges"),
         ("sunsset,sunset\n", "no row has the tag 'sunsset'; did you mean 'sunset'?"),
         ("Beach,sea\n", "no row has the tag 'sea' to merge into"),
     ],

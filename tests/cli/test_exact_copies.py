@@ -9,6 +9,7 @@ from cli.clean_helpers import make_items, read_csv, refused
 
 from schirn.cleaning import Change, ChangeList
 from schirn.cli import main
+from schirn.exceptions import DataError
 from schirn.persist import load
 from schirn.tables.files import open_table, write_copy
 
@@ -126,10 +127,8 @@ def test_an_encoding_that_does_not_come_back(tmp_path):
     """Two spellings of one character in ISO-2022: the copy would have other bytes."""
     source = tmp_path / "t.csv"
     source.write_bytes(b'text,tags\n\x1b$B$"\x1b(B\x1b(B,a;b\nx,a\n')
-    table = open_table(source, encoding="iso2022_jp")
-    with pytest.raises(Exception, match="does not give the same bytes again"):
-        write_copy(str(tmp_path / "c.csv"), table, {"tags": ["a", "a"]}, {})
-    assert not (tmp_path / "c.csv").exists()
+    with pytest.raises(DataError, match="does not give the same bytes again"):
+        open_table(source, encoding="iso2022_jp")
 
 
 def test_an_encoding_that_is_no_text(tmp_path, capsys):

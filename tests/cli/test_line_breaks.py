@@ -9,11 +9,10 @@ from schirn._files import csv_rows
 from schirn.cli import main
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("cell", ["a\rb", "a\nb", "a\r\nb", "\r", "\n", "", '"', 'a","b', " a "])
-def test_every_cell_is_read_back(cell, newline, tmp_path):
+def test_every_cell_is_read_back(cell, tmp_path):
     rows = [["id", "text"], ["1", cell], [cell, cell]]
-    text = "".join(csv_rows(rows, newline=newline))
+    text = "".join(csv_rows(rows))
     (tmp_path / "t.csv").write_text(text, "utf-8", newline="")
     with (tmp_path / "t.csv").open(newline="", encoding="utf-8") as stream:
         assert list(csv.reader(stream)) == rows

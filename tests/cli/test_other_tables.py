@@ -41,7 +41,8 @@ def test_the_whole_road(name, frame, tmp_path, capsys):
     source = tmp_path / name
     WRITERS[name](frame, source)
     before = open_table(source).column("tags")
-    suffix, changes = source.suffix, str(tmp_path / "changes.csv")
+    # The copy of a folder is one file.
+    suffix, changes = source.suffix or ".parquet", str(tmp_path / "changes.csv")
     paths = {
         word: str(tmp_path / f"{word}{suffix}") for word in ("clean", "done", "back", "tagged")
     }
@@ -73,7 +74,7 @@ def test_outputs_of_another_kind_are_refused(frame, tmp_path, capsys):
     WRITERS["parquet"](frame, tmp_path / "items")
     for out, words in (
         (tmp_path / "items" / "new", "is inside the input folder"),
-        (tmp_path, "exists already; give a new or empty folder"),
+        (tmp_path / "folder", "must end as that of a table"),
     ):
         assert main(["clean", str(tmp_path / "items"), "--text", "text", "-o", str(out)]) == 2
         assert words in capsys.readouterr().err

@@ -51,7 +51,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def stdin(monkeypatch):
     def give(content):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
 
     return give
 
@@ -163,7 +163,7 @@ def test_mistakes_in_a_pipe(model, stdin, capsys, tmp_path):
     stdin(b'title\n"red pan\n')
     assert "is opened but never closed" in refused(capsys, "predict", model, "-")
     stdin(b"title\nred\xff pan\n")
-    assert "stdin: not utf-8 text" in refused(capsys, "predict", model, "-")
+    assert "stdin: line 2 is not utf-8 text (byte 0xff)" in refused(capsys, "predict", model, "-")
     stdin(b"title\nred\xff pan\n")
     assert main(["predict", model, "-", "--encoding", "latin-1"]) == 0
     capsys.readouterr()

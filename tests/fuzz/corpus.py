@@ -151,22 +151,19 @@ def _json() -> list[bytes]:
     return [json.dumps(rows).encode() for rows in ([task] * 2, [record] * 2, flat)]
 
 
-def _changes(name: str):
-    def make() -> list[bytes]:
-        from schirn.cleaning import Change, ChangeList
+def _changes() -> list[bytes]:
+    from schirn.cleaning import Change, ChangeList
 
-        wanted = [
-            Change(0, "merge", "dgo", "dog", 0.9, "a typo"),
-            Change(0, "removal", "cat", "", 0.7),
-            Change(1, "addition", "", "=sun"),
-            Change(2, "rename", "8", "9"),
-        ]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, name)
-            ChangeList.from_cells(TAGS, wanted).write(path)
-            return [path.read_bytes()]
-
-    return make
+    wanted = [
+        Change(0, "merge", "dgo", "dog", 0.9, "a typo"),
+        Change(0, "removal", "cat", "", 0.7),
+        Change(1, "addition", "", "=sun"),
+        Change(2, "rename", "8", "9"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x.csv")
+        ChangeList.from_cells(TAGS, wanted).write(path)
+        return [path.read_bytes()]
 
 
 def _packed(kind: str):
@@ -362,8 +359,7 @@ SEEDS = {
     "clean_csv": _csv,
     "clean_jsonl": _jsonl,
     "clean_parquet": _parquet,
-    "changes_csv": _changes("x.csv"),
-    "changes_jsonl": _changes("x.jsonl"),
+    "changes_csv": _changes,
     "merges_csv": _merges,
     "expectations": _expectations,
     "look": _look,

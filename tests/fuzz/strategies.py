@@ -30,7 +30,7 @@ def damaged_file(choose, target: str) -> bytes:
     if target in ("npz", "scores", "confidence") and not by_bytes:
         return archive(choose, corpus(target))
     lines = ("items", "project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record")
-    if target in (*lines, "changes_jsonl", "certificate") and not by_bytes:
+    if target in (*lines, "certificate") and not by_bytes:
         return json_lines(choose, corpus(target))
     return damages(choose, corpus(target))
 

@@ -130,15 +130,11 @@ def _clean(name: str) -> Target:
     return read
 
 
-def _changes(name: str) -> Target:
+def _changes(folder: Path, data: bytes) -> object:
     """A list of changes, applied to the table for which it was written, and undone."""
-
-    def read(folder: Path, data: bytes) -> object:
-        (folder / name).write_bytes(data)
-        changes = ChangeList.read(folder / name)
-        return changes.undo(changes.apply(TAGS))
-
-    return read
+    (folder / "x.csv").write_bytes(data)
+    changes = ChangeList.read(folder / "x.csv")
+    return changes.undo(changes.apply(TAGS))
 
 
 def _merges(folder: Path, data: bytes) -> object:
@@ -173,7 +169,7 @@ def _copied(name: str) -> Target:
 
     def read(folder: Path, data: bytes) -> object:
         from schirn.labels.cells import split_tags
-        from schirn.tables.files import open_table
+        from schirn.tables.files import open_table, write_copy
 
         (folder / name).write_bytes(data)
         table = open_table(folder / name)
@@ -181,7 +177,8 @@ def _copied(name: str) -> Target:
         for column in table.tag_columns:
             changed[column] = [split_tags(cell, ";")[1:] for cell in table.column(column)]
         cells = [(table.column(name), table.numbers(name)) for name in table.columns]
-        table.write(str(folder / f"copy-{name}"), changed, {"fresh column": ["a"] * table.n_rows})
+        fresh = {"fresh column": ["a"] * table.n_rows}
+        write_copy(str(folder / f"copy-{name}"), table, changed, fresh)
         return cells
 
     return read
@@ -227,8 +224,7 @@ TARGETS: dict[str, Target] = {
     "clean_csv": _clean("x.csv"),
     "clean_jsonl": _clean("x.jsonl"),
     "clean_parquet": _clean("x.parquet"),
-    "changes_csv": _changes("x.csv"),
-    "changes_jsonl": _changes("x.jsonl"),
+    "changes_csv": _changes,
     "merges_csv": _merges,
     "expectations": _expectations,
     "look": _look,

@@ -175,7 +175,7 @@ def test_findings_are_opened_by_keyboard(driver, tmp_path, width):
         driver.get(path.as_uri())
         boxes = driver.find_elements("css selector", ".findings > li")
         kinds = [box.find_element("tag name", "b").text for box in boxes]
-        assert kinds == ["spelling", "copies", "in one row"]
+        assert kinds == ["spelling", "copies", "tags in one row"]
         assert "Dog (1 row) → dog (2), case" in boxes[0].text
         assert "31 rows are copies of earlier ones" in boxes[1].text
         example = boxes[1].find_element("css selector", "details li")

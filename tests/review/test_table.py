@@ -128,18 +128,6 @@ def test_json_lines_keep_their_types(tmp_path):
     assert objects(tmp_path / "out.jsonl") == given
 
 
-def test_a_folder_of_json_lines_becomes_one_file(tmp_path):
-    folder = tmp_path / "items"
-    folder.mkdir()
-    for i, tags in enumerate(TAGS):
-        (folder / f"{i}.jsonl").write_text(json.dumps({"i": i, "tags": tags}) + "\n")
-    session = open_session(make(tmp_path, folder), write=False)
-    session.write_table(tmp_path / "out.jsonl")
-    found = objects(tmp_path / "out.jsonl")
-    assert [row["i"] for row in found] == list(range(5))
-    assert found[0]["tags"] == "beach"
-
-
 def test_parquet_keeps_its_types(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")

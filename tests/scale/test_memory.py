@@ -61,9 +61,9 @@ few = ["--param", "n_landmarks=50", "--param", "max_iter=2"]
 def clean(folder, out):
     argv = ["clean", folder, "--features", "vector", "--max-memory", memory, *few, "-o", out]
     assert main(argv) == 0
-clean(folder + "/few", out + "-few")
+clean(folder + "/few", out + "-few.parquet")
 before = peak()
-clean(folder + "/many", out)
+clean(folder + "/many", out + ".parquet")
 print(json.dumps(peak() - before))
 """
 pytestmark = pytest.mark.skipif(
@@ -105,7 +105,7 @@ def test_vectors_of_a_parquet_folder_stay_out_of_memory(tmp_path):
         added[memory] = float(found.splitlines()[-1])
     assert added["8"] > 80
     assert added["0.1"] < 70
-    here, there = (parquet.read_table(tmp_path / f"out-{memory}") for memory in added)
+    here, there = (parquet.read_table(tmp_path / f"out-{memory}.parquet") for memory in added)
     assert here.schema == there.schema
     assert here.column("tags") == there.column("tags")
     assert here.column("vector") == there.column("vector")

@@ -1,6 +1,6 @@
-"""What annotation tools write: read as tables, changed, and judged for these tools.
+"""What annotation tools write, read as tables.
 
-The files in `annotations/` were written by the tools themselves, see `annotations/write.py`.
+The file in `annotations/` was written by the tool itself, see `annotations/write.py`.
 """
 
 import csv
@@ -13,8 +13,7 @@ from schirn.cli import main
 from schirn.exceptions import DataError
 from schirn.tables.files import open_table
 
-FILES = Path(__file__).parent / "annotations"
-NAMES = ("label_studio", "label_studio_min")
+EXPORT = Path(__file__).parent / "annotations" / "label_studio.json"
 
 
 def read(path):
@@ -35,9 +34,8 @@ def task(*answers, text="a pan", **more):
     return {"data": {"text": text}, "annotations": [{"result": list(a)} for a in answers], **more}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_files_of_the_tools_are_tables(name):
-    table = open_table(FILES / f"{name}.json")
+def test_an_export_is_a_table():
+    table = open_table(EXPORT)
     assert table.tag_columns == ["topics"]
     tags = table.column("topics")
     assert all(isinstance(cell, list) and cell for cell in tags)
@@ -45,20 +43,11 @@ def test_files_of_the_tools_are_tables(name):
     assert table.column("text")[0] == "small steel pan with lid"
     assert table.numbers("price") is not None
     # Of several people, one row has the tags of all, apart from what was skipped.
-    if name != "label_studio_min":
-        assert tags[25] == ["office", "garden"]
+    assert tags[25] == ["office", "garden"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_copy_without_changes_is_the_same(name, tmp_path):
-    table = open_table(FILES / f"{name}.json")
-    table.write(str(tmp_path / "copy.json"), {"topics": table.column("topics")}, {})
-    assert read(tmp_path / "copy.json") == read(FILES / f"{name}.json")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_changes_are_applied_and_undone(name, tmp_path, capsys):
-    source, changes = str(FILES / f"{name}.json"), str(tmp_path / "changes.csv")
+def test_changes_are_applied_and_undone(tmp_path, capsys):
+    source, changes = str(EXPORT), str(tmp_path / "changes.csv")
     copy, back = str(tmp_path / "copy.json"), str(tmp_path / "back.json")
     orders = ["--remove", "8"]
     assert main(["clean", source, "--text", "text", *orders, "--changes", changes]) == 0
@@ -67,129 +56,35 @@ def test_changes_are_applied_and_undone(name, tmp_path, capsys):
     assert len(removed) >= 7
     assert {line["column"] for line in removed} == {"topics"}
     assert main(["apply", changes, source, "-o", copy]) == 0
+    # The copy is a list of rows, and no export.
+    assert "annotations" not in read(copy)[0]
     before, after = open_table(source).column("topics"), open_table(copy).column("topics")
     gone = {int(line["row"]) - 1: line["before"] for line in removed}
     for i, tags in enumerate(before):
         assert after[i] == [tag for tag in tags if tag != gone.get(i)]
     assert main(["undo", changes, copy, "-o", back]) == 0
-    assert read(back) == read(source)
+    assert open_table(back).column("topics") == before
     capsys.readouterr()
-
-
-def test_clean_tags_of_label_studio_are_predictions(tmp_path, capsys):
-    source, out = FILES / "label_studio.json", tmp_path / "tasks.json"
-    argv = ["clean", str(source), "--text", "text", "--to", "label-studio", "-o", str(out)]
-    assert main([*argv, "--remove", "8", "--json"]) == 0
-    removed = json.loads(capsys.readouterr().out)["removed"]
-    found = 0
-    for before, after in zip(read(source), read(out), strict=True):
-        # What people said is as it was.
-        assert after["annotations"] == before["annotations"]
-        (prediction,) = after["predictions"]
-        assert prediction["model_version"] == "schirn Sieve"
-        assert 0 <= prediction["score"] <= 1
-        (result,) = prediction["result"]
-        assert (result["from_name"], result["to_name"]) == ("topics", "text")
-        assert result["type"] == "choices"
-        listed = before["annotations"][0]["result"][0]["value"]["choices"]
-        gone = after["data"]["topics_removed"]
-        assert result["value"]["choices"] == [tag for tag in listed if tag not in gone]
-        assert set(after["data"]["topics_confidence"]) == set(listed)
-        found += len(gone)
-        for tag in gone:
-            assert prediction["score"] <= 1 - after["data"]["topics_confidence"][tag] + 1e-3
-    assert found == removed > 0
-    # The tasks can be judged again; the earlier verdict is replaced.
-    tasks = read(out)
-    for each in tasks:
-        for key in ("topics_removed", "topics_confidence", "topics_note"):
-            del each["data"][key]
-    again = write(tmp_path / "again.json", tasks)
-    argv = ["clean", str(again), "--text", "text", "--remove", "8", "--to", "label-studio"]
-    assert main([*argv, "-o", str(tmp_path / "second.json")]) == 0
-    assert read(tmp_path / "second.json") == read(out)
-    assert not list(tmp_path.glob("*.xml"))
-
-
-@pytest.fixture
-def items(tmp_path):
-    """The same rows as CSV."""
-    table = open_table(FILES / "label_studio.json")
-    with (tmp_path / "items.csv").open("w", newline="") as stream:
-        lines = csv.writer(stream)
-        lines.writerow(["id", "description", "tags"])
-        for k, (text, tags) in enumerate(
-            zip(table.column("text"), table.column("topics"), strict=True)
-        ):
-            lines.writerow([f"n{k}", text, ";".join(tags)])
-    return str(tmp_path / "items.csv")
-
-
-def test_rows_of_any_table_become_tasks(items, tmp_path, capsys):
-    argv = ["clean", items, "--text", "description", "--suggest", "--remove", "8"]
-    assert main([*argv, "--to", "label-studio", "-o", str(tmp_path / "tasks.json")]) == 0
-    table = open_table(tmp_path / "tasks.json")
-    # The verdicts are read back as tags if nobody has annotated the tasks.
-    assert table.tag_columns == ["predictions.tags"]
-    judged = table.column("predictions.tags")
-    assert judged[25] == ["office"]
-    assert read(tmp_path / "tasks.json")[25]["data"]["tags"] == "office;garden"
-    config = (tmp_path / "tasks.config.xml").read_text()
-    assert '<Text name="description" value="$description"/>' in config
-    assert '<Choices name="tags" toName="description" choice="multiple">' in config
-    assert '<Choice value="garden"/>' in config
-    capsys.readouterr()
-
-
-def test_predicted_tags_are_predictions(items, tmp_path, capsys):
-    model, out = str(tmp_path / "m.schirn"), str(tmp_path / "out.json")
-    assert main(["fit", items, "--text", "description", "-o", model]) == 0
-    new = write(
-        tmp_path / "new.json", [{"data": {"description": "old steel pan"}, "annotations": []}]
-    )
-    assert main(["predict", model, str(new), "--to", "label-studio", "-o", out]) == 0
-    (prediction,) = read(out)[0]["predictions"]
-    assert prediction["result"][0]["value"]["choices"] == ["kitchen"]
-    assert prediction["result"][0]["to_name"] == "description"
-    assert 0 < prediction["score"] <= 1
-    assert main(["predict", model, items, "--to", "label-studio", "-o", out]) == 0
-    (prediction,) = read(out)[0]["predictions"]
-    assert prediction["result"][0]["value"]["choices"] == ["kitchen"]
-    capsys.readouterr()
-    for argv in (["predict", model, items], ["clean", items]):
-        assert main([*argv, "--to", "argilla"]) == 2
-        assert "invalid choice: 'argilla'" in capsys.readouterr().err
-        assert main([*argv, "--to", "label-studio"]) == 2
-        assert "give a name in .json with --output" in capsys.readouterr().err
 
 
 def test_a_model_learns_from_an_export(tmp_path, capsys):
-    model = str(tmp_path / "m.schirn")
-    assert main(["fit", str(FILES / "label_studio_min.json"), "--text", "text", "-o", model]) == 0
+    model, out = str(tmp_path / "m.schirn"), str(tmp_path / "tagged.json")
+    assert main(["fit", str(EXPORT), "--text", "text", "-o", model]) == 0
     assert "topics" not in capsys.readouterr().err
-    out = str(tmp_path / "tagged.json")
-    assert main(["predict", model, str(FILES / "label_studio.json"), "-o", out]) == 0
-    assert read(out)[0]["data"]["topics_predicted"] == ["kitchen"]
+    assert main(["predict", model, str(EXPORT), "-o", out]) == 0
+    assert read(out)[0]["topics_predicted"] == ["kitchen"]
     capsys.readouterr()
 
 
 def test_tags_of_several_people(tmp_path):
     path = write(tmp_path / "t.json", [task([choices(["a", "b"])], [choices(["b", "c"])])])
-    table = open_table(path)
-    assert table.column("topics") == [["a", "b", "c"]]
-    table.write(str(tmp_path / "c.json"), {"topics": [["b", "d"]]}, {})
-    first, second = read(tmp_path / "c.json")[0]["annotations"]
-    assert first["result"][0]["value"] == {"choices": ["b", "d"]}
-    assert second["result"][0]["value"] == {"choices": ["b"]}
+    assert open_table(path).column("topics") == [["a", "b", "c"]]
 
 
-def test_tags_for_a_task_without_an_answer(tmp_path):
+def test_tasks_without_an_answer(tmp_path):
     tasks = [task([choices(["a"])]), task(), task([], text="b")]
     table = open_table(write(tmp_path / "t.json", tasks))
     assert table.column("topics") == [["a"], [], []]
-    table.write(str(tmp_path / "c.json"), {"topics": [[], ["a"], ["a"]]}, {})
-    assert open_table(tmp_path / "c.json").column("topics") == [[], ["a"], ["a"]]
-    assert read(tmp_path / "c.json")[0]["annotations"][0]["result"] == []
 
 
 def test_names_that_occur_twice(tmp_path):

@@ -1,7 +1,5 @@
 """Parquet folders, Feather files and saved data sets: read, written back, and damaged."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from schirn.cleaning import Change, ChangeList
 from schirn.datasets import load, read_table
 from schirn.exceptions import DataError, InputError
 from schirn.labels.cells import TagCells
-from schirn.tables.files import open_table
+from schirn.tables.files import open_table, write_copy
 
 pa = pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
@@ -27,17 +25,15 @@ def table():
     return pa.table(ROWS, schema=pa.schema(list(kinds.items())))
 
 
-def write_feather(path, *, stream=False, compression=None):
+def write_feather(path, *, compression=None):
     options = ipc.IpcWriteOptions(compression=compression)
-    make = ipc.new_stream if stream else ipc.new_file
-    with path.open("wb") as sink, make(sink, table().schema, options=options) as writer:
+    with path.open("wb") as sink, ipc.new_file(sink, table().schema, options=options) as writer:
         writer.write_table(table(), max_chunksize=3)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", ["t.feather", "t.arrow", "t.ipc"])
-def test_arrow_files_are_read_and_copied(tmp_path, name, stream):
-    write_feather(tmp_path / name, stream=stream, compression="lz4")
+def test_arrow_files_are_read_and_copied(tmp_path, name):
+    write_feather(tmp_path / name, compression="lz4")
     opened = open_table(tmp_path / name)
     assert opened.columns == list(ROWS)
     assert opened.column("tags") == ROWS["tags"]
@@ -100,26 +96,31 @@ def folder_of(path):
 def test_a_parquet_folder_is_one_table(tmp_path):
     opened = open_table(folder_of(tmp_path / "items"))
     assert opened.columns == [*ROWS, "year"]
-    assert opened.column("year") == [2024, 2025, 2025, 2025]
+    assert opened.column("year") == ["2024", "2025", "2025", "2025"]
     assert opened.column("title") == ROWS["title"]
-    opened.write(str(tmp_path / "copy"), {"tags": [["pan"], [], [], []]}, {"new": ["a"] * 4})
-    assert sorted(
-        p.relative_to(tmp_path / "copy").as_posix() for p in tmp_path.glob("copy/*/*")
-    ) == [
-        "year=2024/part-0.parquet",
-        "year=2025/part-0.parquet",
-    ]
-    copy = open_table(tmp_path / "copy")
-    assert copy.column("year") == [2024, 2025, 2025, 2025]
-    assert copy.column("tags") == [["pan"], [], [], []]
-    # The year stays in the path.
-    one = parquet.ParquetFile(tmp_path / "copy/year=2024/part-0.parquet")
-    assert one.schema_arrow.names == [*ROWS, "new"]
-    opened.write(str(tmp_path / "one.parquet"), {}, {})
-    assert open_table(tmp_path / "one.parquet").column("year") == [2024, 2025, 2025, 2025]
-    with pytest.raises(DataError, match="'year' is in the names of the folders"):
-        opened.write(str(tmp_path / "other"), {"year": [1, 2, 3, 4]}, {})
-    assert not (tmp_path / "other").exists()
+    copy = tmp_path / "copy.parquet"
+    write_copy(str(copy), opened, {"tags": [["pan"], [], [], []]}, {"new": ["a"] * 4})
+    # The copy of a folder is one file, with the year as a column.
+    assert parquet.ParquetFile(copy).schema_arrow.names == [*ROWS, "year", "new"]
+    assert open_table(copy).column("year") == ["2024", "2025", "2025", "2025"]
+    assert open_table(copy).column("tags") == [["pan"], [], [], []]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match=r"none: the folder holds no \.parquet file"):
+        open_table(tmp_path / "none")
+
+
+def test_numbers_that_stay_in_the_files_of_a_folder(tmp_path):
+    folder = folder_of(tmp_path / "items")
+    opened = open_table(folder, unread=["price"])
+    assert opened.columns == ["title", "tags", "year"]
+    copy = tmp_path / "copy.parquet"
+    write_copy(str(copy), opened, {"tags": [["pan"], [], [], []]}, {"new": ["a"] * 4})
+    rows = parquet.read_table(copy)
+    assert rows.column_names == [*ROWS, "year", "new"]
+    assert rows["price"].to_pylist() == ROWS["price"]
+    assert rows["tags"].to_pylist() == [["pan"], [], [], []]
+    with pytest.raises(DataError, match="price are too large to be written in another format"):
+        write_copy(str(tmp_path / "copy.csv"), opened, {}, {})
 
 
 def test_files_of_a_folder_may_lack_columns(tmp_path):
@@ -140,72 +141,6 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path):
     (folder / "year=2025" / "part-1.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(DataError, match=r"part-1\.parquet: not a readable Parquet file"):
         open_table(folder)
-
-
-FEATURES = {
-    "title": {"dtype": "string", "_type": "Value"},
-    "tags": {
-        "feature": {"names": ["pan", "oven", "chair"], "_type": "ClassLabel"},
-        "_type": "List",
-    },
-}
-
-
-def classes(path, tags=([0, 1], [2], [0], [])):
-    """A file with class labels, as the package `datasets` writes it."""
-    kinds = pa.schema([("title", pa.string()), ("tags", pa.list_(pa.int64()))])
-    described = json.dumps({"info": {"features": FEATURES}})
-    kinds = kinds.with_metadata({"huggingface": described})
-    rows = pa.table({"title": ROWS["title"], "tags": list(tags)}, schema=kinds)
-    with path.open("wb") as sink, ipc.new_stream(sink, kinds) as writer:
-        writer.write_table(rows)
-    return path
-
-
-def test_class_labels_are_read_by_name(tmp_path):
-    opened, copy = open_table(classes(tmp_path / "items.arrow")), tmp_path / "copy.arrow"
-    assert opened.column("tags") == ROWS["tags"]
-    opened.write(str(copy), {"tags": [["oven"], [], ["pan"], []]}, {"new": ["a"] * 4})
-    assert open_table(copy).column("tags") == [["oven"], [], ["pan"], []]
-    assert open_table(copy).table.column("tags").to_pylist() == [[1], [], [0], []]
-    with pytest.raises(DataError, match="'sofa' is not among the 3 classes of the column 'tags'"):
-        opened.write(str(copy), {"tags": [["sofa"], [], [], []]}, {})
-    wrong = classes(tmp_path / "wrong.arrow", tags=([0, 7], [], [], []))
-    with pytest.raises(DataError, match="row 1, column 'tags': there is no class 7"):
-        open_table(wrong).column("tags")
-    (tmp_path / "saved").mkdir()
-    classes(tmp_path / "saved" / "data-00000-of-00001.arrow")
-    with pytest.raises(DataError, match="write a data set of the package datasets with its to_p"):
-        open_table(tmp_path / "saved")
-
-
-def test_files_of_the_package_datasets(tmp_path):
-    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
-    import datasets
-
-    datasets.disable_progress_bars()
-    classes = datasets.ClassLabel(names=["pan", "oven", "chair"])
-    kinds = {"title": datasets.Value("string"), "price": datasets.Value("float64")}
-    features = datasets.Features({**kinds, "tags": datasets.Sequence(classes)})
-    rows = datasets.Dataset.from_dict(ROWS, features=features)
-    source, path = str(tmp_path / "items.parquet"), str(tmp_path / "copy.parquet")
-    rows.to_parquet(source)
-    opened = open_table(source)
-    assert opened.column("tags") == ROWS["tags"]
-    clean = [["pan"], ["chair"], ["pan"], []]
-    added = {
-        "tags_removed": [["oven"], [], [], []],
-        "tags_confidence": [{"pan": 0.8, "oven": 0.1}, {}, {"pan": 0.9}, {}],
-        "note": list("abcd"),
-    }
-    opened.write(path, {"tags": clean}, added)
-    copy = datasets.Dataset.from_parquet(path, cache_dir=str(tmp_path / "cache"))
-    assert copy.features["tags"].feature.names == classes.names
-    names = [[classes.int2str(k) for k in tags] for tags in copy["tags"]]
-    assert names == clean
-    assert list(copy["tags_removed"]) == added["tags_removed"]
-    assert copy[0]["tags_confidence"][1] == {"tag": "oven", "confidence": 0.1}
-    assert list(copy["note"]) == list("abcd")
 
 
 def test_two_columns_of_one_name(tmp_path):
@@ -370,16 +305,3 @@ def test_a_file_that_is_replaced_is_noticed(tmp_path):
             opened.write(str(tmp_path / "d.parquet"), {}, {})
         assert not (tmp_path / "d.parquet").exists()
         parquet.write_table(pa.table(rows), source)
-
-
-def test_files_of_a_folder_keep_their_own_columns(tmp_path):
-    folder = tmp_path / "items"
-    folder.mkdir()
-    parquet.write_table(
-        pa.table({"tags": ["a;b"], "x": pa.array([1], pa.int32())}), folder / "a.parquet"
-    )
-    parquet.write_table(pa.table({"tags": ["b"], "y": [2.5]}), folder / "b.parquet")
-    open_table(folder).write(str(tmp_path / "copy"), {"tags": ["a", "b"]}, {})
-    first, second = (parquet.read_table(tmp_path / "copy" / f"{k}.parquet") for k in "ab")
-    assert first.equals(pa.table({"tags": ["a"], "x": pa.array([1], pa.int32())}))
-    assert second.equals(pa.table({"tags": ["b"], "y": [2.5]}))

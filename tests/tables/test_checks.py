@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from schirn.cleaning import look_at_table
 from schirn.exceptions import InputError
@@ -23,7 +22,7 @@ def sentences(n, seed=0, words=20):
 
 def test_a_table_without_oddities():
     tags = [["dog", "sand"], ["dog"], ["sand"], ["sun", "dog"], ["sun"]]
-    assert look_at_table(tags, texts=sentences(5), X=np.arange(5)[:, None]) == []
+    assert look_at_table(tags, texts=sentences(5)) == []
     assert look_at_table([["dog"]], texts=["A dog"]) == []
 
 
@@ -32,12 +31,6 @@ def test_a_separator_that_some_cells_have():
     assert found["separator"].tags == ["beach,dog"]
     assert found["separator"].rows == [1]
     assert "',' between names that are tags too: 'beach,dog'" in found["separator"].sentence
-
-
-def test_a_separator_that_all_cells_have():
-    tags = ["beach, dog", "dog, sun", "sun, beach"] * 4
-    assert look(tags)["separator"].count == 3
-    assert "separator" not in look(tags, separator=", ")
 
 
 @pytest.mark.parametrize(
@@ -79,19 +72,6 @@ def test_texts_of_one_word_and_of_signs():
     found = look([["a"], ["b"]] * 4, texts=texts)
     assert found["copies"].rows == [1, 4]
     assert found["empty_texts"].rows == [6, 7]
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_copies_of_features(kind):
-    X = np.random.default_rng(0).random((6, 3))
-    X[4] = X[1]
-    found = look([["a"], ["b"], ["a"], ["b"], ["a"], ["b"]], X=kind(X))
-    assert found["copies"].rows == [4]
-    assert found["copies"].sentence == (
-        "1 row is a copy of an earlier one, with other tags: rows 2 and 5"
-    )
-    categories = np.array([[0.0], [1.0]] * 3)
-    assert "copies" not in look([["a"], ["b"]] * 3, X=kind(categories))
 
 
 def test_empty_texts_and_frequencies():

@@ -20,3 +20,12 @@ def test_a_table_comes_back_exactly(check, tmp_path):
         check(tmp_path, random.Random(seed))
 
     run()
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("check", [check_csv, check_jsonl])
+def test_line_ends_and_characters_between_two_blocks(check, size, tmp_path, monkeypatch):
+    """A text is read in blocks of bytes, which may end anywhere."""
+    monkeypatch.setattr("schirn.tables.text.CHUNK", size)
+    for seed in range(40):
+        check(tmp_path, random.Random(seed))

@@ -1,11 +1,11 @@
 """Expectations of a table."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from schirn.cleaning import Expectations, NoisyLabels, look_at_table
+from schirn.cleaning import Expectations, NoisyLabels, RunSummary, look_at_table
 from schirn.exceptions import DataError, InputError
 
 
@@ -48,7 +48,7 @@ def test_a_limit_may_be_reached(ranking):
     assert str(violation) == words
 
 
-def test_toml_and_json(tmp_path):
+def test_toml(tmp_path):
     toml = tmp_path / "expect.toml"
     toml.write_text('wrong_share = 0.2\nallowed_tags = "tags.txt"\n[findings]\nspelling = 3\n')
     (tmp_path / "tags.txt").write_text("dog\n\n cat \n")
@@ -58,10 +58,8 @@ def test_toml_and_json(tmp_path):
         allowed_tags=frozenset({"dog", "cat"}),
         findings={"spelling": 3},
     )
-    document = {"wrong_share": 0.2, "allowed_tags": ["dog", "cat"]}
-    document |= {"findings": {"spelling": 3}}
-    (tmp_path / "expect.json").write_text(json.dumps(document))
-    assert Expectations.read(tmp_path / "expect.json") == from_toml
+    toml.write_text('wrong_share = 0.2\nallowed_tags = ["dog", "cat"]\nfindings.spelling = 3\n')
+    assert Expectations.read(toml) == from_toml
 
 
 @pytest.mark.parametrize(
@@ -91,10 +89,24 @@ def test_bad_expectations(tmp_path, text, words):
 
 
 def test_bad_files(tmp_path):
-    with pytest.raises(DataError, match=r"must end in \.toml or \.json"):
-        Expectations.read(tmp_path / "e.yaml")
-    (tmp_path / "e.json").write_text("[]")
-    with pytest.raises(DataError, match="must hold names and limits"):
+    with pytest.raises(DataError, match=r"must end in \.toml"):
         Expectations.read(tmp_path / "e.json")
     with pytest.raises(InputError, match=r"findings\.copies"):
         Expectations(findings={"copies": -1})
+
+
+def test_differences_from_the_last_run():
+    last = RunSummary(10, 10, 0.1, 0.0, {"dog": 7, "cat": 3})
+    run = RunSummary(10, 10, 0.2, 0.0, {"dog": 2, "cat": 4, "cow": 4}, feature_drift=0.5)
+    limits = {"wrong_share": 0.05, "tags": 0.1, "new_tags": 0, "features": 0.2}
+    assert [str(item) for item in Expectations(drift=limits).check(run, last=last)] == [
+        "drift.wrong_share: 10.00%, limit 0.05; from 10.00% to 20.00%",
+        "drift.tags: 0.500, limit 0.1; 'dog' changed most, from 70.00% to 20.00% of the tags",
+        "drift.new_tags: 1, limit 0; cow",
+        "drift.features: 0.50, limit 0.2",
+    ]
+    assert Expectations(drift=limits).check(last, last=last) == []
+    (unknown,) = Expectations(drift={"wrong_share": 1.0}).check(
+        replace(run, wrong_share=None), last=last
+    )
+    assert str(unknown) == "drift.wrong_share: unknown in one of the runs, limit 1"

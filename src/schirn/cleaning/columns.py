@@ -21,18 +21,10 @@ from schirn.labels.cells import TagCells
 from schirn.scale.cluster import lazy_blocks, lazy_texts
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
-from schirn.tables.annotations import LabelStudioTasks, Verdict, label_studio_config
 from schirn.tables.arrow import ParquetNumbers, number_blocks
 from schirn.tables.changes import Change, ChangeList, changes_of
 from schirn.tables.checks import SEPARATORS
-from schirn.tables.files import (
-    LABEL_COLUMNS,
-    Table,
-    folder_format,
-    text_cells,
-    write_copy,
-    write_verdicts,
-)
+from schirn.tables.files import LABEL_COLUMNS, Table, text_cells, write_copy
 from schirn.tables.indicators import with_tag_column
 from schirn.tables.merges import check_merges
 from schirn.tables.text import to_numbers
@@ -168,8 +160,7 @@ class TagTable:
             (labels,) = table.tag_columns
         if labels is None and not table.tag_columns:
             labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
-        self._is_export = isinstance(getattr(table, "form", None), LabelStudioTasks)
-        if labels is None and self._is_export and not table.tag_columns:
+        if labels is None and table.is_export and not table.tag_columns:
             raise InputError(f"{path}: nobody has annotated a task, so there are no tags")
         if labels is None:
             raise InputError(
@@ -303,55 +294,11 @@ class TagTable:
             Whether to write columns of likely missing tags that are not added, and their
             confidences.
         """
-        clean, added = self._clean_columns(ranking, suggest, self.table.lists)
+        clean, added = self._clean_columns(ranking, suggest)
         write_copy(path, self.table, {self.labels: clean}, added, separator=self.separator)
 
-    def write_verdicts(
-        self,
-        path: str,
-        ranking: NoisyLabels,
-        *,
-        suggest: bool = False,
-    ) -> str | None:
-        """Write the rows for Label Studio, with the clean tags as predictions.
-
-        Annotations stay as they are. Rows of other tables become tasks.
-
-        Parameters
-        ----------
-        path : str
-            A .json file.
-        ranking, suggest
-            As for `write_clean`.
-
-        Returns
-        -------
-        str or None
-            The labelling interface for a new project of Label Studio.
-        """
-        clean, added = self._clean_columns(ranking, suggest, True)
-        confidences = _by_row(ranking.n_rows, ranking.records())
-        suggested = _by_row(ranking.n_rows, ranking.missing.records())
-        verdicts = []
-        for i, cell in enumerate(clean):
-            tags = list(dict.fromkeys(self.tag_cells.split(cell)))
-            of_row, known = confidences[i], {**suggested[i], **confidences[i]}
-            right = [known[tag] for tag in tags] + [
-                1 - p for t, p in of_row.items() if t not in tags
-            ]
-            verdicts.append(Verdict(tags, min(right, default=None)))
-        # What a person looks at to judge a row.
-        columns = self._text or self._kinds["text"] or list(filter(None, [self._image]))
-        column = (columns or self._free_columns() or [self.labels])[0]
-        by = f"schirn {ranking.method}"
-        write_verdicts(path, self.table, verdicts, added, column=self.labels, shown=column, by=by)
-        if self._is_export:
-            return None
-        names = sorted({*ranking.label, *(tag for verdict in verdicts for tag in verdict.tags)})
-        return label_studio_config(column, self.labels, names, column == self._image)
-
     def _clean_columns(
-        self, ranking: NoisyLabels, suggest: bool, lists: bool
+        self, ranking: NoisyLabels, suggest: bool
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         """Return the clean tags and the new columns, which hold lists if they can."""
         cells, spreadsheet = self.table.column(self.labels), self.table.spreadsheet
@@ -370,14 +317,14 @@ class TagTable:
             ranking.n_rows, (tag for tag in likely if tag["label"] not in added[tag["row"]])
         )
 
-        as_text = not lists or (self.table.lists and self.tag_cells.holds == "text")
+        as_text = not self.table.lists or self.tag_cells.holds == "text"
 
         def tags_cell(tags: list[str]) -> Any:
             return self.tag_cells.join(tags) if as_text else tags
 
         def confidence_cell(values: dict[str, float]) -> Any:
             text = self.separator.join(f"{tag}={value:.4g}" for tag, value in values.items())
-            return values if lists else spreadsheet_safe(text) if spreadsheet else text
+            return values if self.table.lists else spreadsheet_safe(text) if spreadsheet else text
 
         unique = [list(dict.fromkeys(tags)) for tags in self.tags()]
         columns = [
@@ -421,7 +368,7 @@ class TagTable:
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)
-            X = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
+            X = lazy_blocks([read for _, read in blocks], [path for path, _ in blocks])
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
             X = self._numbers()
@@ -644,9 +591,7 @@ def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
     A table that is read as a whole has them twice: as they were read, and as a matrix. Left in the
     files, they are read when the rest of the table is known, and only if there is room.
     """
-    is_parquet = Path(path).suffix.lower() == ".parquet"
-    if Path(path).is_dir():
-        is_parquet = folder_format(Path(path)) == ".parquet"
+    is_parquet = Path(path).suffix.lower() == ".parquet" or Path(path).is_dir()
     numbers = ParquetNumbers.of(Path(path), names) if is_parquet and names else None
     large = min(_LARGE, free_bytes() // 4)
     return list(names) if numbers is not None and numbers.n_bytes > large else []

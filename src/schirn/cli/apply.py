@@ -26,7 +26,7 @@ schirn apply changes.csv items.csv -o cleaned.csv
 CONFLICTS = 3
 # `schirn undo` has the same options.
 OPTIONS = f"""
-changes CHANGES  list of changes, .csv or .jsonl
+changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
 -o, --output FILE  write the copy, in the format of its name
 --partial  skip rows that are not as the list says, instead of stopping; the exit code is then 3
@@ -48,7 +48,7 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
     changes = ChangeList.read(args.changes)
     table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     new, name = {}, changes.column
-    same_table, conflicts = True, list[str]()
+    conflicts = list[str]()
     if len(changes):
         table = with_tag_column(table, name)
         for needed in filter(None, (name, changes.id_column)):
@@ -64,23 +64,20 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
             new[name] = exchange(cells, conflicts=conflicts if args.partial else None, **about)
         except InputError as error:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
-        same_table = changes.fits(cells if forward else new[name])
     for conflict in conflicts:
         note(f"{args.data}: {conflict}", error=True)
     if args.output:
         write_copy(args.output, table, new, {}, separator=changes.separator)
     verb = "listed" if conflicts else "applied" if forward else "undone"
-    _print(args, changes, same_table, len(conflicts), verb)
+    _print(args, changes, len(conflicts), verb)
     return CONFLICTS if conflicts else 0
 
 
-def _print(
-    args: argparse.Namespace, changes: ChangeList, same_table: bool, n_conflicts: int, verb: str
-) -> None:
+def _print(args: argparse.Namespace, changes: ChangeList, n_conflicts: int, verb: str) -> None:
     counts, n_rows = changes.counts(), len(changes.cells) - n_conflicts
     if args.json:
         summary = {"n_changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
-        summary |= {"rows_changed": n_rows, "conflicts": n_conflicts, "same_table": same_table}
+        summary |= {"rows_changed": n_rows, "conflicts": n_conflicts}
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return
     kinds = [f"{n:,} {kind}{'' if n == 1 else 's'}" for kind, n in counts.items() if n]
@@ -92,11 +89,6 @@ def _print(
             *[("not changed", f"{n_conflicts:,}")] * bool(n_conflicts),
         ]
     )
-    if not same_table and not n_conflicts:
-        note(
-            "note: the tags of other rows are not those for which the changes were listed; the "
-            "changed rows are"
-        )
     if args.output:
         note(f"wrote the output to {args.output}")
     elif not n_conflicts:

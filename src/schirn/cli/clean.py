@@ -56,14 +56,13 @@ from schirn.review.project import write_project
 from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
 from schirn.scale.memory import memory_limit
-from schirn.tables.annotations import LABEL_STUDIO
 from schirn.tables.checks import KINDS
-from schirn.tables.files import folder_format, open_table, write_copy
+from schirn.tables.files import open_table, write_copy
 
 DESCRIPTION = (
     "Rank every tag of a table by comparing its row with similar rows. Nothing is "
     "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
-    ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
+    ".json, .xlsx, .parquet or .feather file, or a folder of .parquet files; it is "
     "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
     "columns: the removed tags, and the probability that each tag is correct."
 )
@@ -78,18 +77,15 @@ schirn clean items.csv --text description --suggest --questions missing.csv
 schirn clean photos.parquet --features embeddings.npy --report report.html
 schirn clean items.jsonl --text caption --project to-review
 schirn clean items.csv --text description --answers q1.csv --changes changes.csv
-schirn clean export.json --text text --remove-below 0.2 --to label-studio -o tasks.json
 schirn clean items.csv --text description --propose-merges merges.csv
 schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
-schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned
+schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned.parquet
 """
 OPTIONS = f"""
 data TABLE  table to clean
 -o, --output FILE  write the cleaned copy, in the format of its name
---to {LABEL_STUDIO}  write the output for Label Studio, as .json: the annotations stay, and the
-    clean tags are predictions
---changes FILE  write a .csv or .jsonl list of all changes to check first, for schirn apply and undo
+--changes FILE  write a .csv list of all changes to check first, for schirn apply and undo
 --report FILE  write an HTML report (.html)
 --project DIR  write a new project folder for schirn review
 {COLUMNS}
@@ -169,7 +165,7 @@ def _clean(args: argparse.Namespace) -> int:
     if not source.table.n_rows:
         return _clean_nothing(args, source)
     tags, features, model = read_source(args, source)
-    findings = _look(args, source, features, tags)
+    findings = _look(source, features, tags)
     if args.propose_merges:
         write_merges([m for finding in findings for m in finding.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(findings)):
@@ -191,10 +187,7 @@ def _clean(args: argparse.Namespace) -> int:
     if store is not None and rows is not None:
         store.save(ranking, rows, args.name or "")
     if args.output:
-        if args.to is None:
-            source.write_clean(args.output, ranking, suggest=args.suggest)
-        else:
-            _write_verdicts(args, source, ranking)
+        source.write_clean(args.output, ranking, suggest=args.suggest)
     if args.changes:
         changes = source.changes(ranking)
         changes.keyed(source.table, _id_column(args, source)).write(args.changes)
@@ -216,12 +209,12 @@ def _clean(args: argparse.Namespace) -> int:
 
 def _clean_nothing(args: argparse.Namespace, source: TagTable) -> int:
     """Write the copy and the changes of a table without rows."""
-    if args.output and args.to is None:
+    if args.output:
         names = source.new_columns(args.suggest)
         write_copy(args.output, source.table, {}, {name: [] for name in names})
     if args.changes:
         ChangeList(column=source.labels, separator=source.separator).write(args.changes)
-    written = {"output": None if args.to else args.output, "changes": args.changes}
+    written = {"output": args.output, "changes": args.changes}
     if args.json:
         print_json({"data": args.data, "rows": 0, "tags": 0, "removed": 0, **written})
     note(f"{args.data}: the table has no rows, so there is nothing to judge")
@@ -316,14 +309,10 @@ def _expectations(args: argparse.Namespace) -> Expectations:
     return expected
 
 
-def _look(
-    args: argparse.Namespace, source: TagTable, features: Features, tags: list[list[str]]
-) -> list[Finding]:
+def _look(source: TagTable, features: Features, tags: list[list[str]]) -> list[Finding]:
     """Look at the table before it is ranked."""
     stage("looking at the table")
-    X = features.X if args.scheduler is None else None
-    texts = features.texts(source.table)
-    return look_at_table(tags, texts=texts, X=X, separator=source.separator)
+    return look_at_table(tags, texts=features.texts(source.table), separator=source.separator)
 
 
 def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:
@@ -343,16 +332,6 @@ def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, A
         "findings": [item.to_dict() for item in findings],
         "violations": [item._asdict() for item in violations],
     }
-
-
-def _write_verdicts(args: argparse.Namespace, source: TagTable, ranking: NoisyLabels) -> None:
-    """Write the clean tags for Label Studio, and the interface of a new project."""
-    config = source.write_verdicts(args.output, ranking, suggest=args.suggest)
-    path = f"{args.output.removesuffix('.json')}.config.xml"
-    if config is not None:
-        with atomic_write(path) as stream:
-            stream.write(config.encode("utf-8", "replace"))
-        note(f"wrote the labelling interface to {path}")
 
 
 def _reasons(args: argparse.Namespace, ranking: NoisyLabels, features: Features) -> Reasons | None:
@@ -748,11 +727,7 @@ def _check_paths(args: argparse.Namespace) -> None:
             raise InputError(f"{path}: is inside the input folder; choose another path")
     inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
     check_outputs(outputs, inputs)
-    if args.to is not None:
-        if not args.output or not args.output.endswith(".json"):
-            raise InputError("--to writes the output as JSON; give a name in .json with --output")
-        check_writable(args.output)
-    elif args.output:
+    if args.output:
         check_copy(args.data, args.output)
     if args.report:
         optional("jinja2", "cli", "Writing the report")
@@ -771,9 +746,7 @@ def _check_paths(args: argparse.Namespace) -> None:
 
 def _check_scheduler(args: argparse.Namespace) -> None:
     """Raise InputError for what the workers of a Dask cluster cannot do."""
-    folder = Path(args.data)
-    is_folder = folder.is_dir() and folder_format(folder) == ".parquet"
-    if not args.text and not is_folder:
+    if not args.text and not Path(args.data).is_dir():
         raise InputError(
             f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
             f"program and all workers see under the same path"
@@ -791,11 +764,6 @@ def _check_scheduler(args: argparse.Namespace) -> None:
         raise InputError(
             "with --scheduler, name columns of text with --text, a column of embeddings with "
             "--features, or columns of numbers with --columns: one of them"
-        )
-    if not args.text and (args.output or "").endswith(".parquet"):
-        raise InputError(
-            f"{args.output}: with --scheduler, the copy is a folder, written file by file; "
-            f"choose a name without .parquet"
         )
     needs = {"--project": args.project, "--device": args.device, "--checkpoint": args.checkpoint}
     needs |= {"--folds": args.folds, "--group": args.group, "--known-clean": args.known_clean}

@@ -191,7 +191,7 @@ def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features
     """Name the findings about the table in one line; `schirn clean` tells more."""
     stage("looking at the table")
     texts = columns.texts(source.table)
-    findings = look_at_table(source.tags(), texts=texts, X=columns.X, separator=source.separator)
+    findings = look_at_table(source.tags(), texts=texts, separator=source.separator)
     if findings:
         titles = ", ".join(f"{finding.title} ({finding.count:,})" for finding in findings)
         note(f"note: look at the table with schirn clean: {titles}")

@@ -25,7 +25,6 @@ from schirn.cli.reading import (
     ENCODING,
     READING,
     SVMLIGHT,
-    check_copy,
     check_new_columns,
     check_not_input,
     inputs,
@@ -41,14 +40,12 @@ from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
 from schirn.report.records import csv_lines, json_lines, write_lines
-from schirn.tables.annotations import LABEL_STUDIO, Verdict
 from schirn.tables.files import (
     TABLES,
     TEXT_TABLES,
     Table,
     open_table,
     write_copy,
-    write_verdicts,
 )
 from schirn.tables.stream import RowStream, format_of, unpacked
 from schirn.tables.text import base_name, format_suffix, is_packed
@@ -59,9 +56,10 @@ DESCRIPTION = (
     "the output is a copy of the table, in the format of its name, with the predicted tags and "
     "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
     "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
-    "and written in blocks, so that tables of any length need little memory. In CSV files, "
-    "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
-    "@) have an apostrophe in front, which is removed when they are read."
+    "and written in blocks if the format stays the same, so that tables of any length need "
+    "little memory. In CSV files, label names that a spreadsheet would read as a formula (those "
+    "that start with =, +, - or @) have an apostrophe in front, which is removed when they are "
+    "read."
 )
 EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv
@@ -69,7 +67,6 @@ zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
 schirn predict tagger.schirn new.csv --threshold top-3 --proba
 schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
 schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
-schirn predict tagger.schirn new.json --to label-studio -o tasks.json
 schirn predict digits.schirn digits_attributes --scores -o scores.npz
 """
 OPTIONS = f"""
@@ -82,8 +79,6 @@ model MODEL  a file written by schirn fit
 --proba  add the probability of each label
 --scores  add the score of each label
 --disambiguate  judge each candidate: its probability of being true, and a verdict
---to {LABEL_STUDIO}  write the rows of a table for Label Studio, as .json, with the predicted tags
-    as predictions
 {DEVICE}
 []
 -o, --output FILE  a copy of the table, or .csv, .jsonl or .npz; - writes the copy to stdout
@@ -168,7 +163,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
         return
     kind = format_suffix(path)
     if path.is_file() and kind in _STREAMED and path.stat().st_size:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb") as file:
             yield unpacked(file), kind
     else:
         yield None, kind
@@ -176,7 +171,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
 
 def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
     """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
-    chosen = (args.features, args.columns, args.image, args.device, args.to, args.truth)
+    chosen = (args.features, args.columns, args.image, args.device, args.truth)
     needs_all = args.disambiguate or args.option or args.tf32 or args.part != "all"
     if stream is None or kind not in _STREAMED or needs_all or any(chosen) or args.json:
         return None
@@ -184,7 +179,7 @@ def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) ->
         return None
     # A CSV file needs all columns in its first line.
     target = kind if args.output is None else format_suffix(Path(args.output))
-    if target != kind and (kind, target) not in ((".csv", ".jsonl"), (".tsv", ".jsonl")):
+    if target != kind:
         return None
     path, options = Path(args.data), {"encoding": args.encoding, "delimiter": args.delimiter}
     rows = RowStream(stream, Path("stdin") if args.data == "-" else path, kind, **options)
@@ -226,10 +221,8 @@ def _predict(
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
     table, pipeline = _new_table(args, model), model
-    if args.to is not None and table is None:
-        raise InputError(f"{args.data}: --to needs a table, and a model that was trained on one")
     if table is not None and not table.n_rows and not args.disambiguate:
-        if args.output is not None and args.to is None and not _is_copy(args):
+        if args.output is not None and not _is_copy(args):
             raise InputError(f"{args.data}: the table has no rows; write the output as a table")
         _write(args, pipeline, notes, table, _no_arrays(args, model), ())
         return 0, (), Counter()
@@ -262,13 +255,11 @@ def _write(
     arrays: dict[str, Any],
     records: Iterable[Record],
 ) -> None:
-    """Write the output: tasks, a copy of the table, arrays or records."""
+    """Write the output: a copy of the table, arrays or records."""
     if args.output is None:
         return
     stage("writing the results")
-    if args.to is not None and table is not None:
-        _write_verdicts(args, model, notes, table, arrays)
-    elif table is not None and not args.disambiguate and _is_copy(args):
+    if table is not None and not args.disambiguate and _is_copy(args):
         new = _copy_columns(args, model, notes, table, arrays)
         write_copy(args.output, table, {}, new, separator=_separator(args, model))
     elif args.output.lower().endswith(".npz"):
@@ -282,30 +273,20 @@ def _check_arguments(args: argparse.Namespace) -> None:
     """Check the arguments before anything is read."""
     if args.disambiguate and (args.threshold or args.proba or args.scores):
         raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
-    if args.to is not None and (args.disambiguate or not (args.output or "").endswith(".json")):
-        raise InputError(
-            "--to writes predictions as JSON; give a name in .json with --output, and not "
-            "--disambiguate"
-        )
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
-    if kind not in _FORMATS and args.to is None and not _is_copy(args):
+    if kind not in _FORMATS and not _is_copy(args):
         raise InputError(
             f"{args.output}: the output must end in .csv, .jsonl or .npz, or as a table if "
             f"{args.data} is one"
         )
     if args.output:
         check_not_input(args.output, args.model, *inputs(args))
-        if Path(args.data).is_dir() and _is_copy(args):
-            check_copy(args.data, args.output)
-        else:
-            check_writable(args.output)
+        check_writable(args.output)
 
 
 def _is_copy(args: argparse.Namespace) -> bool:
     """Whether the output can be a copy of the table, in its format or in another one."""
     source, output = Path(args.data), Path(args.output)
-    if source.is_dir() and not output.suffix:
-        return True
     is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
     is_text = format_suffix(output) in TEXT_TABLES
     return is_table and format_suffix(output) in TABLES and (is_text or not is_packed(output))
@@ -445,25 +426,6 @@ def _no_arrays(args: argparse.Namespace, model: Any) -> dict[str, Any]:
     return arrays | ({"score": none} if args.scores else {})
 
 
-def _write_verdicts(
-    args: argparse.Namespace,
-    model: Any,
-    notes: dict[str, Any],
-    table: Table,
-    arrays: dict[str, Any],
-) -> None:
-    """Write the rows for Label Studio, with the predicted tags as predictions."""
-    names, verdicts = arrays["label_names"].tolist(), []
-    for predicted, proba in zip(arrays["predicted"], arrays["proba"], strict=True):
-        right = np.where(predicted == 1, proba, 1 - proba).min()
-        verdicts.append(Verdict([names[j] for j in np.flatnonzero(predicted)], float(right)))
-    text = getattr(getattr(model, "features_", None), "text", None) or table.columns
-    target = text if isinstance(text, str) else text[0]
-    by = f"schirn {type(getattr(model, 'method_', model)).__name__}"
-    column = str(notes.get("labels", "labels"))
-    write_verdicts(args.output, table, verdicts, {}, column=column, shown=target, by=by)
-
-
 def _defaults(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, notes: dict[str, Any]
 ) -> dict[str, Any]:
@@ -545,7 +507,7 @@ def _arrays(args: argparse.Namespace, model: PartialMultiLabelClassifier, X: Any
     scores = model.decision_function(X)
     rule = _threshold(args.threshold)
     arrays = {"predicted": to_numpy(model.apply_threshold(scores, threshold=rule))}
-    if args.proba or args.to is not None or (args.output is not None and _is_copy(args)):
+    if args.proba or (args.output is not None and _is_copy(args)):
         arrays["proba"] = to_numpy(model.calibration_.probability(scores))
     if args.scores:
         arrays["score"] = to_numpy(scores)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, brief_list, check_new_folder, check_writable
+from schirn._files import brief, brief_list, check_writable
 from schirn.cleaning import Carried, Decisions, RowContent
 from schirn.cleaning.columns import TagTable
 from schirn.cli.output import note
@@ -16,14 +16,13 @@ from schirn.cli.parser import assignment as assignment
 from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
-from schirn.tables.changes import SUFFIXES
 from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
 from schirn.tables.merges import read_merges
 from schirn.tables.text import format_suffix, is_packed
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
-    "list of changes": SUFFIXES,
+    "list of changes": (".csv",),
     "questions": (".csv",),
     "report": (".html", ".htm"),
 }
@@ -212,11 +211,9 @@ def check_copy(source: str, output: str) -> None:
     check_not_input(output, source)
     if path.is_dir() and path.resolve() in copy.resolve().parents:
         raise InputError(f"{output}: is inside the input folder; choose another path")
-    is_file = format_suffix(copy) in TABLES
-    if path.is_dir() and not is_file:
-        check_new_folder(copy)
-        return
-    if not is_file or (is_packed(copy) and format_suffix(copy) not in TEXT_TABLES):
+    if format_suffix(copy) not in TABLES or (
+        is_packed(copy) and format_suffix(copy) not in TEXT_TABLES
+    ):
         raise InputError(
             f"{output}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
         )

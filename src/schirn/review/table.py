@@ -13,7 +13,7 @@ from schirn.cleaning.columns import is_inside
 from schirn.exceptions import DataError
 from schirn.labels.cells import TagCells
 from schirn.report.page import image_type
-from schirn.tables.files import Table, folder_format, open_table, write_copy
+from schirn.tables.files import Table, open_table, write_copy
 from schirn.tables.indicators import with_tag_column
 
 MAX_IMAGE_BYTES = 32 * 1024**2
@@ -50,13 +50,14 @@ def write_project_table(
     suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     if path.is_dir():
         # A folder becomes one file.
-        suffixes = [".jsonl" if folder_format(path) == ".jsonl" else ".parquet"]
+        suffixes = [".parquet"]
     name = "table" + "".join(suffixes).lower()
     write_copy(str(folder / name), table, {}, {})
     root = roles.image_root
     if roles.image is not None:
         root = os.path.realpath(root or path.parent)
-    encoding, delimiter = getattr(table, "encoding", "utf-8"), getattr(table, "delimiter", None)
+    encoding = "utf-8" if table.is_export else getattr(table, "encoding", "utf-8")
+    delimiter = getattr(table, "delimiter", None)
     roles = replace(roles, file=name, image_root=root, encoding=encoding, delimiter=delimiter)
     return asdict(roles)
 

@@ -1,6 +1,6 @@
 """A list of changes to the tags of a table, for a person or a program to look at beforehand.
 
-The file has one line per change, as CSV or JSON lines:
+The file has one line per change, as CSV:
 
     row           number of the row, from 1
     change        removal, addition, merge or rename
@@ -13,10 +13,9 @@ The file has one line per change, as CSV or JSON lines:
     column        name of the column of tags
     separator     text between the tags of a cell
     id_column     name of the column of ids; empty if the key is a hash
-    table_sha256  hash of the whole column before all changes
 
 Lines may be deleted and `after` may be edited, since `after` simply takes the place of `before`.
-The columns from `key` on tell which rows and table the list belongs to. A row is found by its key,
+The columns from `key` on tell which rows and column the list belongs to. A row is found by its key,
 wherever it is by now, and changed only if its cell is the one in the list; `undo` puts exactly this
 cell back.
 """
@@ -54,11 +53,8 @@ if TYPE_CHECKING:
 KINDS = ("removal", "addition", "merge", "rename")
 FIELDS = (
     *("row", "change", "before", "after", "confidence", "why", "key"),
-    *("cell", "column", "separator", "id_column", "table_sha256"),
+    *("cell", "column", "separator", "id_column"),
 )
-# Lists of versions before 0.3 find rows by their number only.
-_NEW_FIELDS = ("key", "id_column")
-SUFFIXES = (".csv", ".jsonl")
 ADDED_COLUMNS = ("removed", "confidence", "added", "note", "suggested", "suggested_confidence")
 """What follows the name of the column of tags in the names of columns that cleaning adds."""
 _DONE = ("undone", "applied")
@@ -108,8 +104,6 @@ class ChangeList:
         Text between the tags of a cell.
     cells : dict from int to object
         The cell of each changed row before the changes.
-    table_sha256 : str
-        Hash of the whole column before the changes.
     keys : dict from int to str
         What each changed row is found by, wherever it is by then: see `row_keys`. Rows without a
         key are found by their number.
@@ -132,7 +126,6 @@ class ChangeList:
     column: str = "tags"
     separator: str = ";"
     cells: dict[int, Any] = field(default_factory=dict)
-    table_sha256: str = ""
     keys: dict[int, str] = field(default_factory=dict)
     id_column: str = ""
 
@@ -190,7 +183,7 @@ class ChangeList:
             if not 0 <= change.row < len(cells):
                 raise _no_row(change.row, len(cells))
         changed_cells = {change.row: _plain(cells[change.row]) for change in ordered}
-        listing = cls(ordered, column, separator, changed_cells, column_hash(cells))
+        listing = cls(ordered, column, separator, changed_cells)
         listing.apply(cells, spreadsheet=spreadsheet, lists=lists)
         return listing
 
@@ -232,7 +225,7 @@ class ChangeList:
             the rows.
         """
         how = {"spreadsheet": spreadsheet, "lists": lists}
-        return self._exchange(list(cells), how, keys, conflicts, forward=True)
+        return self._exchange(list(cells), how, keys, conflicts, True)
 
     def undo(
         self,
@@ -258,40 +251,26 @@ class ChangeList:
             If a cell differs from what `apply` made of it; the message names the rows.
         """
         how = {"spreadsheet": spreadsheet, "lists": lists}
-        return self._exchange(list(cells), how, keys, conflicts, forward=False)
-
-    def fits(self, cells: Iterable[Any]) -> bool:
-        """Whether the whole column is the one for which the changes were listed."""
-        return not self.changes or column_hash(cells) == self.table_sha256
+        return self._exchange(list(cells), how, keys, conflicts, False)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the list to a .csv or .jsonl file, completely or not at all.
+        """Write the list to a .csv file, completely or not at all.
 
-        In CSV, a text that a spreadsheet would run as a formula gets an apostrophe in front, which
+        A text that a spreadsheet would run as a formula gets an apostrophe in front, which
         `read` takes away.
         """
-        is_csv = _suffix(path) == ".csv"
-        lines = [*csv_rows([FIELDS])] if is_csv else []
-        line: Any
+        rows: list[Iterable[Any]] = [FIELDS]
+        about = (self.column, self.separator, self.id_column)
         for edit in self.changes:
             confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
-            values = (*edit[1:4], confidence, edit.why)
-            key, cell = self.keys.get(edit.row, ""), self.cells[edit.row]
-            about = (self.column, self.separator, self.id_column, self.table_sha256)
-            if is_csv:
-                text = json.dumps(cell, ensure_ascii=False)
-                line = (*values, key, text, *about)
-                safe = (spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
-                lines += csv_rows([[edit.row + 1, *safe]])
-            else:
-                line = dict(zip(FIELDS, (edit.row + 1, *values, key, cell, *about), strict=True))
-                lines.append(json.dumps(line) + "\n")
+            key = self.keys.get(edit.row, "")
+            cell = json.dumps(self.cells[edit.row], ensure_ascii=False)
+            line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, *about)
+            rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
         try:
-            content = "".join(lines).encode()
+            content = "".join(csv_rows(rows)).encode()
         except UnicodeEncodeError:
-            raise InputError(
-                f"{path}: a tag holds half of a surrogate pair, which CSV cannot; write .jsonl"
-            ) from None
+            raise InputError(f"{path}: a tag holds half of a surrogate pair; rename it") from None
         with atomic_write(path) as stream:
             stream.write(content)
 
@@ -299,26 +278,23 @@ class ChangeList:
     def read(cls, path: str | os.PathLike[str]) -> "ChangeList":
         """Read a list that `write` wrote and that a person may have edited.
 
-        Cells of CSV may be separated by commas, semicolons or tabs, as spreadsheets like to do.
+        Cells may be separated by commas, semicolons or tabs, as spreadsheets like to do.
         """
-        is_csv = _suffix(path) == ".csv"
-        if not is_csv and Path(path).is_file() and not Path(path).stat().st_size:
-            return cls()
-        table = open_table(path, empty=True, delimiter=header_delimiter(path) if is_csv else None)
-        absent = [name for name in FIELDS if name not in (*table.columns, *_NEW_FIELDS)]
-        if absent and (table.n_rows or is_csv):
+        if Path(path).suffix.lower() != ".csv":
+            raise InputError(f"{path}: the name of a list of changes must end in .csv")
+        table = open_table(path, empty=True, delimiter=header_delimiter(path))
+        absent = [name for name in FIELDS if name not in table.columns]
+        if absent:
             raise DataError(f"{path}: not a list of changes: there is no column {absent[0]!r}")
-        none = [""] * table.n_rows
-        columns = [table.column(name) if name in table.columns else none for name in FIELDS]
-        lines = zip(*columns, strict=True) if not absent else ()
+        columns = [table.column(name) for name in FIELDS]
         changes: list[Change] = []
         cells: dict[int, Any] = {}
         keys: dict[int, str] = {}
         about: set[tuple[str, ...]] = set()
-        for k, line in enumerate(lines):
+        for k, line in enumerate(zip(*columns, strict=True)):
             where = f"{path}: change {k + 1}"
             try:
-                edit, cell, key, of = _parsed(line, is_csv)
+                edit, cell, key, of = _parsed(line)
             except InputError as error:
                 raise DataError(f"{where}: {error}") from None
             if edit.row in cells and _canonical(cells[edit.row]) != _canonical(cell):
@@ -330,12 +306,12 @@ class ChangeList:
             about.add(of)
         if len(about) > 1:
             raise DataError(
-                f"{path}: the lines belong to different columns, separators or tables; apply one "
-                f"list after the other"
+                f"{path}: the lines belong to different columns or separators; apply one list "
+                f"after the other"
             )
         changes.sort(key=lambda edit: edit.row)
-        column, separator, id_column, sha256 = about.pop() if about else ("tags", ";", "", "")
-        return cls(changes, column, separator, cells, sha256, keys, id_column)
+        column, separator, id_column = about.pop() if about else ("tags", ";", "")
+        return cls(changes, column, separator, cells, keys, id_column)
 
     def _exchange(
         self,
@@ -515,8 +491,7 @@ def changes_of(
     *,
     column: str = "tags",
     separator: str = ";",
-    spreadsheet: bool = False,
-    lists: bool = False,
+    **how: bool,
 ) -> ChangeList:
     """List removals and additions; see `NoisyLabels.changes`."""
     if cells is None:
@@ -534,7 +509,7 @@ def changes_of(
         by = f"{by}, not checked"
     elif ranking.n_answers:
         by = f"{by}, {ranking.n_answers:,} answers"
-    form = TagCells.of(cells, separator, lists=lists)
+    form = TagCells.of(cells, separator, lists=how.get("lists", False))
     is_text = form.holds == "text" and not form.notation
     changes = []
     for tags, mask, kind in (
@@ -551,16 +526,7 @@ def changes_of(
             pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
             sure = float(1 - p if kind == "removal" else p)
             changes.append(Change(int(row), kind, *pair, sure, why))
-    about: dict[str, Any] = {"column": column, "separator": separator}
-    return ChangeList.from_cells(cells, changes, spreadsheet=spreadsheet, lists=lists, **about)
-
-
-def column_hash(cells: Iterable[Any]) -> str:
-    """Hash of a column of tags, whatever the format of its table."""
-    digest = hashlib.sha256()
-    for cell in cells:
-        digest.update(_canonical(cell).encode() + b"\n")
-    return digest.hexdigest()
+    return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
 
 
 def _plain(cell: Any) -> Any:
@@ -599,48 +565,30 @@ def _is_cell(cell: Any, second: Any) -> bool:
     return len({_canonical(value) for value in cells}) == 1
 
 
-def _parsed(line: Sequence[Any], is_csv: bool) -> tuple[Change, Any, str, tuple[str, ...]]:
+def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
     """Change, cell before, key, and what all lines share, of one line of a file."""
-    values = dict(zip(FIELDS, line, strict=True))
-    row, cell, confidence = values["row"], values["cell"], values["confidence"]
-    names = [name for name in FIELDS if name not in ("row", "confidence", "cell")]
-    texts = {name: "" if values[name] is None else values[name] for name in names}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise InputError(f"{name} must be a text, not {brief(text)}")
-    if is_csv:
-        texts = {name: spreadsheet_text(text) for name, text in texts.items()}
-        row = int(row) if row.strip().isdecimal() and len(row) < 19 else row
-        try:
-            cell = json.loads(spreadsheet_text(cell))
-        except (ValueError, RecursionError):
-            raise InputError(f"cell must stay as it was written, not {brief(cell)}") from None
-    if not isinstance(row, int) or isinstance(row, bool) or row < 1:
-        raise InputError(f"row must be a whole number from 1, not {brief(row)}")
+    texts = {name: spreadsheet_text(text) for name, text in zip(FIELDS, line, strict=True)}
+    row, text = texts["row"].strip(), texts["cell"]
+    if not (row.isdecimal() and len(row) < 19 and int(row)):
+        raise InputError(f"row must be a whole number from 1, not {brief(texts['row'])}")
     try:
-        if isinstance(confidence, str):
-            # Spreadsheets of some countries write a decimal comma.
-            confidence = confidence.replace(",", ".") if confidence.strip() else None
-        confidence = None if confidence is None else float(confidence)
-    except (TypeError, ValueError):
-        raise InputError(f"confidence must be a number, not {brief(confidence)}") from None
-    about = tuple(texts[name] for name in ("column", "separator", "id_column", "table_sha256"))
+        cell = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"cell must stay as it was written, not {brief(text)}") from None
+    # Spreadsheets of some countries write a decimal comma.
+    number = texts["confidence"].strip().replace(",", ".")
+    try:
+        confidence = float(number) if number else None
+    except ValueError:
+        raise InputError(f"confidence must be a number, not {brief(number)}") from None
+    about = tuple(texts[name] for name in ("column", "separator", "id_column"))
     check_separator(about[1])
     # Raises if this is no cell of tags.
     split_tags(cell, about[1])
-    kind, old, new = (texts[name].strip() for name in names[:3])
-    edit = Change(row - 1, kind, old, new, confidence, texts["why"])
+    kind, old, new = (texts[name].strip() for name in FIELDS[1:4])
+    edit = Change(int(row) - 1, kind, old, new, confidence, texts["why"])
     _check(edit)
     return edit, cell, texts["key"], about
-
-
-def _suffix(path: str | os.PathLike[str]) -> str:
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"{path}: the name of a list of changes must end in {' or '.join(SUFFIXES)}"
-        )
-    return suffix
 
 
 def _percent(p: float) -> str:

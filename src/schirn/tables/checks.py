@@ -5,29 +5,21 @@ is changed. The cost grows with the number of words, not with the number of pair
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import canonical, check_same_length, is_missing
+from schirn._input import check_same_length, is_missing
 from schirn.labels.tags import Tags, read_tags
-from schirn.scale.copies import equal_rows
 from schirn.tables.merges import Merge, merges_of
 
-TITLES = {
-    "separator": "separator",
-    "spelling": "spelling",
-    "copies": "copies",
-    "empty_texts": "empty texts",
-    "tags_in_all_rows": "in all rows",
-    "tags_in_one_row": "in one row",
-}
-KINDS = tuple(TITLES)
+KINDS = (
+    *("separator", "spelling", "copies", "empty_texts"),
+    *("tags_in_all_rows", "tags_in_one_row"),
+)
 SEPARATORS = (";", ",", "|", "/", "\t")
 
 _MAX_EXAMPLES = 20
@@ -73,7 +65,7 @@ class Finding:
     @property
     def title(self) -> str:
         """The kind in words."""
-        return TITLES[self.kind]
+        return self.kind.replace("_", " ")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding for JSON."""
@@ -84,7 +76,6 @@ def look_at_table(
     candidates: Any,
     *,
     texts: Sequence[str] | None = None,
-    X: Any = None,
     label_names: Sequence[str] | None = None,
     separator: str = ";",
 ) -> list[Finding]:
@@ -95,8 +86,6 @@ def look_at_table(
     candidates : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
     texts : sequence of str, optional
         Text of each row, for empty texts and copies.
-    X : array, sparse matrix or RowFile, optional
-        Features of each row, for copies if there are no texts.
     label_names : list of str, optional
         Names of the columns of a matrix.
     separator : str, default=";"
@@ -123,12 +112,8 @@ def look_at_table(
         plain = ["" if is_missing(text) else " ".join(str(text).split()) for text in texts]
         check_same_length(len(plain), tags.n_rows)
         findings += [_copied_texts(plain, tags), _empty_texts(plain)]
-    elif X is not None:
-        check_same_length(X.shape[0], tags.n_rows)
-        findings.append(_copied_features(X, tags))
     findings += _extremes(tags)
-    order = {kind: k for k, kind in enumerate(KINDS)}
-    return sorted(filter(None, findings), key=lambda finding: order[finding.kind])
+    return list(filter(None, findings))
 
 
 def _separator(tags: Tags, separator: str) -> Finding | None:
@@ -144,13 +129,6 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
     for mark in SEPARATORS:
         split = {name: words for (name, by), words in parts.items() if by == mark}
         joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
-        # Where almost no tag stands alone, tags are found in any place, unlike parts of "Doe, Jane"
-        # or of a path.
-        first = Counter(words[0] for words in split.values() if words)
-        later = Counter(part for words in split.values() for part in words[1:])
-        in_both = sum((first + later)[part] for part in first.keys() & later.keys())
-        if 2 * len(split) > len(names) and 2 * in_both > first.total() + later.total():
-            joined = [name for name, words in split.items() if len(words) > 1]
         if joined:
             hold = "1 tag holds" if len(joined) == 1 else f"{len(joined):,} tags hold"
             return Finding(
@@ -208,18 +186,7 @@ def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
     return _copies([first.setdefault(key, i) for i, key in enumerate(keys)], tags, texts)
 
 
-def _copied_features(X: Any, tags: Tags) -> Finding | None:
-    X = canonical(X) if sp.issparse(X) else X if hasattr(X, "blocks") else np.asarray(X)
-    groups = equal_rows(X)
-    distinct = int(groups.max(initial=-1)) + 1
-    # Features that repeat in most rows are a few categories.
-    if distinct == tags.n_rows or 2 * distinct < tags.n_rows:
-        return None
-    first: dict[int, int] = {}
-    return _copies([first.setdefault(k, i) for i, k in enumerate(groups.tolist())], tags)
-
-
-def _copies(originals: list[int], tags: Tags, texts: Sequence[str] | None = None) -> Finding | None:
+def _copies(originals: list[int], tags: Tags, texts: Sequence[str]) -> Finding | None:
     """Rows that are copies, by the number of the first row that each is equal to."""
     pairs = [(original, i) for i, original in enumerate(originals) if original != i]
     if not pairs:
@@ -230,20 +197,18 @@ def _copies(originals: list[int], tags: Tags, texts: Sequence[str] | None = None
     differ = [(a, b) for a, b in pairs if lists[a] != lists[b]]
     # Copies with other tags are those to look at first.
     ordered = differ + [(a, b) for a, b in pairs if lists[a] == lists[b]]
-    examples = [f"rows {a + 1} and {b + 1}" for a, b in ordered[:_MAX_EXAMPLES]]
+    names = [f"rows {a + 1} and {b + 1}" for a, b in ordered[:_MAX_EXAMPLES]]
     number = "all" if len(differ) == len(pairs) else f"{len(differ):,}"
     copies = f"{len(pairs):,} rows are copies of earlier ones"
     difference = f", {number} of them with other tags"
     if len(pairs) == 1:
         copies, difference = "1 row is a copy of an earlier one", ", with other tags"
-    if texts is not None:
-        quoted = [f": {brief(texts[b], 80)}" for _, b in ordered]
     return Finding(
         "copies",
         len(pairs),
-        f"{copies}{difference if differ else ''}{_such_as(pairs)}{examples[0]}",
+        f"{copies}{difference if differ else ''}{_such_as(pairs)}{names[0]}",
         "Delete copies that are not wanted; rows that belong together can form a group.",
-        examples if texts is None else list(map(str.__add__, examples, quoted)),
+        [f"{name}: {brief(texts[b], 80)}" for name, (_, b) in zip(names, ordered, strict=False)],
         sorted(row for _, row in pairs),
     )
 

@@ -1,29 +1,27 @@
-r"""Comma- or tab-separated text.
+r"""Comma- or tab-separated text, as a whole or in blocks of rows.
 
-`csv` reads the cells. A copy is made of the text itself: one regular expression matches a record
-and captures the cells that change, and everything else is copied, with its quotes and line ends.
+`csv` reads the cells, and the text of each row is at hand for a copy: only the cells that change
+are written anew, and everything else is copied, with its quotes and line ends.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
-from itertools import chain, islice, zip_longest
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from schirn._files import brief
-from schirn._input import Array
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table, inexact
-from schirn.tables.text import check_columns, open_text, text_blocks, text_writer, to_numbers
+from schirn.tables.text import check_columns, open_text, text_writer
 
 _LONGEST_CELL = 2**31 - 1
-_ROWS_AT_ONCE = 1024
+# The cells of a row and its text, with the empty lines before it.
+Record = tuple[list[str], str]
 
 
 class CsvTable(Table):
@@ -31,80 +29,83 @@ class CsvTable(Table):
 
     spreadsheet = True
 
-    def __init__(
-        self,
-        path: Path,
-        encoding: str,
-        delimiter: str,
-        text_columns: Callable[[list[str]], Collection[str]] | None = None,
-        empty: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, encoding: str, delimiter: str, empty: bool = False) -> None:
         self.path, self.encoding, self.delimiter = path, encoding, delimiter
-        self.n_rows = 0
-        with self._rows(path) as rows:
-            self.columns = next(rows, [])
+        with open_text(path, encoding) as text:
+            records = csv_records(path, text.lines(""), delimiter)
+            self.columns = next(records, ([], ""))[0]
             check_columns(path, self.columns)
-            text = set(self.columns if text_columns is None else text_columns(self.columns))
-            self._cells: dict[str, Any] = {
-                name: [] if name in text else _Numbers() for name in self.columns
-            }
-            while block := list(islice(rows, _ROWS_AT_ONCE)):
-                self.n_rows += len(block)
-                columns = zip(*block, strict=True)
-                for cells, column in zip(columns, self._cells.values(), strict=True):
-                    column.extend(cells)
+            self._set([row for row, _ in records if row])
         if not self.n_rows and not empty:
             raise DataError(f"{path}: the table has no rows")
 
-    @contextmanager
-    def _rows(self, path: Path) -> Iterator[Iterator[list[str]]]:
-        """Open the header and the rows, all of the same length."""
-        with long_cells(), open_text(path, self.encoding) as stream:
-            yield checked_rows(path, stream, self.delimiter)
+    def _set(self, rows: list[list[str]]) -> None:
+        self.n_rows = len(rows)
+        columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in self.columns)
+        self._cells = dict(zip(self.columns, columns, strict=True))
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column, as text."""
         return list(self._cells[name])
-
-    def numbers(self, name: str) -> Array | None:
-        """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
-        cells = self._cells[name]
-        return cells.values() if isinstance(cells, _Numbers) else to_numbers(cells)
 
     def holds(self, name: str, kind: str) -> bool:
         """Whether a column may hold cells of a kind: all of them are texts."""
         return kind == "text"
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        names = [name for name in self.columns if name in changed]
-        always = self._quoted_columns(names)
-        new = zip(*added.values(), strict=True)
-        with text_writer(stream, self.path, self.encoding) as write:
-            for i, record in enumerate(self._records(names), start=-1):
-                text, place = record.string, record.start()
-                for k, name in enumerate(names if i >= 0 else (), start=1):
-                    cell, old = changed[name][i], self._cells[name][i]
-                    if cell != old:
-                        is_style = record[k][:1] == '"' and not self._needs_quotes(old)
-                        raw = self._raw(cell, always=is_style or name in always)
-                        write(text[place : record.start(k)] + raw)
-                        place = record.end(k)
-                write(text[place : record.start("end")])
-                for cell in (added if i < 0 else next(new)) if added else ():
-                    write(self.delimiter + self._raw(cell))
-                write(record["end"])
+        places = {self.columns.index(name): cells for name, cells in changed.items()}
+        always = {j for j in places if self._is_always_quoted(j)}
+        with (
+            open_text(self.path, self.encoding) as text,
+            text_writer(stream, Path(stream.name), text) as write,
+        ):
+            records = csv_records(self.path, text.lines(""), self.delimiter)
+            write(self._rewritten(*next(records, ([], "")), {}, list(added)))
+            for i, (row, line) in enumerate(records):
+                edits = {j: cells[i] for j, cells in places.items() if row and cells[i] != row[j]}
+                new = [cells[i] for cells in added.values()] if row else []
+                write(self._rewritten(row, line, edits, new, always))
 
-    def _quoted_columns(self, names: list[str]) -> set[str]:
-        """Return the columns whose cells are all quoted, and not only those that need it."""
-        need, all_quoted = set(names), set(names)
-        for i, record in enumerate(self._records(names) if names else (), start=-1):
-            for k, name in enumerate(names, start=1):
-                is_quoted = record[k][:1] == '"'
-                if not is_quoted:
-                    all_quoted.discard(name)
-                elif not self._needs_quotes(name if i < 0 else self._cells[name][i]):
-                    need.discard(name)
-        return all_quoted - need
+    def _is_always_quoted(self, j: int) -> bool:
+        """Whether all cells of a column are quoted, and not only those that need it."""
+        is_needed = True
+        with open_text(self.path, self.encoding) as text:
+            for row, line in csv_records(self.path, text.lines(""), self.delimiter):
+                if row and line[slice(*self._places(row, line)[j])][:1] != '"':
+                    return False
+                is_needed &= not row or self._needs_quotes(row[j])
+        return not is_needed
+
+    def _rewritten(
+        self,
+        row: list[str],
+        line: str,
+        edits: Mapping[int, str],
+        new: Iterable[str],
+        always: Collection[int] = (),
+    ) -> str:
+        """Return the text of a row with other cells in some columns, and new ones at its end."""
+        pieces, start = [], 0
+        places = self._places(row, line) if edits else []
+        for j in sorted(edits):
+            first, last = places[j]
+            is_style = line[first : first + 1] == '"' and not self._needs_quotes(row[j])
+            pieces += [line[start:first], self._raw(edits[j], is_style or j in always)]
+            start = last
+        end = len(line.rstrip("\r\n"))
+        pieces += [line[start:end], *(self.delimiter + self._raw(cell) for cell in new), line[end:]]
+        return "".join(pieces)
+
+    def _places(self, row: list[str], line: str) -> list[tuple[int, int]]:
+        """Return where each cell starts and ends in the text of a row."""
+        mark = re.escape(self.delimiter)
+        # As csv reads it: a quote counts at the start of a cell, and what follows the closing one
+        # is part of the cell.
+        cell = rf'(?>"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+)'
+        places = [match.span(1) for match in re.finditer(rf"(?:\A[\r\n]*+|{mark})({cell})", line)]
+        if len(places) != len(row):
+            raise DataError(f"{self.path}: {brief(line)} is no row of the table")
+        return places
 
     def _needs_quotes(self, cell: str) -> bool:
         # A line without a character would be no row.
@@ -115,70 +116,84 @@ class CsvTable(Table):
         doubled = cell.replace('"', '""')
         return f'"{doubled}"' if always or self._needs_quotes(cell) else cell
 
-    def _records(self, names: list[str]) -> Iterator[re.Match[str]]:
-        """Yield a match for each record, with a group for each of these columns."""
-        mark = re.escape(self.delimiter)
-        # As csv reads it: a quote counts at the start of a cell, and what follows the closing one
-        # is part of the cell.
-        cell = rf'(?>"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+)'
-        places = [self.columns.index(name) for name in names]
-        pattern, start, width = r"[\r\n]*+", 0, len(self.columns)
-        for place in places:
-            pattern += rf"(?:{cell}{mark}){{{place - start}}}({cell})"
-            pattern += mark if place < width - 1 else ""
-            start = place + 1
-        if start < width:
-            pattern += rf"{cell}(?:{mark}{cell}){{{width - start - 1}}}"
-        # Empty lines belong to the line end before them, which may go on in the next block.
-        in_block = re.compile(pattern + r"(?P<end>[\r\n]++(?!\Z))")
-        at_end = re.compile(pattern + r"(?P<end>[\r\n]++|\Z)")
-        buffer = ""
-        for block in chain(text_blocks(self.path, self.encoding), [""]):
-            buffer, place = buffer + block, 0
-            rule = in_block if block else at_end
-            while place < len(buffer) and (record := rule.match(buffer, place)):
-                yield record
-                place = record.end()
-            buffer = buffer[place:]
-        if buffer:
-            raise DataError(f"{self.path}: {brief(buffer)} is no row of the table")
-
     def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
         columns = [changed.get(name, self._cells[name]) for name in self.columns]
-        intended = chain([[*self.columns, *added]], zip(*columns, *added.values(), strict=True))
-        with self._rows(copy) as rows:
-            for i, (cells, want) in enumerate(zip_longest(rows, intended, fillvalue=())):
-                if tuple(cells) != tuple(want):
-                    names = [*self.columns, *added]
-                    pairs = zip_longest(names, cells, want)
-                    name, cell, text = next(triple for triple in pairs if triple[1] != triple[2])
-                    raise inexact(path, i, name, cell, text)
+        rows = zip(*columns, *added.values(), strict=True)
+        with open_text(copy, self.encoding) as text:
+            intended = chain([[*self.columns, *added]], rows)
+            self._compare_lines(path, text.lines(""), intended, added)
+
+    def _compare_lines(
+        self, path: str, lines: Iterable[str], intended: Iterable[Any], added: Columns, row: int = 0
+    ) -> None:
+        """Raise DataError for the first cell of a text that is not as it should be."""
+        names = [*self.columns, *added]
+        records = csv_records(Path(path), lines, self.delimiter)
+        rows = (cells for cells, _ in records if cells)
+        for i, (cells, want) in enumerate(zip_longest(rows, intended, fillvalue=()), start=row):
+            if tuple(cells) != tuple(want):
+                triples = zip_longest(names, cells, want)
+                name, cell, text = next(triple for triple in triples if triple[1] != triple[2])
+                raise inexact(path, i, name, cell, text)
 
 
-@contextmanager
-def long_cells() -> Iterator[None]:
-    """Let `csv` read cells of any length."""
-    limit = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        yield
-    finally:
-        # The limit belongs to the whole process.
-        csv.field_size_limit(limit)
+class CsvBlock(CsvTable):
+    """Some rows of a CSV text.
+
+    Parameters
+    ----------
+    path : Path
+        Name of the table in error messages.
+    delimiter : str
+    columns : list of str
+    records : list of Record
+        The rows; the header is one of them in the first block.
+    first : int
+        Number of the first record; the header has 0.
+    """
+
+    def __init__(
+        self, path: Path, delimiter: str, columns: list[str], records: list[Record], first: int
+    ) -> None:
+        self.path, self.delimiter, self.columns = path, delimiter, columns
+        self._records, self._first = records, first
+        self._set([row for row, _ in (records[1:] if first == 0 else records) if row])
+
+    def copy(self, added: Columns) -> str:
+        """Return the text of the rows with new columns; raise DataError if it is not read back."""
+        new = [[*added]] * (self._first == 0) + [*map(list, zip(*added.values(), strict=True))]
+        lines, intended = [], []
+        for k, (row, line) in enumerate(self._records):
+            cells = new[k] if row else []
+            lines.append(self._rewritten(row, line, {}, cells))
+            intended += [row + cells] if row else []
+        text = "".join(lines)
+        stream = io.StringIO(text, newline="")
+        self._compare_lines(str(self.path), stream, intended, added, self._first)
+        return text
 
 
-def checked_rows(path: Path, stream: Iterable[str], delimiter: str) -> Iterator[list[str]]:
-    """Yield the header and the rows of CSV lines; raise DataError if their lengths differ."""
+def csv_records(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[Record]:
+    """Yield the header and the rows of CSV lines, all of the same length, with their texts.
+
+    Empty lines after the last row are a record without cells.
+    """
+    raw: list[str] = []
     is_over = False
 
-    def lines() -> Iterator[str]:
+    def watched() -> Iterator[str]:
         nonlocal is_over
-        yield from stream
+        for line in lines:
+            raw.append(line)
+            yield line
         # One line more shows whether a quote is still open.
         is_over = True
         yield "\n"
 
-    reader = csv.reader(lines(), delimiter=delimiter)
+    reader = csv.reader(watched(), delimiter=delimiter)
     header: list[str] = []
+    # The limit belongs to the whole process.
+    limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         for row in reader:
             header = header or row
@@ -193,23 +208,11 @@ def checked_rows(path: Path, stream: Iterable[str], delimiter: str) -> Iterator[
                     parameter="delimiter" if mark else None,
                 )
             if row:
-                yield row
+                yield row, "".join(raw)
+                raw.clear()
     except csv.Error as error:
         raise DataError(f"{path}: line {reader.line_num}: {error}") from None
-
-
-class _Numbers:
-    """A CSV column of which only the numbers are kept: 8 bytes per cell."""
-
-    def __init__(self) -> None:
-        self._blocks: list[Array] | None = []
-
-    def extend(self, cells: tuple[str, ...]) -> None:
-        values = None if self._blocks is None else to_numbers(cells)
-        if self._blocks is None or values is None:
-            self._blocks = None
-        else:
-            self._blocks.append(values)
-
-    def values(self) -> Array | None:
-        return None if self._blocks is None else np.concatenate(self._blocks)
+    finally:
+        csv.field_size_limit(limit)
+    if raw:
+        yield [], "".join(raw)

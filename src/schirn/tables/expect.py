@@ -1,6 +1,6 @@
 """Expectations of a table, for automatic checks: limits, and differences from the last run.
 
-A file of expectations is TOML or JSON; every line is optional:
+A file of expectations is TOML; every line is optional:
 
     wrong_share = 0.15            # largest share of wrong tags, by answers
     removed_share = 0.2           # largest share of the tags that are removed
@@ -21,12 +21,11 @@ shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the shar
 would have to be others for the frequencies to agree.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from schirn._files import brief, brief_list
 from schirn._input import is_count, is_share, suggest
 from schirn.exceptions import DataError, InputError
 from schirn.tables.checks import KINDS, Finding
-from schirn.tables.text import check_size
+from schirn.tables.text import read_text
 
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
@@ -164,7 +163,7 @@ class Expectations:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Expectations":
-        """Read a .toml or .json file; a file of tags is relative to its folder.
+        """Read a .toml file; a file of tags is relative to its folder.
 
         Raises
         ------
@@ -172,12 +171,15 @@ class Expectations:
             For an expectation that does not exist, or a limit that is not a number.
         """
         path = Path(path)
-        suffix = path.suffix.lower()
-        if suffix not in (".toml", ".json"):
-            raise DataError(f"{path}: the name of the expectations must end in .toml or .json")
-        document = _json(path) if suffix == ".json" else _toml(path)
-        if not isinstance(document, dict):
-            raise DataError(f"{path}: must hold names and limits, such as wrong_share = 0.2")
+        if path.suffix.lower() != ".toml":
+            raise DataError(f"{path}: the name of the expectations must end in .toml")
+        # Loaded on use: few programs that import the library read expectations.
+        import tomllib
+
+        try:
+            document = tomllib.loads(read_text(path, _MAX_BYTES))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise DataError(f"{path}: not TOML ({str(error)[:100]})") from None
         known = [entry.name for entry in fields(cls)]
         try:
             for name, value in document.items():
@@ -186,7 +188,7 @@ class Expectations:
                     raise InputError(f"{name} must be a table of limits, not {brief(value)}")
             tags = document.get("allowed_tags")
             if isinstance(tags, str):
-                tags = _text(path.parent / tags).splitlines()
+                tags = read_text(path.parent / tags, _MAX_BYTES).splitlines()
             if tags is not None:
                 if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
                     raise InputError("allowed_tags must be a list of tags, or the name of a file")
@@ -250,39 +252,28 @@ class Expectations:
         return violations if last is None else violations + self._check_drift(run, last)
 
     def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
-        violations = []
-
-        def add(name: str, value: float | None, sentence: str) -> None:
-            limit = self.drift.get(name)
-            if limit is not None and (value is None or value > limit):
-                violations.append(Violation(f"drift.{name}", value, limit, sentence))
-
-        last_share, share = last.wrong_share, run.wrong_share
-        if last_share is None or share is None:
-            add("wrong_share", None, "drift.wrong_share: unknown in one of the runs")
-        else:
-            limit = self.drift.get("wrong_share", 1.0)
-            add(
-                "wrong_share",
-                abs(share - last_share),
-                f"drift.wrong_share: {abs(share - last_share):.2%}, limit {limit:.2%}; from "
-                f"{last_share:.2%} to {share:.2%}",
+        shares = [summary.wrong_share for summary in (last, run)]
+        change, words = None, ("unknown in one of the runs", "")
+        if shares[0] is not None and shares[1] is not None:
+            change = abs(shares[1] - shares[0])
+            words = f"{change:.2%}", f"; from {shares[0]:.2%} to {shares[1]:.2%}"
+        distance, name, (old, new) = frequency_drift(last.tag_counts, run.tag_counts)
+        largest = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
+        new_tags = [tag for tag in run.tag_counts if tag not in last.tag_counts]
+        facts: dict[str, tuple[float | None, str, str]] = {
+            "wrong_share": (change, *words),
+            "tags": (distance, f"{distance:.3f}", largest),
+            "new_tags": (len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"),
+        }
+        if run.feature_drift is not None:
+            facts["features"] = run.feature_drift, f"{run.feature_drift:.2f}", ""
+        return [
+            Violation(
+                f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{detail}"
             )
-        distance, name, shares = frequency_drift(last.tag_counts, run.tag_counts)
-        add(
-            "tags",
-            distance,
-            f"drift.tags: {distance:.3f}, limit {self.drift.get('tags', 1):g}; {brief(name)} "
-            f"changed most, from {shares[0]:.2%} to {shares[1]:.2%} of the tags",
-        )
-        new = [tag for tag in run.tag_counts if tag not in last.tag_counts]
-        limit = self.drift.get("new_tags", 0)
-        words = f"drift.new_tags: {len(new):,}, limit {limit:,}; {brief_list(new, 6)}"
-        add("new_tags", len(new), words)
-        shift, limit = run.feature_drift, self.drift.get("features", 0)
-        if shift is not None:
-            add("features", shift, f"drift.features: {shift:.2f}, limit {limit:g}")
-        return violations
+            for name, (value, fact, detail) in facts.items()
+            if (limit := self.drift.get(name)) is not None and (value is None or value > limit)
+        ]
 
 
 def frequency_drift(
@@ -303,30 +294,3 @@ def _check_name(table: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         full_name = f"{table}.{name}" if table else name
         raise InputError(f"there is no expectation {brief(full_name)}; {suggest(name, known)}")
-
-
-def _text(path: Path) -> str:
-    check_size(path, _MAX_BYTES)
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error.reason})") from None
-
-
-def _toml(path: Path) -> Any:
-    # Loaded on use: few programs that import the library read expectations.
-    import tomllib
-
-    try:
-        return tomllib.loads(_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DataError(f"{path}: not TOML ({str(error)[:100]})") from None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise DataError(f"{path}: not JSON ({str(error)[:100]})") from None

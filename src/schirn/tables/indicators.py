@@ -12,6 +12,7 @@ from schirn._files import brief
 from schirn._input import Array, is_missing, suggest
 from schirn.exceptions import InputError
 from schirn.tables.table import Columns, Table
+from schirn.tables.text import to_numbers
 
 _WORDS = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FALSE", "yes": "no"}
 
@@ -49,7 +50,7 @@ class IndicatorTable(Table):
 
     def __init__(self, table: Table, column: str, names: list[str]) -> None:
         self._table, self._column, self._names = table, column, names
-        self.path, self.n_rows, self.stamps = table.path, table.n_rows, table.stamps
+        self.path, self.n_rows = table.path, table.n_rows
         self.lists, self.spreadsheet = table.lists, table.spreadsheet
         self.index_columns = table.index_columns
         self.columns = [*(name for name in table.columns if name not in names), column]
@@ -57,12 +58,9 @@ class IndicatorTable(Table):
 
     def _read(self, name: str) -> Array:
         values = self._table.numbers(name)
-        wrong = (
-            [0] if values is None else np.flatnonzero(~np.isin(values, (0, 1)) & ~np.isnan(values))
-        )
-        if values is None or len(wrong):
+        if values is None or not np.isin(values[~np.isnan(values)], (0, 1)).all():
             cells = self._table.column(name)
-            i = next((i for i, c in enumerate(cells) if not _is_indicator(c)), int(wrong[0]))
+            i = next(i for i, cell in enumerate(cells) if not _is_indicator(cell))
             raise InputError(
                 f"{self.path}: row {i + 1}, column {brief(name)}: {brief(cells[i])} is neither 0 "
                 f"nor 1, so this column is no tag"
@@ -115,12 +113,9 @@ class IndicatorTable(Table):
         cells = self._table.column(name)
         forms: dict[bool, Any] = {}
         for value in (False, True):
-            counts = Counter(
-                cell for cell, is_set in zip(cells, was_set, strict=True) if is_set == value
-            )
-            forms[value] = next(
-                (cell for cell, _ in counts.most_common() if not is_missing(cell)), None
-            )
+            with_value = (c for c, is_set in zip(cells, was_set, strict=True) if is_set == value)
+            counts = Counter(cell for cell in with_value if not is_missing(cell))
+            forms[value] = max(counts, key=lambda cell: counts[cell], default=None)
         one, zero = forms[True], forms[False]
         if zero is None:
             forms[False] = _WORDS.get(one, "0") if isinstance(one, str) else type(one)(0)
@@ -132,6 +127,5 @@ class IndicatorTable(Table):
 
 
 def _is_indicator(cell: Any) -> bool:
-    if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
-        return True
-    return str(cell).strip().lower() in ("0", "1", "0.0", "1.0", "true", "false")
+    value = to_numbers([cell])
+    return value is not None and bool(np.isnan(value[0]) or value[0] in (0, 1))

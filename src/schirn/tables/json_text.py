@@ -1,44 +1,65 @@
-"""Change values inside the text of JSON, and leave the rest of the text as it is.
+"""Change values inside the text of a JSON object, and leave the rest of the text as it is.
 
->>> rewritten('{"n": 1e400, "tags": ["a","b"]}', {"n": float("inf"), "tags": ["b"]})
+>>> rewritten('{"n": 1e400, "tags": ["a","b"]}', {"tags": ["b"]})
 '{"n": 1e400, "tags": ["b"]}'
 """
 
-import itertools
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 _decode = json.JSONDecoder().raw_decode
 _skip_space = re.compile(r"[ \t\n\r]*").match
+# Key, value, where the member starts with its key, and where its value starts and ends.
+Member = tuple[Any, Any, int, int, int]
 
 
-def rewritten(text: str, value: Any, *, ascii: bool = False) -> str:
-    """Return the text of a JSON document with another value; what is equal keeps its text.
+def rewritten(text: str, cells: Mapping[str, Any], *, ascii: bool = False) -> str:
+    """Return the text of an object with other values for some keys; new keys follow the others.
 
     Parameters
     ----------
     text : str
-    value : object
+    cells : dict from str to object
     ascii : bool, default=False
         Whether to escape all other characters in new values.
     """
     start = _after_space(text, 0)
-    is_tight = re.match(r'[{\[][ \t\n\r]*("(?:[^"\\]|\\.)*":\S|[^"]*,\S)', text[start:]) is not None
-    old, end = _decode(text, start)
-    writer = _Writer(text, is_tight, ascii)
-    return text[:start] + writer.value(Member(None, old, start, start, end), value) + text[end:]
+    is_tight = re.match(r'\{[ \t\n\r]*"(?:[^"\\]|\\.)*":\S', text[start:]) is not None
+    separators = (",", ":") if is_tight else (", ", ": ")
+
+    def dump(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=ascii, separators=separators, default=str)
+
+    parts = list(members(text, start))
+    # The last of several values with the same key counts.
+    last = {key: place for key, _, _, *place in parts}
+    pieces, place = [], 0
+    for key, (first, end) in sorted(last.items(), key=lambda item: item[1]):
+        if key in cells:
+            pieces += [text[place:first], _value(text, first, cells[key], dump, separators[0])]
+            place = end
+    end = parts[-1][-1] if parts else start + 1
+    new = [f"{dump(key)}{separators[1]}{dump(cells[key])}" for key in cells if key not in last]
+    pieces += [text[place:end], separators[0] if parts and new else "", separators[0].join(new)]
+    return "".join(pieces) + text[end:]
 
 
-class Member(NamedTuple):
-    """A value inside of an object or list: where it starts, with its key, and its own place."""
-
-    key: str | None
-    value: Any
-    outer: int
-    start: int
-    end: int
+def _value(text: str, start: int, value: Any, dump: Any, comma: str) -> str:
+    """Return the text of a value; elements that a list had before keep their text."""
+    parts = list(members(text, start)) if text[start] == "[" and isinstance(value, list) else []
+    if not parts or not value:
+        return str(dump(value))
+    old = {repr(element): text[first:end] for _, element, _, first, end in parts}
+    if len(parts) > 1:
+        comma = text[parts[0][-1] : parts[1][2]]
+    elements = [old.get(repr(element)) or dump(element) for element in value]
+    return (
+        text[start : parts[0][2]]
+        + comma.join(elements)
+        + text[parts[-1][-1] : _decode(text, start)[1]]
+    )
 
 
 def members(text: str, start: int) -> Iterator[Member]:
@@ -50,78 +71,10 @@ def members(text: str, start: int) -> Iterator[Member]:
             key, place = _decode(text, place)
             place = _after_space(text, _after_space(text, place) + 1)
         value, end = _decode(text, place)
-        yield Member(key, value, outer, place, end)
+        yield key, value, outer, place, end
         place = _after_space(text, end)
         if text[place] == ",":
             place = _after_space(text, place + 1)
-
-
-# A value with its key, as it is written, and the member that it was before.
-Piece = tuple[Member | None, str]
-
-
-class _Writer:
-    """Writes new values in the style of a text."""
-
-    def __init__(self, text: str, is_tight: bool, ascii: bool) -> None:
-        self._text, self._ascii = text, ascii
-        self._comma, self._colon = (",", ":") if is_tight else (", ", ": ")
-
-    def value(self, old: Member, new: Any) -> str:
-        """Return the text of a value that takes the place of an old one."""
-        text = self._text
-        if _same(old.value, new):
-            return text[old.start : old.end]
-        if not (isinstance(new, dict | list) and type(old.value) is type(new) and old.value):
-            return self.new(new)
-        parts = list(members(text, old.start))
-        pieces = self._object(parts, new) if isinstance(new, dict) else self._list(parts, new)
-        if not pieces:
-            return self.new(new)
-        # What stands between values stays; between the first two, it tells how to set apart others.
-        gaps = {p.outer: text[q.end : p.outer] for q, p in itertools.pairwise(parts)}
-        comma = next(iter(gaps.values()), self._comma)
-        result = text[old.start : parts[0].outer] + pieces[0][1]
-        for part, piece in pieces[1:]:
-            result += (gaps.get(part.outer, comma) if part else comma) + piece
-        return result + text[parts[-1].end : old.end]
-
-    def _object(self, parts: list[Member], new: dict[str, Any]) -> list[Piece]:
-        # The last of several values with the same key counts.
-        last = {part.key: part for part in parts}
-        pieces: list[Piece] = []
-        for part in parts:
-            if part.key in new:
-                is_last = last[part.key] is part
-                value = self.value(part, new[str(part.key)] if is_last else part.value)
-                pieces.append((part, self._text[part.outer : part.start] + value))
-        added = [key for key in new if key not in last]
-        return pieces + [
-            (None, f"{self.new(key)}{self._colon}{self.new(new[key])}") for key in added
-        ]
-
-    def _list(self, parts: list[Member], new: list[Any]) -> list[Piece]:
-        if len(parts) == len(new):
-            pairs = zip(parts, new, strict=True)
-            return [(part, self.value(part, value)) for part, value in pairs]
-        pieces: list[Piece] = []
-        candidates = list(parts)
-        for value in new:
-            match = next((part for part in candidates if _same(part.value, value)), None)
-            if match is None:
-                pieces.append((None, self.new(value)))
-                continue
-            pieces.append((match, self._text[match.start : match.end]))
-            candidates = candidates[candidates.index(match) + 1 :]
-        return pieces
-
-    def new(self, value: Any) -> str:
-        separators = self._comma, self._colon
-        return json.dumps(value, ensure_ascii=self._ascii, separators=separators, default=str)
-
-
-def _same(old: Any, new: Any) -> bool:
-    return type(old) is type(new) and (old == new or repr(old) == repr(new))
 
 
 def _after_space(text: str, place: int) -> int:

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from schirn._input import suggest
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import Tags, read_tags
 from schirn.tables.csv_table import CsvTable
-from schirn.tables.text import check_lines, check_size, header_delimiter
+from schirn.tables.text import check_size, header_delimiter
 
 _FIELDS = ("from", "to", "why", "from_rows", "to_rows")
 _MAX_BYTES = 64 * 1024**2
@@ -234,7 +235,9 @@ def _typing_errors(
     if not errors:
         return []
     used = _uses({word for _, word in errors.values()}, total, texts)
-    rows = _rows_of(tags, {tag for name, (target, _) in errors.items() for tag in (name, target)})
+    number = {name: j for j, name in enumerate(tags.names)}
+    names = {tag for name, (target, _) in errors.items() for tag in (name, target)}
+    rows = {name: set(tags.row[tags.column == number[name]].tolist()) for name in names}
     return [
         (name, target)
         for name, (target, word) in errors.items()
@@ -259,12 +262,8 @@ def _shapes(text: str) -> Iterator[str]:
 
 def _mistyped(rare: str, right: str) -> str:
     """The word of `rare` with one typing error that `right` has not; "" if it is no such error."""
-    start = 0
-    while start < min(len(rare), len(right)) and rare[start] == right[start]:
-        start += 1
-    end = 0
-    while end < min(len(rare), len(right)) - start and rare[-1 - end] == right[-1 - end]:
-        end += 1
+    start = _n_shared(rare, right)
+    end = _n_shared(rare[start:][::-1], right[start:][::-1])
     wrong, correct = rare[start : len(rare) - end], right[start : len(right) - end]
     if not (wrong + correct).isalpha() or max(len(wrong), len(correct)) > 2:
         return ""
@@ -285,6 +284,11 @@ def _mistyped(rare: str, right: str) -> str:
     return words[0] if is_error else ""
 
 
+def _n_shared(one: str, two: str) -> int:
+    """Number of letters that both texts begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False)))
+
+
 def _accented(one: str, two: str) -> bool:
     """Whether two Latin letters differ in an accent only; in other scripts that is no error."""
     bare = {unicodedata.normalize("NFD", letter)[0] for letter in (one, two)}
@@ -297,20 +301,9 @@ def _uses(words: set[str], total: dict[str, int], texts: Sequence[str] | None) -
     for name, count in total.items():
         for word in words & set(_WORD.findall(_plain(name))):
             used[word] += count
-    in_texts: Counter[str] = Counter()
     for text in texts or ():
-        in_texts.update(words & set(_WORD.findall(text.casefold())))
-    return used + in_texts
-
-
-def _rows_of(tags: Tags, names: set[str]) -> dict[str, set[int]]:
-    number = {name: j for j, name in enumerate(tags.names)}
-    columns = {number[name]: name for name in names}
-    rows: dict[str, set[int]] = {name: set() for name in names}
-    for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
-        if column in columns:
-            rows[columns[column]].add(row)
-    return rows
+        used.update(words & set(_WORD.findall(text.casefold())))
+    return used
 
 
 def merge_tags(
@@ -355,17 +348,11 @@ def check_merges(merges: Mapping[str, str], known: Collection[str] | None = None
     for tag, target in merges.items():
         if tag == target:
             raise InputError(f"{brief(tag)} is merged into itself; delete the line")
-        if merges.get(target) is None:
-            continue
-        path = [tag]
-        while path[-1] in merges and path[-1] not in path[:-1]:
-            path.append(merges[path[-1]])
-        steps = " → ".join(brief(name, 40) for name in path[:6])
-        if path[-1] in path[:-1]:
-            raise InputError(f"the merges go in a circle ({steps}); keep one of these tags")
-        raise InputError(
-            f"{brief(target)} is merged itself ({steps}); merge {brief(tag)} into {brief(path[-1])}"
-        )
+        if target in merges:
+            raise InputError(
+                f"{brief(tag)} is merged into {brief(target)}, which is merged into "
+                f"{brief(merges[target])}; keep one of these merges"
+            )
     for tag, target in merges.items():
         for name, what in ((tag, ""), (target, " to merge into")):
             if known is not None and name not in known:
@@ -410,7 +397,6 @@ def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     path = Path(path)
     check_size(path, _MAX_BYTES)
-    check_lines(path, "utf-8")
     table = CsvTable(path, "utf-8", header_delimiter(path) or ",", empty=True)
     rows = [tuple(table.columns), *zip(*map(table.column, table.columns), strict=True)]
     merges: dict[str, str] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
-from schirn._files import Stamp, atomic_write, brief
+from schirn._files import atomic_write, brief, stamp_of
 from schirn._input import Array, is_missing
 from schirn.exceptions import DataError
 from schirn.tables.text import to_numbers
@@ -36,8 +36,12 @@ class Table(ABC):
         Columns that hold the index of a DataFrame.
     tag_columns : collection of str
         Columns that the format itself calls labels; none in a plain table.
-    stamps : dict from Path to Stamp
-        The files, which must stay as they are until the copy is written.
+    is_export : bool
+        Whether the file is an export of another program, which is read but never written.
+    stamps : dict from Path to tuple
+        The files with what `stamp_of` says, which must stay so until the copy is written.
+    is_whole : bool
+        Whether the stamps are about the whole files.
     """
 
     path: Path
@@ -47,7 +51,9 @@ class Table(ABC):
     spreadsheet = False
     index_columns: Collection[str] = ()
     tag_columns: Collection[str] = ()
-    stamps: Mapping[Path, Stamp] = MappingProxyType({})
+    is_export = False
+    stamps: Mapping[Path, tuple[Any, ...]] = MappingProxyType({})
+    is_whole = False
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
@@ -121,7 +127,7 @@ class Table(ABC):
         for file, stamp in self.stamps.items():
             current = None
             with suppress(OSError):
-                current = Stamp.of(file, is_whole=stamp.is_whole)
+                current = stamp_of(file, is_whole=self.is_whole)
             if current != stamp:
                 raise DataError(f"{file}: the file has changed since it was read; run again")
 

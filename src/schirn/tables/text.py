@@ -9,16 +9,15 @@ import io
 import math
 import os
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn._files import brief, byte_limit, reason_of, too_large
 from schirn._input import Array, is_missing
 from schirn.exceptions import DataError, MissingExtraError
@@ -26,8 +25,10 @@ from schirn.exceptions import DataError, MissingExtraError
 # Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032
 CHUNK = 1 << 20
+_GZIP = "gzip file, or truncated"
 LONGEST_LINE = 16 * 1024**2
-_TEXTS_AT_ONCE = 100_000
+# Texts that are the same bytes again, whatever they hold.
+EXACT = ("utf-8", "ascii", "iso8859-1")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -61,27 +62,23 @@ def is_packed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
+def _open(path: Path) -> Any:
+    return gzip.open(path) if is_packed(path) else path.open("rb")
+
+
 def read_text(path: Path, max_bytes: int | None = None) -> str:
-    """Return the text of a file (UTF-8, else Latin-1) after checking its size."""
-    raw = read_bytes(path, max_bytes)
+    """Return the text of a file (UTF-8, else Latin-1), unpacked, after checking its size."""
+    check_size(path, max_bytes)
+    with unreadable_named(path, _GZIP), _open(path) as stream:
+        raw = stream.read()
+    if not raw:
+        raise DataError(f"{path}: the file is empty.")
     if b"\0" in raw:
         raise DataError(f"{path}: this is a binary file, not text.")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return raw.decode("latin-1")
-
-
-def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
-    """Return the content of a file, unpacked, after checking its size."""
-    check_size(path, max_bytes)
-    if not is_packed(path):
-        return path.read_bytes()
-    with _damage_named(path), gzip.open(path) as stream:
-        raw = stream.read()
-    if not raw:
-        raise DataError(f"{path}: the file is empty.")
-    return raw
 
 
 def check_size(path: Path, max_bytes: int | None = None) -> None:
@@ -99,7 +96,7 @@ def check_size(path: Path, max_bytes: int | None = None) -> None:
     if not is_packed(path) or size * DEFLATE_RATIO <= limit:
         return
     unpacked = 0
-    with _damage_named(path), gzip.open(path) as stream:
+    with unreadable_named(path, _GZIP), gzip.open(path) as stream:
         while chunk := stream.read(CHUNK):
             unpacked += len(chunk)
             if unpacked > limit:
@@ -107,80 +104,116 @@ def check_size(path: Path, max_bytes: int | None = None) -> None:
                 raise DataError(f"{path}: {what}", parameter="max_bytes")
 
 
-@contextmanager
-def open_text(path: Path, encoding: str, *, newline: str = "") -> Iterator[IO[str]]:
-    """Open a text file, packed with gzip or not."""
-    codec = _codec(encoding)
-    try:
-        with open_bytes(path) as raw:
-            yield io.TextIOWrapper(raw, "utf-8-sig" if codec == "utf-8" else codec, newline=newline)
-    except UnicodeError:
-        raise _wrong_encoding(path, encoding) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from error
+class Text:
+    """The text of a stream: its byte order mark, its encoding, and its lines.
 
-
-def text_blocks(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the text of a file without its byte order mark, for a copy that is the same in bytes.
-
-    Raises
-    ------
-    DataError
-        If the text would not be the same bytes again in this encoding.
+    Parameters
+    ----------
+    stream : binary stream with `peek`
+        The unpacked bytes.
+    path : Path
+        Name of the text in error messages.
+    encoding : str
     """
-    mark, codec = byte_order_mark(path, encoding)
-    decoder = codecs.getincrementaldecoder(codec)()
-    encoder = codecs.getincrementalencoder(codec)()
-    digest_before, digest_after = hashlib.blake2b(), hashlib.blake2b()
-    with open_bytes(path) as raw:
-        raw.read(len(mark))
-        is_last = False
+
+    def __init__(self, stream: Any, path: Path, encoding: str) -> None:
+        self._stream, self.path, self.encoding = stream, path, encoding
+        with unreadable_named(path, _GZIP):
+            head = stream.peek(4)[:4]
+        self.mark, self.codec = _mark_of(head, encoding)
+        self._is_wide = self.codec.startswith(("utf-16", "utf-32"))
+        if head.startswith(_UTF_16) and not self._is_wide:
+            raise DataError(
+                f"{path}: this is UTF-16 text; give its encoding, utf-16", parameter="encoding"
+            )
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the text without its byte order mark, for a copy that is the same in bytes.
+
+        Raises
+        ------
+        DataError
+            If this is no text, or would not be the same bytes again in this encoding.
+        """
+        decoder = codecs.getincrementaldecoder(self.codec)()
+        encoder = codecs.getincrementalencoder(self.codec)()
+        read_hash, copy_hash = hashlib.blake2b(), hashlib.blake2b()
+        is_last, line = False, 1
+        with unreadable_named(self.path, _GZIP):
+            self._stream.read(len(self.mark))
         while not is_last:
-            block = raw.read(CHUNK)
+            with unreadable_named(self.path, _GZIP):
+                block = self._stream.read(CHUNK)
             is_last = not block
-            text = decoder.decode(block, is_last)
-            digest_before.update(block)
-            digest_after.update(encoder.encode(text, is_last))
-            if text:
-                yield text
-    if digest_before.digest() != digest_after.digest():
-        raise DataError(
-            f"{path}: the encoding {encoding} does not give the same bytes again; save the table "
-            f"as UTF-8",
-            parameter="encoding",
-        )
+            if b"\0" in block and not self._is_wide:
+                raise DataError(f"{self.path}: this is a binary file, not text")
+            try:
+                text = decoder.decode(block, is_last)
+                if self.codec not in EXACT:
+                    read_hash.update(block)
+                    copy_hash.update(encoder.encode(text, is_last))
+            except UnicodeError as error:
+                raise self._wrong_encoding(error, line) from None
+            line += text.count("\n")
+            yield text
+        if read_hash.digest() != copy_hash.digest():
+            raise DataError(
+                f"{self.path}: the encoding {self.encoding} does not give the same bytes again; "
+                f"save the table as UTF-8",
+                parameter="encoding",
+            )
+
+    def lines(self, newline: str) -> Iterator[str]:
+        """Yield lines with their ends; any line break is one if `newline` is empty."""
+        open_line, number = "", 1
+        for block in chain(self.blocks(), [None]):
+            open_line, lines = open_line + (block or ""), []
+            if not block or "\n" in block or "\r" in block:
+                lines = io.StringIO(open_line, newline=newline).readlines()
+                # An open line, or one whose \r may be followed by \n.
+                open_line = lines.pop() if lines and block is not None else ""
+            if len(open_line) > LONGEST_LINE:
+                raise DataError(
+                    f"{self.path}: line {number + len(lines):,} is longer than {LONGEST_LINE:,} "
+                    f"characters; is this a table with one row per line?"
+                )
+            yield from lines
+            number += len(lines)
+
+    def _wrong_encoding(self, error: UnicodeError, line: int) -> DataError:
+        reason = f"not {self.encoding} text ({error})"
+        if isinstance(error, UnicodeDecodeError):
+            line += error.object[: error.start].count(b"\n")
+            byte = error.object[error.start]
+            reason = (
+                f"line {line} is not {self.encoding} text (byte 0x{byte:02x}); give the encoding "
+                f"of the file, such as latin-1"
+            )
+        return DataError(f"{self.path}: {reason}", parameter="encoding")
 
 
 @contextmanager
-def text_writer(stream: BinaryIO, source: Path, encoding: str) -> Iterator[Callable[[str], None]]:
-    """Write text as it is in another file: with its encoding, byte order mark and packing."""
-    mark, codec = byte_order_mark(source, encoding)
-    encoder = codecs.getincrementalencoder(codec)()
-    with pack(stream, Path(stream.name)) as packed:
-        # Files that follow each other have one mark.
-        packed.write(b"" if stream.tell() else mark)
-        texts: list[str] = []
-
-        def write(text: str) -> None:
-            texts.append(text)
-            if len(texts) > _TEXTS_AT_ONCE:
-                flush()
-
-        def flush(final: bool = False) -> None:
-            try:
-                packed.write(encoder.encode("".join(texts), final))
-            except UnicodeEncodeError as error:
-                raise lacking(source, encoding, error) from None
-            texts.clear()
-
-        yield write
-        flush(final=True)
+def open_text(path: Path, encoding: str) -> Iterator[Text]:
+    """Open a text file, packed with gzip or not."""
+    with _open(path) as stream:
+        yield Text(stream, path, encoding)
 
 
-def lacking(path: Path, encoding: str, error: UnicodeEncodeError) -> DataError:
-    """Return the error about a new cell with a character that the encoding of a table lacks."""
-    sign = error.object[error.start]
-    return DataError(f"{path}: the encoding {encoding} of the table lacks the character {sign!r}")
+@contextmanager
+def text_writer(stream: BinaryIO, path: Path, text: Text) -> Iterator[Callable[[str], Any]]:
+    """Write as another text is: with its encoding and byte order mark; packed if `path` says so."""
+    with pack(stream, path) as packed:
+        packed.write(text.mark)
+        writer = io.TextIOWrapper(packed, text.codec, newline="")
+        try:
+            yield writer.write
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{text.path}: the encoding {text.encoding} of the table lacks the character "
+                f"{error.object[error.start]!r}"
+            ) from None
+        finally:
+            writer.detach()
 
 
 def pack(stream: BinaryIO, path: Path) -> Any:
@@ -190,13 +223,7 @@ def pack(stream: BinaryIO, path: Path) -> Any:
     return gzip.GzipFile("", "wb", fileobj=stream, mtime=0)
 
 
-def byte_order_mark(path: Path, encoding: str) -> tuple[bytes, str]:
-    """Return the byte order mark of a file, and the encoding of the text after it."""
-    with open_bytes(path) as stream:
-        return mark_of(stream.read(4), encoding)
-
-
-def mark_of(head: bytes, encoding: str) -> tuple[bytes, str]:
+def _mark_of(head: bytes, encoding: str) -> tuple[bytes, str]:
     """Return the byte order mark at the head of a text, and the encoding of the text after it."""
     codec = _codec(encoding)
     for mark, name in _MARKS:
@@ -205,11 +232,6 @@ def mark_of(head: bytes, encoding: str) -> tuple[bytes, str]:
     # Without a mark, the byte order is that of the machine.
     end = "-le" if sys.byteorder == "little" else "-be"
     return b"", codec + end if codec in ("utf-16", "utf-32") else codec
-
-
-def open_bytes(path: Path) -> Any:
-    """Open a file, packed with gzip or not."""
-    return gzip.open(path) if is_packed(path) else path.open("rb")
 
 
 def _codec(encoding: str) -> str:
@@ -225,23 +247,6 @@ def _codec(encoding: str) -> str:
     return "utf-8" if name == "utf-8-sig" else name
 
 
-def _wrong_encoding(path: Path, encoding: str) -> DataError:
-    with open_bytes(path) as stream:
-        raw = stream.read()
-    try:
-        raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        line, byte = raw[: error.start].count(b"\n") + 1, raw[error.start]
-        return DataError(
-            f"{path}: line {line} is not {encoding} text (byte 0x{byte:02x}); give the encoding of "
-            f"the file, such as latin-1",
-            parameter="encoding",
-        )
-    except UnicodeError as error:
-        return DataError(f"{path}: not {encoding} text ({error})", parameter="encoding")
-    return DataError(f"{path}: not {encoding} text", parameter="encoding")
-
-
 def header_delimiter(path: str | os.PathLike[str]) -> str | None:
     """Return what separates the names in the first line of a CSV file."""
     if not os.path.isfile(path):
@@ -249,40 +254,6 @@ def header_delimiter(path: str | os.PathLike[str]) -> str | None:
     with open(path, "rb") as stream:
         head = stream.readline(4096)
     return next((mark for mark in ",;\t" if mark.encode() in head), None)
-
-
-def check_lines(path: Path, encoding: str) -> None:
-    """Raise DataError for a binary file or a very long line, before the file is in memory."""
-    is_wide = _codec(encoding).startswith(("utf-16", "utf-32"))
-    line, length = 1, 0
-    with _damage_named(path), open_bytes(path) as stream:
-        while block := stream.read(CHUNK):
-            if line == 1 and not length and not is_wide and block.startswith(_UTF_16):
-                raise DataError(
-                    f"{path}: this is UTF-16 text; give its encoding, utf-16", parameter="encoding"
-                )
-            if b"\0" in block and not is_wide:
-                raise DataError(f"{path}: this is a binary file, not text")
-            if b"\n" not in block:
-                block = block.replace(b"\r", b"\n")
-            # A block is far shorter than the limit, so only lines that began before it count.
-            first = block.find(b"\n")
-            length += len(block) if first < 0 else first
-            if length > LONGEST_LINE:
-                raise DataError(
-                    f"{path}: line {line:,} is longer than {LONGEST_LINE:,} bytes; is this a "
-                    f"table with one row per line?"
-                )
-            if first >= 0:
-                line, length = line + block.count(b"\n"), len(block) - 1 - block.rfind(b"\n")
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from error
 
 
 @contextmanager

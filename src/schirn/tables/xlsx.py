@@ -10,18 +10,18 @@ import datetime
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from schirn._files import DAMAGE, brief, byte_limit, reason_of, too_large
+from schirn._files import brief, byte_limit, reason_of, too_large
 from schirn._input import is_missing
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table
-from schirn.tables.text import check_columns
+from schirn.tables.text import check_columns, unreadable_named
 
 _ATTRIBUTES = r"""(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*"""
 _ROW = re.compile(
@@ -43,16 +43,8 @@ class XlsxTable(Table):
 
     def __init__(self, path: Path, max_bytes: int | None, empty: bool) -> None:
         self.path = path
-        _check_content(path, byte_limit(max_bytes))
-        # Formulas count as what they were last computed to be.
-        with self._workbook(data_only=True, read_only=True) as book:
-            if not book.worksheets:
-                raise DataError(f"{path}: the workbook has no sheet with cells")
-            sheet = book.worksheets[0]
-            self._part: str = sheet._worksheet_path
-            # What a file says about its size may be wrong.
-            sheet.reset_dimensions()
-            rows = [list(row) for row in sheet.iter_rows(values_only=True)]
+        with unreadable_named(path, ".xlsx file"):
+            rows = self._read(byte_limit(max_bytes))
         while rows and all(map(is_missing, rows[-1])):
             rows.pop()
         header = rows[0] if rows else []
@@ -69,6 +61,28 @@ class XlsxTable(Table):
             name: [row[k] if k < len(row) else None for row in rows[1:]]
             for k, name in enumerate(self.columns)
         }
+
+    def _read(self, limit: int) -> list[list[Any]]:
+        """Return the cells of the first sheet; formulas count as their last results."""
+        openpyxl = optional("openpyxl", "xlsx", "Reading .xlsx files")
+        with zipfile.ZipFile(self.path) as archive:
+            total = sum(entry.file_size for entry in archive.infolist())
+        if total > limit:
+            raise DataError(f"{self.path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        with warnings.catch_warnings():
+            # About extensions of the format that hold no cells.
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(self.path, data_only=True, read_only=True)
+        try:
+            if not book.worksheets:
+                raise DataError(f"{self.path}: the workbook has no sheet with cells")
+            sheet = book.worksheets[0]
+            self._part: str = sheet._worksheet_path
+            # What a file says about its size may be wrong.
+            sheet.reset_dimensions()
+            return [list(row) for row in sheet.iter_rows(values_only=True)]
+        finally:
+            book.close()
 
     def column(self, name: str) -> list[Any]:
         """Return the cells of a column: texts, numbers, truth values, dates and None."""
@@ -89,48 +103,16 @@ class XlsxTable(Table):
             for i, value in enumerate([name, *values], start=1):
                 if value is not None:
                     cells.setdefault(i, {})[k] = value
-        try:
-            with zipfile.ZipFile(self.path) as source, zipfile.ZipFile(stream, "w") as copy:
-                for entry in source.infolist():
+        with zipfile.ZipFile(self.path) as source, zipfile.ZipFile(stream, "w") as copy:
+            for entry in source.infolist():
+                with unreadable_named(self.path, ".xlsx file"):
                     content = source.read(entry)
-                    if entry.filename == self._part:
-                        content = _patched(self.path, content.decode(), cells).encode()
-                    copy.writestr(entry, content)
-        except DataError:
-            raise
-        except DAMAGE as error:
-            raise DataError(f"{self.path}: cannot be copied ({reason_of(error)})") from error
+                if entry.filename == self._part:
+                    content = _patched(self.path, content.decode(), cells).encode()
+                copy.writestr(entry, content)
 
     def _reopened(self, copy: Path) -> XlsxTable:
         return XlsxTable(copy, None, True)
-
-    @contextmanager
-    def _workbook(self, **options: Any) -> Iterator[Any]:
-        openpyxl = optional("openpyxl", "xlsx", "Reading .xlsx files")
-        try:
-            with warnings.catch_warnings():
-                # About extensions of the format that hold no cells.
-                warnings.simplefilter("ignore")
-                book = openpyxl.load_workbook(self.path, **options)
-        except (*DAMAGE, AttributeError, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError(
-                f"{self.path}: not a readable .xlsx file ({reason_of(error)})"
-            ) from error
-        try:
-            yield book
-        finally:
-            book.close()
-
-
-def _check_content(path: Path, limit: int) -> None:
-    """Raise DataError for a file that unpacks to more than the limit."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            total = sum(entry.file_size for entry in archive.infolist())
-    except DAMAGE as error:
-        raise DataError(f"{path}: not a readable .xlsx file ({reason_of(error)})") from error
-    if total > limit:
-        raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
 
 
 def without_empty(columns: Columns) -> dict[str, list[Any]]:
@@ -145,72 +127,71 @@ def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> 
     data = _DATA.search(sheet)
     if data is None:
         raise DataError(f"{path}: the first sheet has no cells")
-    prefix, content = data["prefix"] or "", data["content"] or ""
-    rows: list[str] = []
-    missing_rows, place, number = dict(cells), 0, 0
-    for row in _ROW.finditer(content):
-        number = int(_attribute(row, "r") or number + 1)
-        rows.append(content[place : row.start()])
-        rows += [
-            _row(path, prefix, n, "", missing_rows.pop(n))
-            for n in sorted(missing_rows)
-            if n < number
-        ]
-        edits, place = missing_rows.pop(number, None), row.end()
-        # The columns that a row spans are a hint, which would be wrong with new cells.
-        attributes = re.sub(r"\s+spans\s*=\s*(\"[^\"]*\"|'[^']*')", "", row["attributes"])
-        rows.append(
-            row[0]
-            if edits is None
-            else _row(path, prefix, number, row["content"] or "", edits, attributes)
-        )
-    rows.append(content[place:])
-    rows += [_row(path, prefix, n, "", missing_rows[n]) for n in sorted(missing_rows)]
-    data_xml = f"<{prefix}sheetData>{''.join(rows)}</{prefix}sheetData>"
+    prefix = data["prefix"] or ""
+
+    def row(number: int, element: re.Match[str] | None) -> str:
+        about, content = f' r="{number}"', ""
+        if element is not None:
+            # The columns that a row spans are a hint, which would be wrong with new cells.
+            about = re.sub(r"\s+spans\s*=\s*(\"[^\"]*\"|'[^']*')", "", element["attributes"])
+            content = element["content"] or ""
+        edits = cells[number]
+
+        def cell(column: int, old: re.Match[str] | None) -> str:
+            return _cell(path, prefix, number, column, edits[column], old)
+
+        content = _merged(content, _CELL, edits, cell)
+        return f"<{prefix}row{about}>{content}</{prefix}row>"
+
+    rows = _merged(data["content"] or "", _ROW, cells, row)
     # The area of the cells is a hint as well.
     head = re.sub(r"<(?:[\w.-]+:)?dimension\b[^>]*?/>", "", sheet[: data.start()])
-    return head + data_xml + sheet[data.end() :]
+    return f"{head}<{prefix}sheetData>{rows}</{prefix}sheetData>{sheet[data.end() :]}"
 
 
-def _row(
-    path: Path,
-    prefix: str,
-    number: int,
+def _merged(
     content: str,
-    cells: Mapping[int, Any],
-    attributes: str | None = None,
+    pattern: re.Pattern[str],
+    edits: Mapping[int, Any],
+    make: Callable[[int, re.Match[str] | None], str],
 ) -> str:
-    """Return the XML of a row with other cells."""
-    letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
-    parts, new_cells, place, column = [], dict(cells), 0, 0
-    for cell in _CELL.finditer(content):
-        name = re.match("[A-Z]+", _attribute(cell, "r") or "")
-        column = letters.column_index_from_string(name[0]) if name else column + 1
-        parts.append(content[place : cell.start()])
-        place = cell.end()
-        columns = [k for k in sorted(new_cells) if k < column]
-        parts += [_cell(path, prefix, number, k, new_cells.pop(k), None) for k in columns]
-        if column not in new_cells:
-            parts.append(cell[0])
-            continue
-        if re.search(r"<(?:[\w.-]+:)?f\b", cell["content"] or ""):
-            raise DataError(
-                f"{path}: the cell {letters.get_column_letter(column)}{number} is a formula, so "
-                f"its tags cannot be changed; replace the formula by its result first"
-            )
-        style = _attribute(cell, "s")
-        parts.append(_cell(path, prefix, number, column, new_cells.pop(column), style))
-    parts.append(content[place:])
-    parts += [_cell(path, prefix, number, k, new_cells[k], None) for k in sorted(new_cells)]
-    about = f' r="{number}"' if attributes is None else attributes
-    return f"<{prefix}row{about}>{''.join(parts)}</{prefix}row>"
+    """Return the XML of rows or cells in the order of their numbers, some of them made anew."""
+    parts, new, place, number = [], deque(sorted(edits)), 0, 0
+    for element in pattern.finditer(content):
+        number = _number(element) or number + 1
+        parts.append(content[place : element.start()])
+        while new and new[0] < number:
+            parts.append(make(new.popleft(), None))
+        if new and new[0] == number:
+            parts.append(make(new.popleft(), element))
+        else:
+            parts.append(element[0])
+        place = element.end()
+    return "".join([*parts, content[place:], *(make(number, None) for number in new)])
 
 
-def _cell(path: Path, prefix: str, row: int, column: int, value: Any, style: str | None) -> str:
-    """Return the XML of a cell; texts are never formulas."""
+def _number(element: re.Match[str]) -> int:
+    """Return the number of a row such as 3, or of the column of a cell such as C3; else 0."""
+    name = _attribute(element, "r") or "0"
+    if name.isdecimal():
+        return int(name)
     letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
-    about = f'r="{letters.get_column_letter(column)}{row}"'
-    about += "" if style is None else f' s="{style}"'
+    return int(letters.column_index_from_string(name.rstrip("0123456789")))
+
+
+def _cell(
+    path: Path, prefix: str, row: int, column: int, value: Any, old: re.Match[str] | None
+) -> str:
+    """Return the XML of a cell, in the style of the old one; texts are never formulas."""
+    letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
+    name = f"{letters.get_column_letter(column)}{row}"
+    if old and re.search(r"<(?:[\w.-]+:)?f\b", old["content"] or ""):
+        raise DataError(
+            f"{path}: the cell {name} is a formula, so its tags cannot be changed; replace the "
+            f"formula by its result first"
+        )
+    style = _attribute(old, "s") if old else None
+    about = f'r="{name}"' + ("" if style is None else f' s="{style}"')
     if value is None:
         return f"<{prefix}c {about}/>"
     if isinstance(value, bool | int | float):

@@ -1,9 +1,9 @@
-"""Write the files of this folder with the tools themselves; not run by the tests.
+"""Write the file of this folder with the tool itself; not run by the tests.
 
     pip install label-studio-sdk==2.1.2
     python tests/tables/annotations/write.py
 
-Label Studio exports tasks as its server keeps them; its own converter makes both files from these.
+Label Studio exports tasks as its server keeps them; its own converter makes the file from these.
 """
 
 import json
@@ -107,7 +107,7 @@ def task(number, text, tags):
 
 
 def main():
-    """Write the three files."""
+    """Write the file."""
     tasks = [task(k + 1, text, tags) for k, (text, tags) in enumerate(rows())]
     twice = next(k for k, (_, tags) in enumerate(rows()) if len(tags) == 2)
     # A second person, who agrees in part, and one who skipped the task.
@@ -122,9 +122,9 @@ def main():
         source = Path(folder, "tasks.json")
         source.write_text(json.dumps(tasks))
         converter = Converter(CONFIG, project_dir=None)
-        for kind, name in (("JSON", "label_studio.json"), ("JSON_MIN", "label_studio_min.json")):
-            converter.convert(str(source), f"{folder}/{kind}", kind, is_dir=False)
-            Path(HERE, name).write_text(Path(folder, kind, "result.json").read_text())
+        converter.convert(str(source), f"{folder}/JSON", "JSON", is_dir=False)
+        text = Path(folder, "JSON", "result.json").read_text()
+        Path(HERE, "label_studio.json").write_text(text)
 
 
 if __name__ == "__main__":

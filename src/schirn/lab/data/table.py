@@ -6,7 +6,6 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +88,7 @@ def read_table(
             )
         if isinstance(labels, int):
             raise DataError(f"labels of a table are given by column name, not {labels!r}.")
-        table = open_table(
-            path,
-            encoding=encoding,
-            delimiter=delimiter,
-            max_bytes=max_bytes,
-            text_columns=partial(_tag_columns, labels=labels, truth=truth),
-        )
+        table = open_table(path, encoding=encoding, delimiter=delimiter, max_bytes=max_bytes)
         reader = _TableReader(table, separator)
         content = reader.content(path, labels, truth, features, list(label_names or ()))
         return dataset_from_file(path, max_bytes, **content)
@@ -241,16 +234,6 @@ class _TableReader:
 
     def _numbers(self, name: str) -> Array | None:
         return self.table.numbers(self.names[name])
-
-
-def _tag_columns(
-    columns: list[str], labels: str | Sequence[str] | None, truth: str | Sequence[str] | None
-) -> list[str]:
-    """Columns that hold tags, if labels or truth are a single column."""
-    named = _named(columns)
-    roles = (_default(columns) if labels is None else labels, truth)
-    single = [_as_list(names) for names in roles if names is not None]
-    return [named.get(name, name) for names in single if len(names) == 1 for name in names]
 
 
 def _named(columns: Iterable[str]) -> dict[str, str]:
