@@ -243,7 +243,7 @@ def test_links_in_a_circle(inputs, tmp_path):
             action(tmp_path / "a")
     assert_sentence(schirn(*fit(inputs, tmp_path / "a")), str(tmp_path / "a"), "symbolic links")
     (tmp_path / "c.npz").symlink_to(tmp_path / "c.npz")
-    ran = schirn("data", "show", tmp_path / "c.npz")
+    ran = schirn("data", "card", tmp_path / "c.npz")
     assert_sentence(ran, str(tmp_path / "c.npz"))
 
 

@@ -193,7 +193,7 @@ def test_a_user_without_a_home(capsys, monkeypatch):
     monkeypatch.setattr("pathlib.Path.home", nobody)
     monkeypatch.setenv("SCHIRN_DATA", "~nosuchuser/data")
     assert main(["data", "list"]) == 0
-    assert main(["data", "show", "digits_attributes", "--rows", "1"]) == 0
+    assert main(["data", "card", "digits_attributes"]) == 0
     assert main(["doctor", "--json"]) in (0, 1)
     assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
     assert "SCHIRN_CACHE" in refused(capsys, "data", "fetch", "emotions")
@@ -203,11 +203,14 @@ def nobody():
     raise RuntimeError("Could not determine home directory.")
 
 
-def test_a_closed_pipe_is_quiet():
-    command = f"{sys.executable} -m schirn data show digits_attributes --rows 1700 | head -n 1"
+def test_a_closed_pipe_is_quiet(tmp_path, monkeypatch):
+    for number in range(1500):
+        (tmp_path / f"{'x' * 50}{number}.npz").touch()
+    monkeypatch.setenv("SCHIRN_DATA", str(tmp_path))
+    command = f"{sys.executable} -m schirn data list | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
-    assert done.stdout.startswith("digits_attributes")
+    assert done.stdout.startswith("name ")
 
 
 def test_python_m_and_exit_codes():
