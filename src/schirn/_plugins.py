@@ -2,8 +2,8 @@
 
 This is the only link from the core to the lab.
 
-A plugin package may have the modules ``rivals`` (with `METHODS`), ``model_files`` (with `RECORDS`
-and `ONNX_SCORES`) and ``cli`` (with `COMMANDS`). They are imported when somebody asks for them.
+A plugin package may have the modules ``rivals`` (with `METHODS`), ``model_files`` (with `RECORDS`)
+and ``cli`` (with `COMMANDS`). They are imported when somebody asks for them.
 """
 
 import sys
