@@ -116,12 +116,12 @@ def test_three_nights(place, capsys):
     numbers = {answer: int(sku[1:]) for sku, answer in decided if int(sku[1:]) > 5}
     changed = {*numbers.values(), 7}
     write("items.csv", range(2, 300), changed=changed, extra=(250, 20))
-    before = TagState.read("m.state.jsonl")
+    before = (place / "m.state.npz").read_bytes()
     words = ["update", "items.csv", "--model", "m.schirn", "--id", "sku"]
     words += ["--decisions", "d.jsonl", "-o", "clean.csv", "--json"]
     died = subprocess.run([sys.executable, "-c", KILLED, *words], env=os.environ)
     assert died.returncode == -9
-    assert TagState.read("m.state.jsonl") == before
+    assert (place / "m.state.npz").read_bytes() == before
     assert update("--json", "--questions", "q3.csv") == 0
     report = json.loads(capsys.readouterr().out)
     assert report["rows"] == 298
@@ -184,8 +184,9 @@ def test_training_again_keeps_verdicts_and_learns_from_the_answers(place, capsys
     words = ["--text", "title", "--id", "sku", "--decisions", "d.jsonl", "-o", "m.schirn"]
     assert main(["fit", "items.csv", *words]) == 0
     assert "decisions: 50 carried over" in capsys.readouterr().err
-    state = TagState.read("m.state.jsonl")
-    assert {(sku, tag) for sku, row in state.rows.items() for tag in row.removed} == one
+    state = TagState.read("m.state.npz")
+    cells = zip(state.row[state.removed], state.column[state.removed], strict=True)
+    assert {(state.ids[i], state.names[j]) for i, j in cells} == one
     assert update() == 0
     check_decisions()
     flipped = one ^ removed()
@@ -210,7 +211,7 @@ def test_another_model_judges_all_rows_again(place, capsys):
     words = ["--text", "title", "-o", "other.schirn", "--param", "max_iter=1"]
     assert main(["fit", "items.csv", *words]) == 0
     capsys.readouterr()
-    words = ["--model", "other.schirn", "--state", "m.state.jsonl", "--id", "sku", "--json"]
+    words = ["--model", "other.schirn", "--state", "m.state.npz", "--id", "sku", "--json"]
     assert main(["update", "items.csv", *words]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["judged_rows"], report["new_rows"]) == (200, 0)
@@ -226,12 +227,12 @@ def test_expectations_stop_the_night(place, capsys):
     assert update() == 0
     write("items.csv", range(100, 300), extra=range(100, 300))
     (place / "expect.toml").write_text("[drift]\nnew_tags = 0\ntags = 0.05\nfeatures = 1\n")
-    before = (place / "m.state.jsonl").read_bytes()
+    before = (place / "m.state.npz").read_bytes()
     capsys.readouterr()
     assert update("--expect", "expect.toml", "--json") == 4
     names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
     assert names == ["drift.tags", "drift.new_tags"]
-    assert (place / "m.state.jsonl").read_bytes() == before
+    assert (place / "m.state.npz").read_bytes() == before
 
 
 def test_features_that_shift_are_seen(place, capsys):
@@ -251,8 +252,8 @@ def test_what_cannot_be_updated_is_refused(place, capsys):
     assert "no column 'sk'" in refused(capsys, *model, "sk")
     assert "are kept in the decisions" in refused(capsys, *model, "sku", "--answers", "q.csv")
     assert "must end in .csv" in refused(capsys, *model, "sku", "--questions", "q.txt")
-    (place / "no.jsonl").write_text("{}\n")
-    state = ("--state", "no.jsonl")
+    (place / "no.npz").write_text("{}\n")
+    state = ("--state", "no.npz")
     assert "not the state of an update" in refused(capsys, *model, "sku", *state)
     (place / "twice.csv").write_text("sku,title,tags\nA,x,dog\nA,y,dog\n")
     words = ("update", "twice.csv", "--model", "m.schirn", "--id", "sku")

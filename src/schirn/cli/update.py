@@ -50,7 +50,7 @@ data TABLE  the table of tonight
 --id COLUMN!  column of row ids
 {DECISIONS}
 --state FILE  rows and verdicts of last night, replaced at the end (default: MODEL without .schirn,
-    with .state.jsonl)
+    with .state.npz)
 -o, --output FILE  write the cleaned copy, in the format of its name
 --changes FILE  write a .csv or .jsonl list of all changes, for schirn apply and undo
 --precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
