@@ -14,7 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, compress
+from itertools import chain
 from typing import Any
 
 import numpy as np

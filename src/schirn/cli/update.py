@@ -2,9 +2,10 @@
 
 import argparse
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from schirn._files import brief, brief_list, file_hash
 from schirn._progress import stage
@@ -14,6 +15,7 @@ from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import RowContent, ask_again
 from schirn.cleaning.nightly import state_path
 from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
+from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.reading import (
@@ -60,6 +62,8 @@ data TABLE  the table of tonight
 --number N:positive = 25  number of questions
 --answers FILE...  files of questions that were answered; the answers go to the decisions
 --name NAME  who answered
+--suggest  ask about missing tags of new and changed rows instead; with --output, write columns of
+    tags that may be missing
 --seed S:natural = 0  seed of the questions
 [how to read the table]
 --labels COLUMNS  column of tags (default: as in training)
@@ -112,9 +116,9 @@ def _update(args: argparse.Namespace) -> int:
     violations = expected.check(summary, last=None if last is None else last.summary)
     stage("writing the results")
     if args.output:
-        names = source.new_columns(False, add=True, note=True)
+        names = source.new_columns(args.suggest, add=True, note=True)
         check_new_columns(args.data, source.table, names)
-        source.write_clean(args.output, update.ranking)
+        source.write_clean(args.output, update.ranking, suggest=args.suggest)
     if args.changes:
         source.changes(update.ranking).keyed(source.table, args.id).write(args.changes)
     if args.questions:
@@ -176,9 +180,10 @@ def _write_questions(
     args: argparse.Namespace, update: Update, rows: RowContent, texts: list[str]
 ) -> None:
     """Write questions: about changed rows first, then along the ranks of all tags."""
-    fresh = update.ranking.questions(args.number, random_state=args.seed)
+    kind = MISSING if args.suggest else LISTED
+    fresh = update.ranking.questions(args.number, kind=kind, random_state=args.seed)
     questions = ask_again(update.ranking, update.carried, fresh, args.number)
-    earlier: Mapping[Any, Any] = update.carried.changed
+    earlier: Any = update.carried.changed
     write_questions_by_id(args.questions, questions, rows, texts=texts, earlier=earlier)
 
 
@@ -201,7 +206,7 @@ def _report(
     """Print what has changed since last night."""
     written = {name: getattr(args, name) for name in ("output", "changes", "questions", "state")}
     written["state"] = None if violations else args.state
-    ids, suspects = source.ids(), _suspects(update)
+    ids, (suspects, missing) = source.ids(), _suspects(update)
     if args.json:
         print_json(
             {
@@ -210,6 +215,7 @@ def _report(
                 "last": None if last is None else last.time,
                 **_document(update, ids),
                 "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
+                "missing": [[ids[i], tag, p] for i, tag, p in missing],
                 "decisions": None if store is None else len(store),
                 "violations": [violation._asdict() for violation in violations],
                 "seconds": round(seconds, 2),
@@ -221,11 +227,12 @@ def _report(
     about = "" if store is None else describe_decisions(store, update.carried)
     lines = [("table", f"{args.data}, {update.ranking.n_rows:,} rows ({since})")]
     facts([*lines, *_lines(update, about, seconds)])
-    if suspects:
-        texts = _texts(source, model)
-        say("\nMost suspicious in new and changed rows")
-        rows = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
-        table(("id", "text", "tag", "right"), rows, right="lllr")
+    texts = _texts(source, model) if suspects or missing else []
+    for title, tags in (("Most suspicious", suspects), ("Likely to be missing", missing)):
+        if tags:
+            say(f"\n{title} in new and changed rows")
+            rows = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in tags]
+            table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
             "note: all rows are new; rows that the model was trained on look better than they are, "
@@ -300,12 +307,17 @@ def _no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
     return [("no others", f"{why}; answer more, or lower --precision")]
 
 
-def _suspects(update: Update) -> list[tuple[int, str, float]]:
-    """Return the most suspicious tags of new and changed rows that are not removed."""
-    ranking, fresh = update.ranking, {*update.new, *update.changed}
-    order = [k for k in ranking.worklist.order.tolist() if int(ranking.row[k]) in fresh]
-    likely = [k for k in order if ranking.confidence[k] < 0.5 and not ranking.removed[k]]
-    return [
-        (int(ranking.row[k]), str(ranking.label[k]), round(float(ranking.confidence[k]), 4))
-        for k in likely[:_MAX_SHOWN]
-    ]
+def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
+    """Return tags of new and changed rows: the most suspicious ones, and those likely missing."""
+    ranking, rows = update.ranking, [*update.new, *update.changed]
+    lists = []
+    for tags, is_likely in (
+        (ranking, (ranking.confidence < 0.5) & ~ranking.removed),
+        (ranking.missing, ranking.missing.confidence >= 0.5),
+    ):
+        order = tags.worklist.order
+        order = order[is_likely[order] & np.isin(tags.row[order], rows)][:_MAX_SHOWN]
+        p = np.round(tags.confidence[order], 4)
+        columns = (tags.row[order], tags.label[order], p)
+        lists.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+    return lists

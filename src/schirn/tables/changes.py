@@ -346,6 +346,8 @@ class ChangeList:
         forward: bool,
     ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
+        if not self.cells:
+            return cells
         places = list(self._places(len(cells), keys))
         # The cells before the changes show how the column holds tags.
         originals = list(cells)
@@ -565,6 +567,8 @@ def column_hash(cells: Iterable[Any]) -> str:
 
 def _plain(cell: Any) -> Any:
     """A cell as JSON knows it; a missing value is None."""
+    if isinstance(cell, str):
+        return cell
     if isinstance(cell, list | tuple | np.ndarray):
         return [_plain(element) for element in cell]
     if is_missing(cell):

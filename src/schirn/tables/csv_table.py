@@ -76,23 +76,24 @@ class CsvTable(Table):
         return kind == "text"
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        names = [name for name in self.columns if name in changed]
+        names = [name for name in changed if list(changed[name]) != self.column(name)]
+        names.sort(key=self.columns.index)
         always = self._quoted_columns(names)
         new = zip(*added.values(), strict=True)
         with text_writer(stream, self.path, self.encoding) as write:
             for i, record in enumerate(self._records(names), start=-1):
-                text, place = record.string, record.start()
+                text, place, pieces = record.string, record.start(), list[str]()
                 for k, name in enumerate(names if i >= 0 else (), start=1):
                     cell, old = changed[name][i], self._cells[name][i]
                     if cell != old:
                         is_style = record[k][:1] == '"' and not self._needs_quotes(old)
                         raw = self._raw(cell, always=is_style or name in always)
-                        write(text[place : record.start(k)] + raw)
+                        pieces += [text[place : record.start(k)], raw]
                         place = record.end(k)
-                write(text[place : record.start("end")])
+                pieces.append(text[place : record.start("end")])
                 for cell in (added if i < 0 else next(new)) if added else ():
-                    write(self.delimiter + self._raw(cell))
-                write(record["end"])
+                    pieces += [self.delimiter, self._raw(cell)]
+                write("".join([*pieces, record["end"]]))
 
     def _quoted_columns(self, names: list[str]) -> set[str]:
         """Return the columns whose cells are all quoted, and not only those that need it."""
@@ -108,8 +109,8 @@ class CsvTable(Table):
 
     def _needs_quotes(self, cell: str) -> bool:
         # A line without a character would be no row.
-        special = ('"', "\r", "\n", self.delimiter)
-        return any(sign in cell for sign in special) or (not cell and len(self.columns) == 1)
+        is_special = '"' in cell or self.delimiter in cell or "\n" in cell or "\r" in cell
+        return is_special or (not cell and len(self.columns) == 1)
 
     def _raw(self, cell: str, always: bool = False) -> str:
         doubled = cell.replace('"', '""')
