@@ -258,7 +258,8 @@ def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     (n, l), total = cells.shape, block.rows.total()
     xp = namespace(total)
     options = {} if xp is np else {"device": total.device}
-    at = xp.ones(len(cells), dtype=total.dtype, **options)
+    n_cells = int(cells.row.shape[0])
+    at = xp.ones(n_cells, dtype=total.dtype, **options)
     S = xp.ones((l, n), dtype=total.dtype, **options)
     if root is not None:
         S *= root
@@ -266,9 +267,9 @@ def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     values = at * _roots(block)
     _add_at(S, cells.flat, 2 * values)
     kept = block.rows.project(cells.label, cells.row, values, l)
-    noise = xp.zeros(len(cells), dtype=xp.bool, **options)
+    noise = xp.zeros(n_cells, dtype=xp.bool, **options)
     offset = _subtract_mean(S) if eps(S) > 1e-10 else None
-    return State(S, at, noise, offset), (kept, total, _weight(block, ~noise, len(cells)))
+    return State(S, at, noise, offset), (kept, total, _weight(block, ~noise, n_cells))
 
 
 def _roots(block: Block, cells: Any = slice(None)) -> Any:
