@@ -162,7 +162,7 @@ def test_pages_and_other_methods(folder, tmp_path, capsys):
     assert "row 3" in page.read_text()
     assert parquet.read_table(project / "table.parquet").num_rows == ROWS
     argv = ["clean", str(folder), *options, "--json"]
-    for more in (["--method", "CandidateRidge"], ["--folds", "3", *PARAMS], ["--group", "name"]):
+    for more in (["--method", "CandidateRidge"], ["--group", "name"]):
         assert main([*argv, *more]) == 0
         assert json.loads(capsys.readouterr().out)["in_files"]
 

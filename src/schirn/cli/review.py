@@ -127,10 +127,10 @@ def _project_folder(args: argparse.Namespace) -> str:
         source = clean.open_source(args)
         if not source.table.n_rows:
             raise InputError(f"{args.data}: the table has no rows, so there is nothing to review")
-        tags, features, model = clean.read_source(args, source)
-        ranking = clean.rank(args, source, features, tags, model)
-        clean.make_project(args, folder, source, ranking, features, clean.shown_rows(source))
-    say(ranking.sentence)
+        ranked = clean.Run.begin(args, source)
+        ranked.rank()
+        ranked.write_project(folder)
+    say(ranked.ranking.sentence)
     return folder
 
 

@@ -14,11 +14,12 @@ from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import RowContent, ask_again
 from schirn.cleaning.nightly import state_path
-from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
+from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.reading import (
+    ASK,
     DECISIONS,
     MERGE,
     TEXT_FORMAT,
@@ -26,6 +27,7 @@ from schirn.cli.reading import (
     check_new_columns,
     check_outputs,
     describe_decisions,
+    no_others,
 )
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
@@ -58,13 +60,7 @@ data TABLE  the table of tonight
 --precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
     right, by the answers
 [ask]
---questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
---number N:positive = 25  number of questions
---answers FILE...  files of questions that were answered; the answers go to the decisions
---name NAME  who answered
---suggest  ask about missing tags of new and changed rows instead; with --output, write columns of
-    tags that may be missing
---seed S:natural = 0  seed of the questions
+{ASK}
 [how to read the table]
 --labels COLUMNS  column of tags (default: as in training)
 --image-root DIR  folder that holds the image files (default: the folder of the table)
@@ -294,17 +290,9 @@ def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, st
         *lines,
         ("wrong tags", ranking.sentence),
         ("removed", removed),
-        *_no_others(ranking),
+        *no_others(ranking),
         ("drift", f"tags {update.tag_drift:.3f}{features}, since training"),
     ]
-
-
-def _no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
-    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
-    if not ranking.n_answers or (ranking.removed & (ranking.confidence > 0)).any():
-        return []
-    why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
-    return [("no others", f"{why}; answer more, or lower --precision")]
 
 
 def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
