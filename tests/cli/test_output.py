@@ -57,7 +57,7 @@ def calls(tmp_path_factory):
     assert main(["clean", str(table), "--columns", "x,z", "--changes", str(changes)]) == 0
     bench = ["bench", "--datasets", "digits_attributes", "--methods", "CandidateRidge", "--folds"]
     return {
-        "demo": ["demo", "--no-page"],
+        "demo": ["demo", "-o", str(folder / "demo.html")],
         "fit": ["fit", str(table), *learned, "-o", str(folder / "again.schirn")],
         "predict": ["predict", str(model), str(table)],
         "serve": ["serve", str(table)],

@@ -291,7 +291,7 @@ def test_errors_name_the_option_that_was_typed(capsys, tmp_path):
     pytest.importorskip("pandas")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
     argv = ["fit", "digits_attributes", "-o", str(tmp_path / "m")]
-    assert "(see --noise)" in refused(capsys, "demo", "--noise", "9", "--no-page")
+    assert "(see --noise)" in refused(capsys, "demo", "--noise", "9")
     assert "(see --labels)" in refused(capsys, "data", "card", str(tmp_path / "t.csv"))
     assert "(see --param lam)" in refused(capsys, *argv, "--param", "lam=-1")
     # A parameter of the method, not the columns of --features.

@@ -264,10 +264,3 @@ def test_predicted_tags_have_the_spaces_of_the_table(rows, tmp_path):
     assert all(" | " in row["tags_predicted"] for row in lines)
     assert all(" | " in row["tags_probability"] for row in lines)
     assert main(["predict", model, table, "--threshold", "top-2", "--separator", ";"]) == 0
-
-
-def test_fit_names_what_is_odd_about_the_table(rows, tmp_path, capsys):
-    odd = [{**row, "tags": ["Pan"] if i < 3 else row["tags"]} for i, row in enumerate(rows)]
-    table = write(tmp_path / "items.csv", odd, ["title", "tags"])
-    assert main(["fit", table, "--text", "title", "-o", str(tmp_path / "m")]) == 0
-    assert "note: look at the table with schirn clean: spelling (1)" in capsys.readouterr().err

@@ -180,7 +180,7 @@ class TagState:
     def read(cls, path: str | os.PathLike[str]) -> "TagState":
         """Read what `write` wrote; raises DataError for any other file."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 values = dict(file)
             head = json.loads(values.pop("head").tobytes())
             if (head.pop("format"), head.pop("version")) != (_FORMAT, _VERSION):
@@ -383,7 +383,8 @@ def update_tags(
     verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])
     was = np.where(is_old_tag, verdicts[np.r_[last.removed, False][place].astype(int)], NEW)
     # Nobody has answered since, so there is nothing new to say about old tags.
-    is_settled = is_old_tag & (is_same_model and not since)
+    had_answers = last.summary is not None and last.summary.wrong_share is not None
+    is_settled = is_old_tag & (is_same_model and had_answers and not since)
     ranking = replace(
         ranking,
         ordered=_removals(ranking, was.copy(), carried, is_settled),

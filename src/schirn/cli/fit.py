@@ -16,7 +16,7 @@ from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable, file_hash
 from schirn._input import suggest
 from schirn._progress import stage
-from schirn.cleaning import TagState, look_at_table
+from schirn.cleaning import TagState
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.decisions import RIGHT, WRONG
 from schirn.cleaning.groups import group_numbers
@@ -126,7 +126,6 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         if args.decisions is not None:
             data, known = _with_decisions(args, source, data)
             extra |= {"known": known} if find_method(args.method) is Sieve else {}
-        _note_findings(args, source, columns)
         if columns.groups is not None:
             if find_method(args.method) is not Sieve:
                 raise InputError(
@@ -184,16 +183,6 @@ def _with_candidates(data: Dataset) -> Dataset:
         note(f"note: {data.name} has only true labels; they are used as the candidates")
         return replace(data, candidates=data.y_true)
     return data
-
-
-def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features) -> None:
-    """Name the findings about the table in one line; `schirn clean` tells more."""
-    stage("looking at the table")
-    texts = columns.texts(source.table)
-    findings = look_at_table(source.tags(), texts=texts, X=columns.X, separator=source.separator)
-    if findings:
-        titles = ", ".join(f"{finding.title} ({finding.count:,})" for finding in findings)
-        note(f"note: look at the table with schirn clean: {titles}")
 
 
 def _with_decisions(
