@@ -76,15 +76,12 @@ schirn clean items.csv --labels tags --text description
 schirn clean items.csv --text description --questions q1.csv
 schirn clean items.csv --text description --answers q1.csv --questions q2.csv
 schirn clean items.csv --text description --answers q1.csv --answers q2.csv -o cleaned.csv
-schirn clean items.csv --text title --columns price --categories brand --report report.html
 schirn clean items.csv --text description --remove 200 -o cleaned.csv
 schirn clean items.csv --text description --suggest --questions missing.csv
 schirn clean photos.parquet --features embeddings.npy --report report.html
-schirn clean items.jsonl --text caption --project to-review
 schirn clean items.csv --text description --answers q1.csv --changes changes.csv
 schirn clean export.json --text text --remove-below 0.2 --to label-studio -o tasks.json
 schirn clean items.csv --text description --propose-merges merges.csv
-schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
 schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned
 """
@@ -728,16 +725,15 @@ def _check_scheduler(args: argparse.Namespace) -> None:
             f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
             f"program and all workers see under the same path"
         )
-    options = {"--categories": args.categories, "--encoder": args.encoder}
-    options["an .npy file"] = (args.features or "").endswith(".npy")
-    for name, value in options.items():
-        if value:
-            raise InputError(
-                f"{name} cannot be used with --scheduler: the workers take texts, or numbers that "
-                f"they read from the folder; name a column of embeddings with --features"
-            )
-    kinds = [bool(args.text), bool(args.features or args.columns)]
-    if sum(kinds) != 1:
+    refused = {"--categories": args.categories, "--encoder": args.encoder}
+    refused |= {"--project": args.project, "--device": args.device}
+    refused["an .npy file"] = (args.features or "").endswith(".npy")
+    for name in (name for name, value in refused.items() if value):
+        raise InputError(
+            f"{name} cannot be used with --scheduler: the workers hold the features, which are "
+            f"texts, or numbers that they read from the folder"
+        )
+    if bool(args.text) == bool(args.features or args.columns):
         raise InputError(
             "with --scheduler, name columns of text with --text, a column of embeddings with "
             "--features, or columns of numbers with --columns: one of them"
@@ -747,9 +743,3 @@ def _check_scheduler(args: argparse.Namespace) -> None:
             f"{args.output}: with --scheduler, the copy is a folder, written file by file; "
             f"choose a name without .parquet"
         )
-    for name, value in {"--project": args.project, "--device": args.device}.items():
-        if value is not None:
-            raise InputError(
-                f"{name} needs the features in this program, but with --scheduler they stay with "
-                f"the workers; leave out one of them"
-            )
