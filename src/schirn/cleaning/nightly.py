@@ -108,10 +108,10 @@ class ListedTags:
     @classmethod
     def of(cls, tags: Sequence[Sequence[str]], names: Sequence[str]) -> "ListedTags":
         """Number the tags: those in `names` first, then all others."""
-        tags = [dict.fromkeys(row_tags) for row_tags in tags]
+        unique = [dict.fromkeys(row_tags) for row_tags in tags]
         place = {name: j for j, name in enumerate(names)}
-        column = [place.setdefault(tag, len(place)) for tag in chain.from_iterable(tags)]
-        row = np.repeat(np.arange(len(tags)), np.fromiter(map(len, tags), dtype=np.int64))
+        column = [place.setdefault(tag, len(place)) for tag in chain.from_iterable(unique)]
+        row = np.repeat(np.arange(len(unique)), np.fromiter(map(len, unique), dtype=np.int64))
         return cls(list(place), row, np.array(column, dtype=np.int64))
 
     def pairs(self, chosen: Array) -> list[tuple[int, str]]:
@@ -169,7 +169,9 @@ class TagState:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file, completely or not at all."""
-        arrays = {name: value for name, value in vars(self).items() if isinstance(value, Array)}
+        arrays: Any = {
+            name: value for name, value in vars(self).items() if isinstance(value, Array)
+        }
         head = {name: value for name, value in vars(self).items() if name not in arrays}
         head |= {"profile": asdict(self.profile), "summary": self.summary and asdict(self.summary)}
         head |= {"format": _FORMAT, "version": _VERSION}
@@ -486,8 +488,9 @@ def _judge(
             sums, n_fresh = sums + profile.sums(X[fresh]), n_fresh + len(fresh)
     row, column, likely = np.concatenate(unlisted, axis=1)
     order = np.lexsort((column, row))
-    places = (values[order].astype(np.int64) for values in (row, column))
-    return p, MissingTags(*places, likely[order], cells.names), profile.drift(sums, n_fresh)
+    row, column = row[order].astype(np.int64), column[order].astype(np.int64)
+    missing = MissingTags(row, column, likely[order], cells.names)
+    return p, missing, profile.drift(sums, n_fresh)
 
 
 def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> Array:
