@@ -172,7 +172,7 @@ class TagState:
         arrays: Any = {
             name: value for name, value in vars(self).items() if isinstance(value, Array)
         }
-        head = {name: value for name, value in vars(self).items() if name not in arrays}
+        head = {name: value for name, value in values if name not in arrays}
         head |= {"profile": asdict(self.profile), "summary": self.summary and asdict(self.summary)}
         head |= {"format": _FORMAT, "version": _VERSION}
         with atomic_write(path) as stream:
