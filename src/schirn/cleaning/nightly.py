@@ -169,9 +169,8 @@ class TagState:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file, completely or not at all."""
-        arrays: Any = {
-            name: value for name, value in vars(self).items() if isinstance(value, Array)
-        }
+        values = vars(self).items()
+        arrays: Any = {name: value for name, value in values if isinstance(value, Array)}
         head = {name: value for name, value in values if name not in arrays}
         head |= {"profile": asdict(self.profile), "summary": self.summary and asdict(self.summary)}
         head |= {"format": _FORMAT, "version": _VERSION}
