@@ -255,7 +255,7 @@ def test_a_signal_leaves_no_temporary_files(folder, scratch, tmp_path, sign, wor
     argv = ["clean", str(folder), "--features", "vector", "-o", str(out), *SCARCE, *PARAMS]
     code = (
         "import sys, time, schirn.cli.clean as clean\n"
-        "clean.rank = lambda *_: (print('ready', flush=True), time.sleep(60))\n"
+        "clean.Run.rank = lambda *_: (print('ready', flush=True), time.sleep(60))\n"
         "from schirn.cli import main\n"
         f"sys.exit(main({argv!r}))\n"
     )

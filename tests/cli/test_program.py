@@ -229,21 +229,6 @@ def test_control_characters_are_escaped():
     assert printable("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
 
 
-def test_rich_is_used_on_a_terminal_only(capsys, monkeypatch):
-    pytest.importorskip("rich")
-    main(["methods"])
-    plain = capsys.readouterr().out
-    assert "─" not in plain
-    assert "\x1b" not in plain
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    main(["methods"])
-    drawn = capsys.readouterr().out
-    assert "─" in drawn
-    assert "\x1b[3" not in drawn
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

@@ -23,7 +23,7 @@ def provenance(args: argparse.Namespace) -> dict[str, Any]:
         "schirn": schirn.__version__,
         "time": utc_now(),
         "parameters": {name: value for name, value in options.items() if value not in (None, [])},
-        "seed": options.get("seed"),
+        "seed": options.get("seed", dict(options.get("param", ())).get("random_state")),
         "data_sha256": _hash_data(options.get("data")),
         "python": platform.python_version(),
         "libraries": {name: number for name in _LIBRARIES if (number := _version(name))},
