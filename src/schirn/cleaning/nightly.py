@@ -360,23 +360,12 @@ def update_tags(
     if is_same_model:
         # A tag that is new in its row has no probability yet.
         is_fresh[cells.row[~is_old_tag]] = True
-    judged = np.flatnonzero(is_fresh) if is_same_model else np.arange(len(tags))
-    p, missing, drift = _judge(model, columns, cells, judged, last.profile, is_fresh)
+    rows_to_judge = np.flatnonzero(is_fresh) if is_same_model else np.arange(len(tags))
+    p, missing, drift = _judge(model, columns, cells, rows_to_judge, last.profile, is_fresh)
     if is_same_model:
         p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
     counts = last.tag_counts or _count(cells)
-    often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
-    ranking = NoisyLabels(
-        n_rows=len(tags),
-        label_names=cells.names,
-        row=cells.row,
-        column=cells.column,
-        model_confidence=np.where(np.isnan(p), 0.5, p),
-        judged=~np.isnan(p) & often[cells.column],
-        method=type(model.method_).__name__,
-        missing=missing,
-        precision=precision,
-    )
+    ranking = _ranking(model, cells, p, missing, counts, len(tags), precision)
     carried, since = Carried({}, {}, 0), list[Decision]()
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
@@ -408,32 +397,24 @@ def update_tags(
         profile=last.profile,
         summary=summary,
     )
-    unseen = Counter({name: n for name, n in summary.tag_counts.items() if n})
-    for name in model.label_names_:
-        del unseen[name]
-    tag_drift = frequency_drift(counts, summary.tag_counts)[0]
-    return Update(
+    update = Update(
         ranking=ranking,
         state=state,
         new=np.flatnonzero(is_new).tolist(),
         changed=np.flatnonzero(~is_new & ~is_same).tolist(),
-        judged=judged.tolist(),
+        judged=rows_to_judge.tolist(),
         gone=len(last.ids) - int((~is_new).sum()),
-        unseen=dict(unseen.most_common()),
+        unseen=_unseen(model, summary),
         removed=cells.pairs(ranking.removed & (was != REMOVED)),
         restored=cells.pairs(~ranking.removed & (was == REMOVED)),
         carried=carried,
         answers=sum(d.answer != OPEN for d in since),
         wrong_answers=sum(d.answer == WRONG for d in since),
-        tag_drift=tag_drift,
+        tag_drift=frequency_drift(counts, summary.tag_counts)[0],
         feature_drift=drift,
-        advice=_advise(
-            rows=float(state.is_fresh.mean()) if last.ids else 0.0,
-            tags=tag_drift,
-            features=drift or 0.0,
-            unseen_tags=unseen.total() / max(1, len(cells.row)),
-        ),
+        advice=[],
     )
+    return replace(update, advice=_advise(update))
 
 
 def state_path(model: str) -> str:
@@ -450,6 +431,30 @@ def _of_cells(values: Array, row: Array, column: Array) -> Array:
     """Return the values (n, l) of some cells; NaN for labels that a model does not know."""
     is_known = column < values.shape[1]
     return np.where(is_known, values[row, np.where(is_known, column, 0)], np.nan)
+
+
+def _ranking(
+    model: Any,
+    cells: ListedTags,
+    p: Array,
+    missing: MissingTags,
+    counts: Mapping[str, int],
+    n_rows: int,
+    precision: float,
+) -> NoisyLabels:
+    """Rank all tags by their probabilities, stored and new."""
+    often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
+    return NoisyLabels(
+        n_rows=n_rows,
+        label_names=cells.names,
+        row=cells.row,
+        column=cells.column,
+        model_confidence=np.where(np.isnan(p), 0.5, p),
+        judged=~np.isnan(p) & often[cells.column],
+        method=type(model.method_).__name__,
+        missing=missing,
+        precision=precision,
+    )
 
 
 def _judge(
@@ -513,8 +518,24 @@ def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Ar
     return ranking.within_limits(index[np.lexsort((position[index], was[index] != REMOVED))])
 
 
-def _advise(**shares: float) -> list[str]:
+def _unseen(model: Any, summary: RunSummary) -> dict[str, int]:
+    """Return how often the tags occur that a model does not know, the most frequent first."""
+    counts = Counter(summary.tag_counts)
+    for name in model.label_names_:
+        del counts[name]
+    return dict(counts.most_common())
+
+
+def _advise(update: Update) -> list[str]:
     """Return the reasons to train again."""
+    n_tags = max(1, len(update.ranking.row))
+    shares = {
+        # Without a state, nothing is known about training.
+        "rows": float(update.state.is_fresh.mean()) * (len(update.new) < update.ranking.n_rows),
+        "tags": update.tag_drift,
+        "features": update.feature_drift or 0.0,
+        "unseen_tags": sum(update.unseen.values()) / n_tags,
+    }
     words = {
         "rows": "{:.0%} of the rows are new or have changed since training",
         "tags": "the frequencies of the tags differ by {:.2f} from those of training",
