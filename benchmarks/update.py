@@ -31,7 +31,7 @@ def main() -> None:
         folder = Path(name)
         old = args.rows - int(args.new * args.rows)
         write_tables(folder, args.rows, old)
-        start = cpu_seconds("doctor", "--help")
+        start = cpu_seconds("clean", "--help")
         cpu_seconds("fit", folder / "old.csv", *_TEXT, "-o", folder / "tagger.schirn")
         update = ("update", folder / "items.csv", "--model", folder / "tagger.schirn")
         update += ("--id", "sku", "--decisions", folder / "d.jsonl", "-o", folder / "tonight.csv")

@@ -226,6 +226,8 @@ def _arrow_table(data: Any) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Return True for None, NaN, and the NA and NaT of pandas."""
+    if isinstance(value, str):
+        return False
     # By name, because pandas may not be installed.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True

@@ -190,7 +190,6 @@ def test_rows_are_not_left_without_tags_unless_asked(tmp_path, capsys):
         (["--precision", "0"], "--precision must be above 0"),
         (["--questions", "q.txt"], "must end in .csv"),
         (["--answers", "none.csv"], "write questions with --questions FILE"),
-        (["--order", "best", "--questions", "q.csv"], "--order"),
     ],
 )
 def test_refused(table, options, words, tmp_path, monkeypatch, capsys):

@@ -226,7 +226,6 @@ def test_one_tag_only(items, tmp_path, capsys):
         ("tags,a\nx,1\ny,4\n", ["--image", "i"], "there is no column 'i'"),
         ("tags,a\nx,1\ny,4\n", ["--id", "i"], "there is no column 'i'"),
         ("tags,a\nx,1\ny,4\n", ["--group", "i"], "there is no column 'i'"),
-        ("tags,a\nx,1\n", ["--folds", "2"], "1 row cannot be split into folds"),
         ("tags,a\nx,1\n", ["--method", "CandidateRidge"], "1 row cannot be split into folds"),
         ("tags,a\nx,1\ny,4\n", ["--features", "no.npy"], "no.npy: there is no such file"),
         (

@@ -156,7 +156,7 @@ def test_pages_and_other_methods(folder, tmp_path, capsys):
     assert "row 3" in page.read_text()
     assert parquet.read_table(project / "table.parquet").num_rows == ROWS
     argv = ["clean", str(folder), *options, "--json"]
-    for more in (["--method", "CandidateRidge"], ["--folds", "3", *PARAMS], ["--group", "name"]):
+    for more in (["--method", "CandidateRidge"], ["--group", "name"]):
         assert main([*argv, *more]) == 0
         assert json.loads(capsys.readouterr().out)["in_files"]
 
@@ -249,7 +249,7 @@ def test_a_signal_leaves_no_temporary_files(folder, scratch, tmp_path, sign, wor
     argv = ["clean", str(folder), "--features", "vector", "-o", str(out), *SCARCE, *PARAMS]
     code = (
         "import sys, time, schirn.cli.clean as clean\n"
-        "clean.rank = lambda *_: (print('ready', flush=True), time.sleep(60))\n"
+        "clean.Run.rank = lambda *_: (print('ready', flush=True), time.sleep(60))\n"
         "from schirn.cli import main\n"
         f"sys.exit(main({argv!r}))\n"
     )

@@ -6,7 +6,7 @@ from cli.clean_helpers import refused
 
 import schirn
 from schirn.cli import main
-from schirn.datasets import make_partial_multilabel, read_svmlight
+from schirn.datasets import make_partial_multilabel
 from schirn.persist import read_notes
 
 
@@ -81,20 +81,6 @@ def test_features_of_svmlight_files_are_counted_as_in_training(tmp_path, data, c
     new = write_svm(tmp_path / "new.svm", rows, data.y_true, 0)
     expected = schirn.load(model).decision_function(rows)
     np.testing.assert_allclose(scores(tmp_path, model, new), expected)
-    assert "numbered from" not in capsys.readouterr().err
-
-
-def test_a_guessed_index_base_is_noted(tmp_path, data, capsys):
-    new = write_svm(tmp_path / "new.svm", data.X, data.y_true, 1)
-    rows = read_svmlight(new)
-    assert rows.zero_based is False
-    schirn.save(schirn.CandidateRidge().fit(rows.X, data.candidates), tmp_path / "m")
-    model = str(tmp_path / "m")
-    assert main(["predict", model, new]) == 0
-    err = capsys.readouterr().err
-    assert f"note: {new} has no feature 0, so its features are assumed to be numbered from 1" in err
-    assert main(["predict", model, new, "--option", "zero_based=false"]) == 0
-    assert capsys.readouterr().err == ""
 
 
 def test_the_index_that_pandas_writes_is_left_out(tmp_path, capsys):

@@ -58,7 +58,7 @@ def test_fit_reports_and_writes_the_same_model_as_the_library(npz, data, tmp_pat
     assert report["noise_finding"]["n_wrong"] == (data.candidates > data.y_true).sum()
 
 
-def test_fit_notes_true_labels_and_can_add_noise(tmp_path, data, capsys):
+def test_fit_notes_true_labels(tmp_path, data, capsys):
     np.savez(tmp_path / "clean.npz", X=data.X, Y=data.y_true)
     argv = ["fit", str(tmp_path / "clean.npz"), "-o", str(tmp_path / "m"), "--json"]
     assert main(argv) == 0
@@ -67,13 +67,6 @@ def test_fit_notes_true_labels_and_can_add_noise(tmp_path, data, capsys):
         "schirn: note: clean has only true labels; they are used as the candidates\n"
     )
     assert json.loads(captured.out)["candidates"] == data.y_true.sum()
-    assert main([*argv, "--add-noise", "1", "--seed", "3"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    found = json.loads(captured.out)
-    noisy = schirn.datasets.add_noise(data.y_true, 1, random_state=3)
-    assert found["candidates"] == noisy.sum()
-    assert found["noise_finding"]["n_wrong"] == noisy.sum() - data.y_true.sum()
 
 
 def test_the_oracle_gets_the_truth(npz, tmp_path, capsys):
@@ -150,12 +143,9 @@ def test_the_model_is_never_overwritten_by_its_predictions(npz, model, tmp_path,
     assert schirn.load(named).label_names_[1] == "beach"
 
 
-def test_a_set_without_features_or_truth(tmp_path, data, capsys):
+def test_a_set_without_features(tmp_path, data, capsys):
     np.savez(tmp_path / "y.npz", Y=data.y_true)
     assert "no features" in refused(capsys, "fit", str(tmp_path / "y.npz"), "-o", "m")
-    np.savez(tmp_path / "c.npz", X=data.X, C=data.candidates)
-    argv = ["fit", str(tmp_path / "c.npz"), "-o", "m", "--add-noise", "1"]
-    assert "--add-noise needs true labels" in refused(capsys, *argv)
 
 
 def test_predict_to_stdout(model, npz, data, capsys):

@@ -137,8 +137,8 @@ def test_a_library_call_is_logged(caplog):
 
 
 def test_documents_and_models_say_where_they_come_from(place, capsys):
-    words = ["fit", "items.csv", "--text", "description", "-o", "m.schirn", "--seed", "7"]
-    source = document(capsys, *words)["provenance"]
+    words = ["fit", "items.csv", "--text", "description", "-o", "m.schirn"]
+    source = document(capsys, *words, "--param", "random_state=7")["provenance"]
     assert source["schirn"] == schirn.__version__
     assert source["seed"] == 7
     assert source["parameters"]["text"] == ["description"]

@@ -232,21 +232,6 @@ def test_control_characters_are_escaped():
     assert printable("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
 
 
-def test_rich_is_used_on_a_terminal_only(capsys, monkeypatch):
-    pytest.importorskip("rich")
-    main(["methods"])
-    plain = capsys.readouterr().out
-    assert "─" not in plain
-    assert "\x1b" not in plain
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    main(["methods"])
-    drawn = capsys.readouterr().out
-    assert "─" in drawn
-    assert "\x1b[3" not in drawn
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
@@ -294,7 +279,7 @@ def test_errors_name_the_option_that_was_typed(capsys, tmp_path):
     pytest.importorskip("pandas")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
     argv = ["fit", "digits_attributes", "-o", str(tmp_path / "m")]
-    assert "(see --noise)" in refused(capsys, "demo", "--noise", "9", "--no-page")
+    assert "(see --noise)" in refused(capsys, "demo", "--noise", "9")
     assert "(see --labels)" in refused(capsys, "data", "card", str(tmp_path / "t.csv"))
     assert "(see --param lam)" in refused(capsys, *argv, "--param", "lam=-1")
     # A parameter of the method, not the columns of --features.

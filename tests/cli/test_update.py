@@ -116,12 +116,12 @@ def test_three_nights(place, capsys):
     numbers = {answer: int(sku[1:]) for sku, answer in decided if int(sku[1:]) > 5}
     changed = {*numbers.values(), 7}
     write("items.csv", range(2, 300), changed=changed, extra=(250, 20))
-    before = TagState.read("m.state.jsonl")
+    before = (place / "m.state.npz").read_bytes()
     words = ["update", "items.csv", "--model", "m.schirn", "--id", "sku"]
     words += ["--decisions", "d.jsonl", "-o", "clean.csv", "--json"]
     died = subprocess.run([sys.executable, "-c", KILLED, *words], env=os.environ)
     assert died.returncode == -9
-    assert TagState.read("m.state.jsonl") == before
+    assert (place / "m.state.npz").read_bytes() == before
     assert update("--json", "--questions", "q3.csv") == 0
     report = json.loads(capsys.readouterr().out)
     assert report["rows"] == 298
@@ -164,6 +164,50 @@ def test_three_nights(place, capsys):
     assert all((a["sku"], a["title"]) == (b["sku"], b["title"]) for a, b in pairs)
 
 
+def test_verdicts_count_as_old_once_answers_allowed_removals(place):
+    """Too few answers to remove anything make later ones not count for less."""
+    assert update("--questions", "q1.csv") == 0
+    fill_in("q1.csv")
+    assert update("--answers", "q1.csv", "--questions", "q2.csv") == 0
+    assert not TagState.read("m.state.npz").has_limit
+    fill_in("q2.csv")
+    assert update("--answers", "q2.csv") == 0
+    assert TagState.read("m.state.npz").has_limit
+    few_first = removed()
+    # The same answers on the first night.
+    (place / "m.state.npz").unlink()
+    words = ["--text", "title", "--id", "sku", "-o", "m.schirn"]
+    assert main(["fit", "items.csv", *words]) == 0
+    assert update() == 0
+    assert removed() == few_first
+
+
+def test_missing_tags_of_new_rows(place, capsys):
+    rows = [{"sku": "S900", "title": ITEMS[0][0], "tags": "neon"}]
+    with open("items.csv", "a", newline="", encoding="utf-8") as stream:
+        csv.DictWriter(stream, rows[0]).writerows(rows)
+    assert update("--json", "--suggest", "--questions", "q.csv") == 0
+    report = json.loads(capsys.readouterr().out)
+    tags = [tag for sku, tag, p in report["missing"] if p >= 0.5]
+    assert {sku for sku, *_ in report["missing"]} == {"S900"}
+    assert set(tags) & ({*ITEMS[0][1]} - ITEMS[0][2])
+    assert read_csv("clean.csv")[-1]["tags_suggested"].split(";") == tags
+    (line,) = read_csv("q.csv")
+    assert (line["id"], line["tag"] in tags) == ("S900", True)
+    line["right"] = "yes"
+    with open("q.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, line)
+        writer.writeheader()
+        writer.writerow(line)
+    # What a person called missing is added, tonight and later.
+    for words in (["--answers", "q.csv"], []):
+        assert update(*words) == 0
+        assert line["tag"] in read_csv("clean.csv")[-1]["tags"].split(";")
+        assert line["tag"] in read_csv("clean.csv")[-1]["tags_added"]
+    out = capsys.readouterr().out
+    assert "Likely to be missing" not in out or line["tag"] not in out.split("missing")[1]
+
+
 def test_a_night_after_a_crash_is_as_without_it(place):
     first_night()
     write("items.csv", range(250))
@@ -184,8 +228,9 @@ def test_training_again_keeps_verdicts_and_learns_from_the_answers(place, capsys
     words = ["--text", "title", "--id", "sku", "--decisions", "d.jsonl", "-o", "m.schirn"]
     assert main(["fit", "items.csv", *words]) == 0
     assert "decisions: 50 carried over" in capsys.readouterr().err
-    state = TagState.read("m.state.jsonl")
-    assert {(sku, tag) for sku, row in state.rows.items() for tag in row.removed} == one
+    state = TagState.read("m.state.npz")
+    cells = zip(state.row[state.removed], state.column[state.removed], strict=True)
+    assert {(state.ids[i], state.names[j]) for i, j in cells} == one
     assert update() == 0
     check_decisions()
     flipped = one ^ removed()
@@ -207,10 +252,10 @@ def test_an_answer_that_is_taken_back_no_longer_counts(place):
 
 def test_another_model_judges_all_rows_again(place, capsys):
     assert update() == 0
-    words = ["--text", "title", "-o", "other.schirn", "--param", "max_iter=1"]
+    words = ["--text", "title", "-o", "m.schirn", "--param", "max_iter=1"]
     assert main(["fit", "items.csv", *words]) == 0
     capsys.readouterr()
-    words = ["--model", "other.schirn", "--state", "m.state.jsonl", "--id", "sku", "--json"]
+    words = ["--model", "m.schirn", "--id", "sku", "--json"]
     assert main(["update", "items.csv", *words]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["judged_rows"], report["new_rows"]) == (200, 0)
@@ -226,12 +271,12 @@ def test_expectations_stop_the_night(place, capsys):
     assert update() == 0
     write("items.csv", range(100, 300), extra=range(100, 300))
     (place / "expect.toml").write_text("[drift]\nnew_tags = 0\ntags = 0.05\nfeatures = 1\n")
-    before = (place / "m.state.jsonl").read_bytes()
+    before = (place / "m.state.npz").read_bytes()
     capsys.readouterr()
     assert update("--expect", "expect.toml", "--json") == 4
     names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
     assert names == ["drift.tags", "drift.new_tags"]
-    assert (place / "m.state.jsonl").read_bytes() == before
+    assert (place / "m.state.npz").read_bytes() == before
 
 
 def test_features_that_shift_are_seen(place, capsys):
@@ -251,9 +296,10 @@ def test_what_cannot_be_updated_is_refused(place, capsys):
     assert "no column 'sk'" in refused(capsys, *model, "sk")
     assert "are kept in the decisions" in refused(capsys, *model, "sku", "--answers", "q.csv")
     assert "must end in .csv" in refused(capsys, *model, "sku", "--questions", "q.txt")
-    (place / "no.jsonl").write_text("{}\n")
-    state = ("--state", "no.jsonl")
-    assert "not the state of an update" in refused(capsys, *model, "sku", *state)
+    for content in (b"{}\n", (place / "m.state.npz").read_bytes()[:-200]):
+        (place / "m.state.npz").write_bytes(content)
+        assert "not the state of an update, or damaged" in refused(capsys, *model, "sku")
+    (place / "m.state.npz").unlink()
     (place / "twice.csv").write_text("sku,title,tags\nA,x,dog\nA,y,dog\n")
     words = ("update", "twice.csv", "--model", "m.schirn", "--id", "sku")
     assert "the id 'A' occurs more than once" in refused(capsys, *words)

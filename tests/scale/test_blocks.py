@@ -113,3 +113,9 @@ def test_cells_of_dense_and_sparse_candidates_are_the_same():
     for a, b in zip(dense, sparse, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(Y.T.reshape(-1)[dense.flat], 1)
+
+
+def test_dask_knows_the_size_of_cells():
+    sizes = pytest.importorskip("dask.sizeof", reason="dask is not installed")
+    cells = candidate_cells(np.ones((20, 3)))
+    assert sizes.sizeof(cells) > cells.row.nbytes

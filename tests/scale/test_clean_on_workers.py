@@ -192,8 +192,7 @@ def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
         (["--text", "name", "--encoder", "e"], "--encoder cannot be used with --scheduler"),
         (["--features", "rows.npy"], "an .npy file cannot be used with --scheduler"),
         ([], "a column of embeddings with --features"),
-        (["--features", "embedding", "--folds", "3"], "--folds needs the features in this program"),
-        (["--features", "embedding", "--project", "p"], "--project needs the features in this"),
+        (["--features", "embedding", "--project", "p"], "--project cannot be used with"),
     ],
 )
 def test_what_workers_cannot_do(folder, capsys, options, words):

@@ -1,7 +1,8 @@
 """A table to clean: read tags, features and other columns, and write the cleaned copy."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,7 @@ from schirn._files import brief, brief_list, read_npy, spreadsheet_safe
 from schirn._input import suggest
 from schirn._progress import stage
 from schirn.cleaning.decisions import RowContent
-from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
+from schirn.cleaning.noisy_labels import NOT_CHECKED, MissingTags, NoisyLabels
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures, TextFeatures
 from schirn.features.columns import is_category, is_text, read_numbers
@@ -304,18 +305,13 @@ class TagTable:
         cells, spreadsheet = self.table.column(self.labels), self.table.spreadsheet
         changes = self.changes(ranking)
         clean = changes.apply(cells, **self.table.cell_options(self.labels))
-        removed: list[set[str]] = [set() for _ in range(ranking.n_rows)]
-        added: list[list[str]] = [[] for _ in range(ranking.n_rows)]
+        removed, added = defaultdict[int, set[str]](set), defaultdict[int, list[str]](list)
         for change in changes:
             if not change.before:
                 added[change.row].append(change.after)
             elif not change.after:
                 removed[change.row].add(self._merge.get(change.before, change.before))
-        confidences = _by_row(ranking.n_rows, ranking.records())
-        likely = ranking.missing.above().records()
-        suggested = _by_row(
-            ranking.n_rows, (tag for tag in likely if tag["label"] not in added[tag["row"]])
-        )
+        confidences = _by_row(ranking.n_rows, ranking)
 
         as_text = not self.table.lists or self.tag_cells.holds == "text"
 
@@ -326,26 +322,30 @@ class TagTable:
             text = self.separator.join(f"{tag}={value:.4g}" for tag, value in values.items())
             return values if self.table.lists else spreadsheet_safe(text) if spreadsheet else text
 
-        unique = [list(dict.fromkeys(tags)) for tags in self.tags()]
-        columns = [
-            [
-                tags_cell([tag for tag in tags if tag in removed_tags])
-                for tags, removed_tags in zip(unique, removed, strict=True)
-            ],
+        unique = [dict.fromkeys(tags) for tags in self.tags()]
+        columns = [[tags_cell([])] * len(unique)]
+        for i, tags_removed in removed.items():
+            columns[0][i] = tags_cell([tag for tag in unique[i] if tag in tags_removed])
+        columns.append(
             [
                 confidence_cell({tag: values[tag] for tag in tags})
                 for tags, values in zip(unique, confidences, strict=True)
-            ],
-        ]
-        if any(added):
-            columns.append([tags_cell(tags) for tags in added])
+            ]
+        )
+        if added:
+            columns.append([tags_cell(added.get(i, [])) for i in range(len(unique))])
         if not ranking.is_checked:
-            changed = map(any, zip(removed, added, strict=True))
-            columns.append([NOT_CHECKED if is_changed else "" for is_changed in changed])
+            changed = {*removed, *added}
+            columns.append([NOT_CHECKED if i in changed else "" for i in range(len(unique))])
         if suggest:
+            likely = _by_row(ranking.n_rows, ranking.missing.above())
+            suggested = [
+                {tag: p for tag, p in values.items() if tag not in added.get(i, ())}
+                for i, values in enumerate(likely)
+            ]
             columns.append([tags_cell(list(values)) for values in suggested])
             columns.append([confidence_cell(values) for values in suggested])
-        names = self.new_columns(suggest, any(added), not ranking.is_checked)
+        names = self.new_columns(suggest, bool(added), not ranking.is_checked)
         return clean, dict(zip(names, columns, strict=True))
 
     def features(self, where: str = "memory") -> Features:
@@ -577,11 +577,12 @@ class TagTable:
         return kinds
 
 
-def _by_row(n_rows: int, records: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
+def _by_row(n_rows: int, tags: NoisyLabels | MissingTags) -> list[dict[str, float]]:
     """Return the confidence of the tags of each row."""
     rows: list[dict[str, float]] = [{} for _ in range(n_rows)]
-    for record in records:
-        rows[record["row"]][record["label"]] = round(record["confidence"], 4)
+    columns = (tags.row.tolist(), tags.column.tolist(), tags.confidence.tolist())
+    for row, column, confidence in zip(*columns, strict=True):
+        rows[row][tags.label_names[column]] = round(confidence, 4)
     return rows
 
 

@@ -5,39 +5,32 @@ judges new and changed rows with the model and ranks all tags again by all answe
 their stored probabilities. Without new answers, all verdicts on old tags stay. With new ones, they
 change only if the answers clearly ask for it: a tag that was kept is removed if it would be at a
 stricter target precision as well, and one that was removed is kept if it would be at a looser one.
+As long as the answers have allowed no removals, there is no verdict to keep.
 """
 
 import json
 import os
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, compress
-from pathlib import Path
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from schirn._files import atomic_write, complete_lines, utc_now
+from schirn._files import atomic_write, utc_now
 from schirn._input import location
 from schirn._progress import stage, track
-from schirn.cleaning.decisions import (
-    OPEN,
-    RIGHT,
-    WRONG,
-    Carried,
-    Decision,
-    Decisions,
-    RowContent,
-)
-from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
-from schirn.cleaning.ranker import MIN_COUNT
+from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decision, Decisions, RowContent
+from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
 from schirn.exceptions import DataError
 from schirn.tables.expect import RunSummary, frequency_drift
 
 Array = np.ndarray
 
-_FORMAT, _VERSION = "schirn-state", 1
+_FORMAT, _VERSION = "schirn-state", 2
 _BATCH = 4000
 # Features whose means are compared, and rows from which the means of training are computed.
 _MOST_FEATURES, _MOST_ROWS = 200, 5000
@@ -52,7 +45,8 @@ MARGIN = 0.25
 ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
 
 
-class FeatureProfile(NamedTuple):
+@dataclass(frozen=True)
+class FeatureProfile:
     """Mean and standard deviation of the features that vary most.
 
     Attributes
@@ -61,9 +55,9 @@ class FeatureProfile(NamedTuple):
     mean, deviation : list of float
     """
 
-    columns: list[int] = []
-    mean: list[float] = []
-    deviation: list[float] = []
+    columns: list[int] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    deviation: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, X: Any) -> "FeatureProfile":
@@ -96,29 +90,39 @@ class FeatureProfile(NamedTuple):
         return float(np.sqrt(max(np.mean(shift**2) - 1 / n, 0)))
 
 
-class RowState(NamedTuple):
-    """A row as it was judged last.
+@dataclass(frozen=True, eq=False)
+class ListedTags:
+    """The tags of all rows as parallel arrays, row after row.
 
     Attributes
     ----------
-    row : str
-        Hash of its content.
-    judged : str
-        Time at which it was judged.
-    tags : dict from str to float or None
-        Probability that each tag is right; None for tags that the model does not know.
-    removed : list of str
+    names : list of str
+    row, column : (m,) int arrays
+        Row and name of each tag.
     """
 
-    row: str
-    judged: str
-    tags: dict[str, float | None]
-    removed: list[str]
+    names: list[str]
+    row: Array
+    column: Array
+
+    @classmethod
+    def of(cls, tags: Sequence[Sequence[str]], names: Sequence[str]) -> "ListedTags":
+        """Number the tags: those in `names` first, then all others."""
+        unique = [dict.fromkeys(row_tags) for row_tags in tags]
+        place = {name: j for j, name in enumerate(names)}
+        column = [place.setdefault(tag, len(place)) for tag in chain.from_iterable(unique)]
+        row = np.repeat(np.arange(len(unique)), np.fromiter(map(len, unique), dtype=np.int64))
+        return cls(list(place), row, np.array(column, dtype=np.int64))
+
+    def pairs(self, chosen: Array) -> list[tuple[int, str]]:
+        """Row and name of some tags."""
+        columns = self.column[chosen].tolist()
+        return list(zip(self.row[chosen].tolist(), [self.names[j] for j in columns], strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TagState:
-    """All rows as they were judged last, by id.
+    """All rows as they were judged last.
 
     Attributes
     ----------
@@ -126,7 +130,19 @@ class TagState:
         Hash of the model file.
     time, trained : str
         When the state was written, and when the model was trained.
-    rows : dict from str to RowState
+    ids, hashes : list of str
+        Name of each row, and hash of its content.
+    is_fresh : (n,) bool array
+        Rows that are new or have changed since training.
+    names : list of str
+        Names of the tags.
+    row, column : (m,) int arrays
+        Row and name of each tag.
+    probability : (m,) float array
+        Probability that the tag is right; NaN for tags that the model does not know.
+    removed : (m,) bool array
+    has_limit : bool
+        Whether answers have allowed to remove tags besides those that they are about.
     tag_counts : dict from str to int
         Frequencies of the tags in training.
     profile : FeatureProfile
@@ -138,44 +154,76 @@ class TagState:
     model: str = ""
     time: str = ""
     trained: str = ""
-    rows: dict[str, RowState] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
+    is_fresh: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    names: list[str] = field(default_factory=list)
+    row: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    column: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    probability: Array = field(default_factory=lambda: np.zeros(0))
+    removed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    has_limit: bool = False
     tag_counts: dict[str, int] = field(default_factory=dict)
     profile: FeatureProfile = field(default_factory=FeatureProfile)
     summary: RunSummary | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a .jsonl file, completely or not at all: a head, then one line per row."""
-        head = {name: getattr(self, name) for name in ("model", "time", "trained", "tag_counts")}
-        summary = None if self.summary is None else asdict(self.summary)
-        head |= {"profile": self.profile._asdict(), "summary": summary}
-        head = {"format": _FORMAT, "version": _VERSION, "rows": len(self.rows), **head}
+        """Write an .npz file, completely or not at all."""
+        values = vars(self).items()
+        arrays: Any = {name: value for name, value in values if isinstance(value, Array)}
+        head = {name: value for name, value in values if name not in arrays}
+        head |= {"profile": asdict(self.profile), "summary": self.summary and asdict(self.summary)}
+        head |= {"format": _FORMAT, "version": _VERSION}
         with atomic_write(path) as stream:
-            stream.write(json.dumps(head, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-            for name, row in self.rows.items():
-                line = json.dumps({"id": name, **row._asdict()}, ensure_ascii=False)
-                stream.write(line.encode("utf-8", "replace") + b"\n")
+            np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "TagState":
         """Read what `write` wrote; raises DataError for any other file."""
-        head, *lines = complete_lines(Path(path).read_bytes()).records or [None]
-        if head is None or head.get("format") != _FORMAT or head.get("version") != _VERSION:
-            raise DataError(f"{path}: not the state of an update; choose another file")
         try:
-            rows = {r["id"]: RowState(*(r[name] for name in RowState._fields)) for r in lines if r}
-            names = ("model", "time", "trained", "tag_counts")
-            summary = None if head["summary"] is None else RunSummary(**head["summary"])
-            state = cls(
-                **{name: head[name] for name in names},
-                rows=rows,
-                profile=FeatureProfile(**head["profile"]),
-                summary=summary,
-            )
-        except (KeyError, TypeError):
-            rows = {}
-        if (not rows and head.get("rows")) or len(rows) != head.get("rows"):
-            raise DataError(f"{path}: damaged; delete it, and all rows are judged again")
-        return state
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+                values = dict(file)
+            head = json.loads(values.pop("head").tobytes())
+            if (head.pop("format"), head.pop("version")) != (_FORMAT, _VERSION):
+                raise ValueError
+            head["profile"] = FeatureProfile(**head["profile"])
+            head["summary"] = head["summary"] and RunSummary(**head["summary"])
+            return cls(**head, **values)
+        except OSError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+            raise DataError(
+                f"{path}: not the state of an update, or damaged; delete it, and all rows are "
+                f"judged again"
+            ) from None
+
+    def find(self, rows: RowContent, cells: ListedTags) -> tuple[Array, Array, Array]:
+        """Find the rows and tags of a table in this state.
+
+        Returns
+        -------
+        before : (n,) int array
+            Number of each row in this state; -1 for new rows.
+        is_same : (n,) bool array
+            Whether the content of the row is as it was.
+        place : (m,) int array
+            Number of each tag in this state; -1 for tags that are new in their row.
+        """
+        number = {name: k for k, name in enumerate(self.ids)}
+        before = np.array([number.get(name, -1) for name in rows.ids], dtype=np.int64)
+        pairs = zip(before.tolist(), rows.hashes, strict=True)
+        is_same = np.array([k >= 0 and self.hashes[k] == text for k, text in pairs], dtype=bool)
+        names = {name: j for j, name in enumerate(self.names)}
+        column = np.array([names.get(name, -1) for name in cells.names], dtype=np.int64)
+        width = len(names) + 1
+        keys = self.row * width + self.column
+        order = np.argsort(keys, kind="stable")
+        # A new tag gets a number that no stored tag has.
+        targets = before[cells.row] * width + np.where(column < 0, width - 1, column)[cells.column]
+        place = np.searchsorted(keys, targets, sorter=order)
+        place = np.r_[order, -1][np.minimum(place, len(order))]
+        is_there = np.r_[keys, -1][place] == targets
+        return before, is_same, np.where(is_there & (before[cells.row] >= 0), place, -1)
 
 
 def state_after_training(
@@ -203,21 +251,28 @@ def state_after_training(
     model_hash : str
         Hash of the model file.
     """
-    place = {name: j for j, name in enumerate(model.label_names_)}
     log_odds = getattr(model, "training_log_odds_", None)
     # From other rows only, and from no answer about the tag itself, as for new rows.
     in_fit = log_odds is not None
     p = model.calibration_.probability(log_odds) if in_fit else model.predict_proba(X)
-    time, states_before = utc_now(), {} if last is None else last.rows
-    states = {}
-    for i, (name, row) in enumerate(zip(rows.ids, rows.hashes, strict=True)):
-        old = states_before.get(name)
-        removed = old.removed if old is not None and old.row == row else []
-        states[name] = RowState(row, time, _probabilities(tags[i], p[i], place), removed)
-    counts = dict(Counter(chain.from_iterable(tags)))
-    summary = None if last is None else last.summary
-    profile = FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile()
-    return TagState(model_hash, time, time, states, counts, profile, summary)
+    time, last = utc_now(), last or TagState()
+    cells = ListedTags.of(tags, model.label_names_)
+    _, is_same, place = last.find(rows, cells)
+    return TagState(
+        model=model_hash,
+        time=time,
+        trained=time,
+        ids=rows.ids,
+        hashes=rows.hashes,
+        is_fresh=np.zeros(len(rows.ids), dtype=bool),
+        **vars(cells),
+        probability=_of_cells(np.asarray(p), cells.row, cells.column),
+        removed=is_same[cells.row] & np.r_[last.removed, False][place],
+        has_limit=last.has_limit,
+        tag_counts=_count(cells),
+        profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
+        summary=last.summary,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,156 +352,152 @@ def update_tags(
         Target precision of the removals.
     """
     time, last = utc_now(), last or TagState()
-    tags = [list(dict.fromkeys(row_tags)) for row_tags in tags]
-    hashes, is_same_model = rows.hashes, last.model in ("", model_hash)
-    states_before = [last.rows.get(name) for name in rows.ids]
-    new = [i for i, old in enumerate(states_before) if old is None]
-    changed = [i for i, old in enumerate(states_before) if old is not None and old.row != hashes[i]]
-    fresh = {*new, *changed}
+    cells, is_same_model = ListedTags.of(tags, model.label_names_), last.model in ("", model_hash)
+    before, is_same, place = last.find(rows, cells)
+    is_new = before < 0
+    is_old_tag = is_same[cells.row] & (place >= 0)
+    is_fresh = ~is_same
     if is_same_model:
-        fresh |= _rows_with_new_tags(states_before, tags)
-    rows_to_judge = sorted(fresh) if is_same_model else list(range(len(tags)))
-    probabilities, drift = _judge(model, columns, tags, rows_to_judge, last.profile, fresh)
-    states = {}
-    for i, (name, old) in enumerate(zip(rows.ids, states_before, strict=True)):
-        p = probabilities.get(i, {})
-        if old is not None and is_same_model and old.row == hashes[i]:
-            p = {tag: old.tags.get(tag, p.get(tag)) for tag in tags[i]}
-        judged_at = time if old is None or i in fresh else old.judged
-        states[name] = RowState(hashes[i], judged_at, p, [])
-    counts = last.tag_counts or dict(Counter(chain.from_iterable(tags)))
-    ranking = _ranking(model, [states[name].tags for name in rows.ids], counts, precision)
+        # A tag that is new in its row has no probability yet.
+        is_fresh[cells.row[~is_old_tag]] = True
+    rows_to_judge = np.flatnonzero(is_fresh) if is_same_model else np.arange(len(tags))
+    p, missing, drift = _judge(model, columns, cells, rows_to_judge, last.profile, is_fresh)
+    if is_same_model:
+        p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
+    counts = last.tag_counts or _count(cells)
+    ranking = _ranking(model, cells, p, missing, counts, len(tags), precision)
     carried, since = Carried({}, {}, 0), list[Decision]()
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
         since = decisions.since(last.time)
+    verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])
+    was = np.where(is_old_tag, verdicts[np.r_[last.removed, False][place].astype(int)], NEW)
+    # Nobody has answered since, so there is nothing new to say about old tags.
     had_answers = last.summary is not None and last.summary.wrong_share is not None
-    was = _verdicts_before(ranking, states_before, hashes, had_answers)
-    is_settled = is_same_model and not since
-    ranking = replace(ranking, ordered=_removals(ranking, was, carried, is_settled))
-    cells = list(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
-    for row, tag in compress(cells, ranking.removed):
-        states[rows.ids[row]].removed.append(tag)
+    is_settled = is_old_tag & (is_same_model and had_answers and not since)
+    ranking = replace(
+        ranking,
+        ordered=_removals(ranking, was.copy(), carried, is_settled),
+        # Of an addition, no state remembers that it was made: only answers add tags.
+        ordered_additions=np.zeros(len(ranking.missing), dtype=bool),
+    )
     summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
-    state = TagState(model_hash, time, last.trained or time, states, counts, last.profile, summary)
-    unseen = Counter(chain.from_iterable(tags))
-    for name in model.label_names_:
-        del unseen[name]
-    tag_drift = frequency_drift(counts, summary.tag_counts)[0]
-    return Update(
+    state = TagState(
+        model=model_hash,
+        time=time,
+        trained=last.trained or time,
+        ids=rows.ids,
+        hashes=rows.hashes,
+        is_fresh=is_fresh | np.r_[last.is_fresh, False][before],
+        **vars(cells),
+        probability=p,
+        removed=ranking.removed,
+        has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
+        tag_counts=counts,
+        profile=last.profile,
+        summary=summary,
+    )
+    update = Update(
         ranking=ranking,
         state=state,
-        new=new,
-        changed=changed,
-        judged=rows_to_judge,
-        gone=len(last.rows) - (len(tags) - len(new)),
-        unseen=dict(unseen.most_common()),
-        removed=list(compress(cells, ranking.removed & (was != REMOVED))),
-        restored=list(compress(cells, ~ranking.removed & (was == REMOVED))),
+        new=np.flatnonzero(is_new).tolist(),
+        changed=np.flatnonzero(~is_new & ~is_same).tolist(),
+        judged=rows_to_judge.tolist(),
+        gone=len(last.ids) - int((~is_new).sum()),
+        unseen=_unseen(model, summary),
+        removed=cells.pairs(ranking.removed & (was != REMOVED)),
+        restored=cells.pairs(~ranking.removed & (was == REMOVED)),
         carried=carried,
         answers=sum(d.answer != OPEN for d in since),
         wrong_answers=sum(d.answer == WRONG for d in since),
-        tag_drift=tag_drift,
+        tag_drift=frequency_drift(counts, summary.tag_counts)[0],
         feature_drift=drift,
-        advice=_advise(
-            rows=_share_since_training(state) if last.rows else 0.0,
-            tags=tag_drift,
-            features=drift or 0.0,
-            unseen_tags=unseen.total() / max(1, len(cells)),
-        ),
+        advice=[],
     )
-
-
-def _rows_with_new_tags(
-    states: Sequence[RowState | None], tags: Sequence[Sequence[str]]
-) -> set[int]:
-    """Return the rows with a tag that they did not have before: it has no probability yet."""
-    pairs = zip(states, tags, strict=True)
-    return {i for i, (old, names) in enumerate(pairs) if old and not set(names) <= set(old.tags)}
+    return replace(update, advice=_advise(update))
 
 
 def state_path(model: str) -> str:
     """Return the file of the state that belongs to a model file."""
-    return f"{model.removesuffix('.schirn')}.state.jsonl"
+    return f"{model.removesuffix('.schirn')}.state.npz"
+
+
+def _count(cells: ListedTags) -> dict[str, int]:
+    counts = np.bincount(cells.column, minlength=len(cells.names)).tolist()
+    return {name: count for name, count in zip(cells.names, counts, strict=True) if count}
+
+
+def _of_cells(values: Array, row: Array, column: Array) -> Array:
+    """Return the values (n, l) of some cells; NaN for labels that a model does not know."""
+    is_known = column < values.shape[1]
+    return np.where(is_known, values[row, np.where(is_known, column, 0)], np.nan)
+
+
+def _ranking(
+    model: Any,
+    cells: ListedTags,
+    p: Array,
+    missing: MissingTags,
+    counts: Mapping[str, int],
+    n_rows: int,
+    precision: float,
+) -> NoisyLabels:
+    """Rank all tags by their probabilities, stored and new."""
+    often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
+    return NoisyLabels(
+        n_rows=n_rows,
+        label_names=cells.names,
+        row=cells.row,
+        column=cells.column,
+        model_confidence=np.where(np.isnan(p), 0.5, p),
+        judged=~np.isnan(p) & often[cells.column],
+        method=type(model.method_).__name__,
+        missing=missing,
+        precision=precision,
+    )
 
 
 def _judge(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
-    tags: Sequence[Sequence[str]],
-    judged: list[int],
+    cells: ListedTags,
+    judged: Array,
     profile: FeatureProfile,
-    fresh: set[int],
-) -> tuple[dict[int, dict[str, float | None]], float | None]:
-    """Return the probabilities of the tags of some rows, and the drift of the fresh ones."""
+    is_fresh: Array,
+) -> tuple[Array, MissingTags, float | None]:
+    """Return the probabilities of the tags of some rows, tags they may miss, and their drift.
+
+    Missing tags and drift are those of fresh rows.
+    """
     stage(f"judging {len(judged):,} rows")
-    place = {name: j for j, name in enumerate(model.label_names_)}
-    probabilities: dict[int, dict[str, float | None]] = {}
+    n_labels = len(model.label_names_)
+    p, unlisted = np.full(len(cells.row), np.nan), [np.zeros((3, 0))]
     sums, n_fresh = np.zeros(len(profile.columns)), 0
     batches = [judged[k : k + _BATCH] for k in range(0, len(judged), _BATCH)]
     for batch in track(batches, "batch"):
-        X = model.features_.transform({name: [c[i] for i in batch] for name, c in columns.items()})
-        for i, values in zip(batch, model.method_.predict_proba(X), strict=True):
-            probabilities[i] = _probabilities(tags[i], values, place)
-        positions = [k for k, i in enumerate(batch) if i in fresh]
-        if positions and profile.columns:
-            sums, n_fresh = sums + profile.sums(X[positions]), n_fresh + len(positions)
-    return probabilities, profile.drift(sums, n_fresh)
+        X = model.features_.transform(
+            {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
+        )
+        P = np.asarray(model.method_.predict_proba(X))
+        index = np.flatnonzero(np.isin(cells.row, batch))
+        row, column = np.searchsorted(batch, cells.row[index]), cells.column[index]
+        p[index] = _of_cells(P, row, column)
+        fresh = np.flatnonzero(is_fresh[batch])
+        listed = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
+        listed[row, column] = True
+        count = int(listed[fresh].sum())
+        best = likeliest_unlisted(P[fresh], listed[fresh, :n_labels], np.arange(n_labels), count)
+        unlisted.append(np.array([batch[fresh][best.row], best.column, best.log_odds]))
+        if len(fresh) and profile.columns:
+            sums, n_fresh = sums + profile.sums(X[fresh]), n_fresh + len(fresh)
+    row, column, likely = np.concatenate(unlisted, axis=1)
+    order = np.lexsort((column, row))
+    row, column = row[order].astype(np.int64), column[order].astype(np.int64)
+    missing = MissingTags(row, column, likely[order], cells.names)
+    return p, missing, profile.drift(sums, n_fresh)
 
 
-def _probabilities(
-    tags: Sequence[str], values: Array, place: Mapping[str, int]
-) -> dict[str, float | None]:
-    """Return the probability of each tag of a row; None for labels that a model does not know."""
-    return {t: float(f"{values[place[t]]:.6g}") if t in place else None for t in tags}
-
-
-def _ranking(
-    model: Any,
-    probabilities: Sequence[Mapping[str, float | None]],
-    counts: Mapping[str, int],
-    precision: float,
-) -> NoisyLabels:
-    """Rank all tags by their probabilities, stored and new."""
-    place = {name: j for j, name in enumerate(model.label_names_)}
-    cells = [(i, tag, p) for i, values in enumerate(probabilities) for tag, p in values.items()]
-    for _, tag, _ in cells:
-        place.setdefault(tag, len(place))
-    p = np.array([np.nan if p is None else p for *_, p in cells], dtype=float)
-    often = np.array([counts.get(tag, 0) >= MIN_COUNT for _, tag, _ in cells], dtype=bool)
-    return NoisyLabels(
-        n_rows=len(probabilities),
-        label_names=list(place),
-        row=np.array([i for i, *_ in cells], dtype=np.int64),
-        column=np.array([place[tag] for _, tag, _ in cells], dtype=np.int64),
-        model_confidence=np.where(np.isnan(p), 0.5, p),
-        judged=~np.isnan(p) & often,
-        method=type(model.method_).__name__,
-        precision=precision,
-    )
-
-
-def _verdicts_before(
-    ranking: NoisyLabels,
-    before: Sequence[RowState | None],
-    hashes: Sequence[str],
-    had_answers: bool,
-) -> Array:
-    """Return the verdict of last night on every tag; tags of changed rows are new.
-
-    Without answers, tags were kept because nothing was known about them: these are new as well.
-    """
-    verdicts = np.full(len(ranking.row), NEW, dtype=np.int8)
-    cells = zip(ranking.row.tolist(), ranking.label.tolist(), strict=True)
-    for k, (i, tag) in enumerate(cells):
-        old = before[i]
-        if old is not None and old.row == hashes[i] and tag in old.tags:
-            verdict = KEPT if had_answers else NEW
-            verdicts[k] = REMOVED if tag in old.removed else verdict
-    return verdicts
-
-
-def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: bool) -> Array:
+def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> Array:
     """Return the tags to remove besides those that are answered; see the head of this module."""
     work, margin = ranking.worklist, MARGIN * (1 - ranking.precision)
     position = np.full(len(ranking.row), len(work.order))
@@ -454,30 +505,37 @@ def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: bo
     targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}
     limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
     chosen = position < np.array(limits)[was]
-    if is_settled:
-        # Nobody has answered since, so there is nothing new to say about old tags.
-        chosen = np.where(was == NEW, chosen, was == REMOVED)
-    elif not len(work.answered):
-        chosen = was == REMOVED
+    chosen = np.where(is_settled | (len(work.answered) == 0), was == REMOVED, chosen)
     # What a person said before the row has changed holds until somebody answers again.
     answers = {cell: decision.answer for cell, decision in carried.changed.items()}
-    if answers:
-        cells = zip(ranking.row.tolist(), ranking.label.tolist(), strict=True)
-        held = np.array([answers.get(cell, "") for cell in cells], dtype=object)
-        chosen = (chosen | (held == WRONG)) & (held != RIGHT)
-        was = np.where(held == WRONG, REMOVED, was)
+    rows = [row for row, _ in answers]
+    for k in np.flatnonzero(np.isin(ranking.row, rows)).tolist():
+        answer = answers.get((int(ranking.row[k]), ranking.label_names[ranking.column[k]]))
+        chosen[k] = answer == WRONG or (chosen[k] and answer != RIGHT)
+        was[k] = REMOVED if answer == WRONG else was[k]
     index = np.flatnonzero(chosen)
     # Tags that were removed come first: the limits of a row must not bring them back.
     return ranking.within_limits(index[np.lexsort((position[index], was[index] != REMOVED))])
 
 
-def _share_since_training(state: TagState) -> float:
-    """Return the share of rows that are new or have changed since training."""
-    return sum(row.judged > state.trained for row in state.rows.values()) / max(1, len(state.rows))
+def _unseen(model: Any, summary: RunSummary) -> dict[str, int]:
+    """Return how often the tags occur that a model does not know, the most frequent first."""
+    counts = Counter(summary.tag_counts)
+    for name in model.label_names_:
+        del counts[name]
+    return dict(counts.most_common())
 
 
-def _advise(**shares: float) -> list[str]:
+def _advise(update: Update) -> list[str]:
     """Return the reasons to train again."""
+    n_tags = max(1, len(update.ranking.row))
+    shares = {
+        # Without a state, nothing is known about training.
+        "rows": float(update.state.is_fresh.mean()) * (len(update.new) < update.ranking.n_rows),
+        "tags": update.tag_drift,
+        "features": update.feature_drift or 0.0,
+        "unseen_tags": sum(update.unseen.values()) / n_tags,
+    }
     words = {
         "rows": "{:.0%} of the rows are new or have changed since training",
         "tags": "the frequencies of the tags differ by {:.2f} from those of training",

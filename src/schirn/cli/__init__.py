@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from schirn._files import reason_of
 from schirn._plugins import from_plugins
 from schirn.cli.config import configuration, with_configuration
-from schirn.cli.output import colours, note, print_json, running
+from schirn.cli.output import note, print_json, running
 from schirn.cli.parser import Command, UsageError, build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
@@ -34,7 +34,7 @@ _COMMANDS = {
     "review": "answer questions about suspicious tags, and remove the wrong ones",
     "certificate": "check a certificate",
 }
-_DOCTOR = "check the installation: packages, threads, GPU, data folders"
+_DOCTOR = "check the installation: versions, extras, GPUs, folder of downloads"
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stack.close()
             stack.enter_context(running(args))
             stack.enter_context(_threads(args.threads))
-            with _termination(), colours(args.color), _warnings_as_notes(debug):
+            with _termination(), _warnings_as_notes(debug):
                 code = args.run(args)
             sys.stdout.flush()
             return code or 0

@@ -3,9 +3,11 @@
 import argparse
 import shlex
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._checkpoint import kept_in
 from schirn._files import atomic_write, brief, brief_list, check_new_folder, check_writable
@@ -18,7 +20,6 @@ from schirn.cleaning import (
     ChangeList,
     Expectations,
     Finding,
-    NoisyLabels,
     Reasons,
     Violation,
     find_noisy_labels,
@@ -32,13 +33,14 @@ from schirn.cleaning.certificate import ADDED, REMOVED
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
 from schirn.cleaning.decisions import ask_again
 from schirn.cleaning.noisy_labels import NOT_CHECKED, PRECISION
-from schirn.cleaning.questions import LISTED, MISSING, ORDERS
+from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.parser import CHECKPOINT
 from schirn.cli.reading import (
+    ASK,
     COLUMNS,
     DECISIONS,
     GROUP,
@@ -47,6 +49,7 @@ from schirn.cli.reading import (
     check_new_columns,
     check_outputs,
     describe_decisions,
+    no_others,
     open_decisions,
     tag_roles,
 )
@@ -71,14 +74,11 @@ schirn clean items.csv --labels tags --text description
 schirn clean items.csv --text description --questions q1.csv
 schirn clean items.csv --text description --answers q1.csv --questions q2.csv
 schirn clean items.csv --text description --answers q1.csv --answers q2.csv -o cleaned.csv
-schirn clean items.csv --text title --columns price --categories brand --report report.html
 schirn clean items.csv --text description --remove 200 -o cleaned.csv
 schirn clean items.csv --text description --suggest --questions missing.csv
 schirn clean photos.parquet --features embeddings.npy --report report.html
-schirn clean items.jsonl --text caption --project to-review
 schirn clean items.csv --text description --answers q1.csv --changes changes.csv
 schirn clean items.csv --text description --propose-merges merges.csv
-schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
 schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned.parquet
 """
@@ -94,16 +94,9 @@ data TABLE  table to clean
 --known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (no other
     method) learns from them
 [ask]
---questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
---number N:positive = 25  number of questions
---order {"|".join(ORDERS)}  which tags to ask about (default: along all ranks, then around the limit
-    of the removals)
---answers FILE...  files of questions that were answered; all answers add up
+{ASK}
 {DECISIONS.strip()}; needs --id
---name NAME  who answered, for the decisions
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
---suggest  ask about missing tags instead, and show likely swaps of a listed and a missing tag; with
-    --output, write columns of tags that may be missing
 [act]
 --precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
     right, by the answers
@@ -117,8 +110,6 @@ data TABLE  table to clean
 --min-count N:positive = {MIN_COUNT}  keep tags that occur in fewer than N rows
 --max-memory GB:gigabytes  keep features that need more than half of this, and what is computed of
     them if that needs more, in temporary files (default: the free memory)
---folds N:positive  rank in N folds (default: one fit for Sieve, 5 folds for other methods)
---seed S:natural = 0  seed of the folds and the questions
 {CHECKPOINT}
 [check the table itself]
 --propose-merges FILE  write tags that look like other spellings of a tag to a .csv file, to edit
@@ -135,6 +126,12 @@ UNEXPECTED = 4
 _MANY = "each is ranked by the mean of the rows that list it, since Sieve is for fewer tags"
 _MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
 _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
+_RANKING = (
+    *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
+    *("encoding", "delimiter", "merge", "known_clean", "max_remove_per_row", "remove"),
+    *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
+    *("categories", "method", "param", "answers", "suggest", "allow_empty"),
+)
 _FIFTY = "fifty answers take about five minutes"
 
 
@@ -164,47 +161,20 @@ def _clean(args: argparse.Namespace) -> int:
         check_new_columns(args.data, source.table, names)
     if not source.table.n_rows:
         return _clean_nothing(args, source)
-    tags, features, model = read_source(args, source)
-    findings = _look(source, features, tags)
+    run = Run.begin(args, source)
+    run.look()
     if args.propose_merges:
-        write_merges([m for finding in findings for m in finding.merges], args.propose_merges)
-    if args.strict and (violations := expected.check_findings(findings)):
-        return _refuse(args, findings, violations)
-    ranking = rank(args, source, features, tags, model)
+        write_merges([m for finding in run.findings for m in finding.merges], args.propose_merges)
+    if args.strict and (violations := expected.check_findings(run.findings)):
+        return _refuse(run, violations)
+    run.rank()
     stage("writing the results")
-    certificate = None
-    if args.remove is not None or args.remove_below is not None:
-        ranking = ranking.remove(args.remove, below=args.remove_below)
-    if args.add is not None:
-        ranking = ranking.add(above=args.add)
-    store, rows = open_decisions(args, source)
-    carried = Carried({}, {}, 0)
-    if store is not None and rows is not None:
-        newer = answered_tags(args.answers, ranking)
-        ranking, carried = store.answer(ranking, rows, besides=newer)
-    if args.answers:
-        ranking, certificate = read_answers(args.answers, ranking, draw_again=args.certify)
-    if store is not None and rows is not None:
-        store.save(ranking, rows, args.name or "")
-    if args.output:
-        source.write_clean(args.output, ranking, suggest=args.suggest)
-    if args.changes:
-        changes = source.changes(ranking)
-        changes.keyed(source.table, _id_column(args, source)).write(args.changes)
-    reasons = _reasons(args, ranking, features)
-    if args.report or args.project or args.questions:
-        pages = (findings, reasons, certificate, carried)
-        _write_pages(args, source, ranking, features, *pages)
-    path = _certificate_path(args)
-    if certificate is not None and certificate.certified and path is not None:
-        certificate.to_json(path)
-    violations = expected.check(ranking, findings)
-    seconds = time.perf_counter() - start
-    about = describe_decisions(store, carried) if store is not None else ""
-    checks = (findings, violations, reasons, certificate)
-    run = _Run(args, source, ranking, features, *checks, seconds, about)
+    run.act()
+    run.write()
+    run.violations = expected.check(run.ranking, run.findings)
+    run.seconds = time.perf_counter() - start
     run.print()
-    return UNEXPECTED if violations else 0
+    return UNEXPECTED if run.violations else 0
 
 
 def _clean_nothing(args: argparse.Namespace, source: TagTable) -> int:
@@ -214,75 +184,19 @@ def _clean_nothing(args: argparse.Namespace, source: TagTable) -> int:
         write_copy(args.output, source.table, {}, {name: [] for name in names})
     if args.changes:
         ChangeList(column=source.labels, separator=source.separator).write(args.changes)
-    written = {"output": args.output, "changes": args.changes}
     if args.json:
-        print_json({"data": args.data, "rows": 0, "tags": 0, "removed": 0, **written})
+        print_json({"data": args.data, "rows": 0, "tags": 0, "removed": 0})
     note(f"{args.data}: the table has no rows, so there is nothing to judge")
-    for name, path in written.items():
-        if path:
-            note(f"wrote the {name} to {path}")
     return 0
-
-
-def _id_column(args: argparse.Namespace, source: TagTable) -> str | None:
-    """The column of ids, unless an id occurs more than once."""
-    if args.id is None or (name := repeated(source.ids())) is None:
-        return args.id
-    note(f"note: the id {name!r} occurs more than once, so --changes tells rows by their cells")
-    return None
 
 
 def open_source(args: argparse.Namespace) -> TagTable:
     """Open the table of the arguments."""
     stage("reading the table")
-    opened = open_table(
-        args.data,
-        encoding=args.encoding,
-        delimiter=args.delimiter,
-        unread=_unread(args),
-        empty=True,
-    )
+    reading = {"encoding": args.encoding, "delimiter": args.delimiter}
+    opened = open_table(args.data, **reading, unread=_unread(args), empty=True)
     roles = tag_roles(args)
     return TagTable(opened, args.data, **roles, id=args.id, known_clean=args.known_clean)
-
-
-def read_source(
-    args: argparse.Namespace, source: TagTable
-) -> tuple[list[list[str]], Features, Any]:
-    """Return tags and features of a table, and the method that ranks them."""
-    tags = source.tags()
-    stage("making features")
-    features = source.features("files" if args.scheduler is None else "dask")
-    for sentence in features.notes(source.table):
-        note(f"note: {sentence}")
-    return tags, features, make_model(args.method, args.param, scaled=features.is_scaled)
-
-
-def rank(
-    args: argparse.Namespace,
-    source: TagTable,
-    features: Features,
-    tags: list[list[str]],
-    model: Any,
-) -> NoisyLabels:
-    """Rank the tags; the library chooses the method unless an option asks for one."""
-    is_chosen = args.method != "Sieve" or args.param or args.folds or args.device
-    is_chosen = is_chosen or (args.scheduler and not args.text)
-    return find_noisy_labels(
-        to_device(features.X, args, model),
-        tags,
-        method=model if is_chosen else None,
-        cv=None if args.folds is None else min(args.folds, source.table.n_rows),
-        precision=args.precision,
-        max_remove_per_row=args.max_remove_per_row,
-        keep_one=not args.allow_empty,
-        known_clean=source.known_clean(),
-        groups=features.groups,
-        min_count=args.min_count,
-        scaled=features.is_scaled,
-        max_memory=args.max_memory,
-        random_state=args.seed,
-    )
 
 
 def _unread(args: argparse.Namespace) -> list[str]:
@@ -309,157 +223,202 @@ def _expectations(args: argparse.Namespace) -> Expectations:
     return expected
 
 
-def _look(source: TagTable, features: Features, tags: list[list[str]]) -> list[Finding]:
-    """Look at the table before it is ranked."""
-    stage("looking at the table")
-    return look_at_table(tags, texts=features.texts(source.table), separator=source.separator)
-
-
-def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:
+def _refuse(run: "Run", violations: list[Violation]) -> int:
     """Print why the table is not ranked."""
-    if args.json:
-        print_json({"data": args.data, **_checks(findings, violations)})
+    run.violations = violations
+    if run.args.json:
+        print_json({"data": run.args.data, **run.checks()})
     for violation in violations:
         note(str(violation), error=True)
     note("no tag was ranked, because of --strict", error=True)
-    if args.propose_merges:
-        note(f"wrote the proposed merges to {args.propose_merges}")
+    if run.args.propose_merges:
+        note(f"wrote the proposed merges to {run.args.propose_merges}")
     return UNEXPECTED
 
 
-def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, Any]:
-    return {
-        "findings": [item.to_dict() for item in findings],
-        "violations": [item._asdict() for item in violations],
-    }
-
-
-def _reasons(args: argparse.Namespace, ranking: NoisyLabels, features: Features) -> Reasons | None:
-    """What explains the tags shown; None if none is, or if the features are elsewhere."""
-    is_shown = args.report or not (args.json or args.answers or args.output or args.questions)
-    if args.scheduler is not None or not is_shown or not ranking.judged.any():
-        return None
-    stage("explaining the ranks")
-    names = features.feature_names
-    return ranking.reasons(features.X, feature_names=names, scaled=features.is_scaled)
-
-
-def _write_pages(
-    args: argparse.Namespace,
-    source: TagTable,
-    ranking: NoisyLabels,
-    features: Features,
-    findings: list[Finding],
-    reasons: Reasons | None,
-    certificate: Certificate | None,
-    carried: Carried,
-) -> None:
-    """Write the report, the project folder and the questions."""
-    texts, ids = rows = shown_rows(source)
-    if args.project:
-        make_project(args, args.project, source, ranking, rows)
-    if args.questions:
-        names = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
-        _write_questions(args, ranking, certificate, names, carried)
-    if args.report:
-        page = CleanReport(
-            ranking,
-            texts=texts,
-            ids=ids,
-            images=source.images(),
-            title=Path(args.data).name,
-            findings=findings,
-            reasons=reasons,
-            commands=_next_commands(args),
-        ).html()
-        with atomic_write(args.report) as stream:
-            stream.write(page.encode("utf-8", "replace"))
-
-
-def shown_rows(source: TagTable) -> tuple[list[str], list[str]]:
-    """Return the text and the name of each row; rows are numbered if a name occurs twice."""
-    texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in source.texts()]
-    ids = source.ids()
-    name = repeated(ids)
-    if name is not None:
-        note(f"note: the id {name!r} occurs more than once; rows are numbered from 1 instead")
-        ids = [str(i + 1) for i in range(len(ids))]
-    return texts, ids
-
-
-def make_project(
-    args: argparse.Namespace,
-    folder: str,
-    source: TagTable,
-    ranking: NoisyLabels,
-    rows: tuple[list[str], list[str]],
-    accepted: list[tuple[int, str]] | None = None,
-) -> None:
-    """Write a project folder for `schirn review`; tags accepted before are among its questions."""
-    texts, ids = rows
-    write_project(
-        folder,
-        ranking,
-        ids=ids,
-        texts=texts,
-        table=source.table,
-        source=args.data,
-        roles=TableRoles(
-            source.labels,
-            source.separator,
-            text=tuple(args.text or ()),
-            image=args.image,
-            image_root=args.image_root,
-            merge=read_merges(args.merge) if args.merge else None,
-            id=args.id if ids == source.ids() else None,
-            content=tuple(source.content_columns()),
-        ),
-        accepted=accepted or (),
-        command=ranking_options(args),
-    )
-
-
-def _write_questions(
-    args: argparse.Namespace,
-    ranking: NoisyLabels,
-    certificate: Certificate | None,
-    shown: dict[str, Any],
-    carried: Carried,
-) -> None:
-    """Write the next questions; those about rows that have changed come first."""
-    kind = MISSING if args.suggest else LISTED
-    if not args.certify:
-        options: Any = {"kind": kind, "order": args.order, "random_state": args.seed}
-        questions, certificate = ranking.questions(args.number, **options), None
-        shown = shown | {"earlier": carried.changed}
-        questions = ask_again(ranking, carried, questions, args.number)
-    else:
-        if certificate is None:
-            certificate = ranking.certify(of=ADDED if args.suggest else REMOVED)
-        questions = certificate.questions(args.number)
-        if not certificate.n_tags:
-            raise InputError(
-                f"no tag is to be {'added' if args.suggest else 'removed'}, so there is nothing to "
-                f"certify; answer more questions first"
-            )
-    if not len(questions):
-        raise InputError(f"there is no {kind} tag left to ask about")
-    write_questions(args.questions, questions, ranking, certificate=certificate, **shown)
-
-
-class _Run(NamedTuple):
-    """What was done, for the summary at the end."""
+@dataclass
+class Run:
+    """What is known about a table, step by step: features, findings, ranks, and what to print."""
 
     args: argparse.Namespace
     source: TagTable
-    ranking: NoisyLabels
+    tags: list[list[str]]
     features: Features
-    findings: list[Finding]
-    violations: list[Violation]
-    reasons: Reasons | None
-    certificate: Certificate | None
-    seconds: float
-    decisions: str
+    model: Any
+    ranking: Any = None
+    findings: list[Finding] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    reasons: Reasons | None = None
+    certificate: Certificate | None = None
+    carried: Carried = field(default_factory=lambda: Carried({}, {}, 0))
+    decisions: str = ""
+    seconds: float = 0.0
+
+    @classmethod
+    def begin(cls, args: argparse.Namespace, source: TagTable) -> "Run":
+        """Read the tags and make the features of a table."""
+        tags = source.tags()
+        stage("making features")
+        features = source.features("files" if args.scheduler is None else "dask")
+        for sentence in features.notes(source.table):
+            note(f"note: {sentence}")
+        model = make_model(args.method, args.param, scaled=features.is_scaled)
+        return cls(args, source, tags, features, model)
+
+    def look(self) -> None:
+        """Look at the table before it is ranked."""
+        stage("looking at the table")
+        texts, separator = self.features.texts(self.source.table), self.source.separator
+        self.findings = look_at_table(self.tags, texts=texts, separator=separator)
+
+    def rank(self) -> None:
+        """Rank the tags; the library chooses the method unless an option asks for one."""
+        args, features = self.args, self.features
+        is_chosen = args.method != "Sieve" or args.param or args.device
+        is_chosen = is_chosen or (args.scheduler and not args.text)
+        self.ranking = find_noisy_labels(
+            to_device(features.X, args, self.model),
+            self.tags,
+            method=self.model if is_chosen else None,
+            precision=args.precision,
+            max_remove_per_row=args.max_remove_per_row,
+            keep_one=not args.allow_empty,
+            known_clean=self.source.known_clean(),
+            groups=features.groups,
+            min_count=args.min_count,
+            scaled=features.is_scaled,
+            max_memory=args.max_memory,
+            random_state=args.seed,
+        )
+
+    def act(self) -> None:
+        """Remove and add what options order, and what answers and decisions say."""
+        args = self.args
+        if args.remove is not None or args.remove_below is not None:
+            self.ranking = self.ranking.remove(args.remove, below=args.remove_below)
+        if args.add is not None:
+            self.ranking = self.ranking.add(above=args.add)
+        store, rows = open_decisions(args, self.source)
+        if store is not None and rows is not None:
+            newer = answered_tags(args.answers, self.ranking)
+            self.ranking, self.carried = store.answer(self.ranking, rows, besides=newer)
+        if args.answers:
+            self.ranking, self.certificate = read_answers(
+                args.answers, self.ranking, draw_again=args.certify
+            )
+        if store is not None and rows is not None:
+            store.save(self.ranking, rows, args.name or "")
+            self.decisions = describe_decisions(store, self.carried)
+
+    def write(self) -> None:
+        """Write all files that options ask for, and the certificate."""
+        args, source, ranking = self.args, self.source, self.ranking
+        if args.output:
+            source.write_clean(args.output, ranking, suggest=args.suggest)
+        if args.changes:
+            id_column = args.id
+            if args.id is not None and (name := repeated(source.ids())) is not None:
+                note(
+                    f"note: the id {name!r} occurs more than once, so --changes tells rows by "
+                    f"their cells"
+                )
+                id_column = None
+            source.changes(ranking).keyed(source.table, id_column).write(args.changes)
+        is_shown = args.report or not (args.json or args.answers or args.output or args.questions)
+        if args.scheduler is None and is_shown and ranking.judged.any():
+            stage("explaining the ranks")
+            names, scaled = self.features.feature_names, self.features.is_scaled
+            self.reasons = ranking.reasons(self.features.X, feature_names=names, scaled=scaled)
+        if args.project:
+            self.write_project(args.project)
+        if args.questions:
+            self._write_questions()
+        if args.report:
+            self._write_report()
+        path = _certificate_path(args)
+        if self.certificate is not None and self.certificate.certified and path is not None:
+            self.certificate.to_json(path)
+
+    @cached_property
+    def _rows(self) -> tuple[list[str], list[str]]:
+        """The text and the name of each row; rows are numbered if a name occurs twice."""
+        texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in self.source.texts()]
+        ids = self.source.ids()
+        name = repeated(ids)
+        if name is not None:
+            note(f"note: the id {name!r} occurs more than once; rows are numbered from 1 instead")
+            ids = [str(i + 1) for i in range(len(ids))]
+        return texts, ids
+
+    def _write_report(self) -> None:
+        texts, ids = self._rows
+        page = CleanReport(
+            self.ranking,
+            texts=texts,
+            ids=ids,
+            images=self.source.images(),
+            title=Path(self.args.data).name,
+            findings=self.findings,
+            reasons=self.reasons,
+            commands=_next_commands(self.args),
+        ).html()
+        with atomic_write(self.args.report) as stream:
+            stream.write(page.encode("utf-8", "replace"))
+
+    def write_project(self, folder: str, accepted: Sequence[tuple[int, str]] = ()) -> None:
+        """Write a project folder for `schirn review`; accepted tags are among its questions."""
+        args, source = self.args, self.source
+        texts, ids = self._rows
+        write_project(
+            folder,
+            self.ranking,
+            ids=ids,
+            texts=texts,
+            table=source.table,
+            source=args.data,
+            roles=TableRoles(
+                source.labels,
+                source.separator,
+                text=tuple(args.text or ()),
+                image=args.image,
+                image_root=args.image_root,
+                merge=read_merges(args.merge) if args.merge else None,
+                id=args.id if ids == source.ids() else None,
+                content=tuple(source.content_columns()),
+            ),
+            accepted=accepted,
+            command=ranking_options(args),
+        )
+
+    def _write_questions(self) -> None:
+        """Write the next questions; those about rows that have changed come first."""
+        args, ranking, certificate = self.args, self.ranking, self.certificate
+        kind, (texts, ids) = MISSING if args.suggest else LISTED, self._rows
+        shown: Any = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
+        if not args.certify:
+            certificate = None
+            questions = ranking.questions(args.number, kind=kind, random_state=args.seed)
+            shown["earlier"] = self.carried.changed
+            questions = ask_again(ranking, self.carried, questions, args.number)
+        else:
+            if certificate is None:
+                certificate = ranking.certify(of=ADDED if args.suggest else REMOVED)
+            questions = certificate.questions(args.number)
+            if not certificate.n_tags:
+                raise InputError(
+                    f"no tag is to be {'added' if args.suggest else 'removed'}, so there is "
+                    f"nothing to certify; answer more questions first"
+                )
+        if not len(questions):
+            raise InputError(f"there is no {kind} tag left to ask about")
+        write_questions(args.questions, questions, ranking, certificate=certificate, **shown)
+
+    def checks(self) -> dict[str, Any]:
+        """Findings and violations for JSON."""
+        return {
+            "findings": [item.to_dict() for item in self.findings],
+            "violations": [item._asdict() for item in self.violations],
+        }
 
     def print(self) -> None:
         """Print the summary, or one JSON document."""
@@ -524,7 +483,7 @@ class _Run(NamedTuple):
             "swaps": list(ranking.swaps(_MAX_SUSPECTS).records()),
             "certified": self.certificate is not None and self.certificate.to_dict(),
             "label_summaries": [label.to_dict() for label in ranking.labels()],
-            **_checks(self.findings, self.violations),
+            **self.checks(),
             **self._written,
         }
 
@@ -558,10 +517,7 @@ class _Run(NamedTuple):
         lines.append(("wrong tags", ranking.sentence))
         share = f"{summary['removed_share']:.1%} of the tags"
         lines.append(("removed", f"{summary['removed']:,} ({share}){self._unchecked}"))
-        by_limit = ranking.removed & (ranking.confidence > 0)
-        if ranking.n_answers and ranking.is_checked and not by_limit.any():
-            why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
-            lines.append(("no others", f"{why}; answer more, or lower --precision"))
+        lines += no_others(ranking)
         if summary["added"]:
             lines.append(("added", f"{_number(summary['added'], 'tag')}{self._unchecked}"))
         if summary["rows_left_without_tags"]:
@@ -650,7 +606,7 @@ def _next_commands(args: argparse.Namespace) -> list[str]:
     """Commands that ask about the tags, on the page and in a file."""
     words = same_command(args)
     questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
-    orders = (args.folds, args.remove, args.remove_below, args.add, args.max_remove_per_row)
+    orders = (args.remove, args.remove_below, args.add, args.max_remove_per_row)
     only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
     if only_clean or args.answers or args.allow_empty or any(value is not None for value in orders):
         project = f"{shlex.join(['schirn', *words])} --project to-review"
@@ -667,28 +623,20 @@ def ranking_options(args: argparse.Namespace) -> list[str]:
 def same_command(args: argparse.Namespace) -> list[str]:
     """Return the words of the command that decide how the table is read and ranked."""
     words = ["clean", args.data]
-    names = (
-        *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
-        *("encoding", "delimiter", "merge", "known_clean", "folds", "max_remove_per_row"),
-        *("remove", "remove_below", "add", "precision", "min_count", "seed"),
-    )
     usual = {"encoding": "utf-8", "precision": PRECISION, "min_count": MIN_COUNT, "seed": 0}
-    for name in names:
-        value = getattr(args, name)
-        if value is not None and value != usual.get(name):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    if args.decisions is not None:
-        words += ["--decisions", args.decisions]
-    for name in ("text", "columns", "categories"):
-        if getattr(args, name):
-            words += [f"--{name}", ",".join(getattr(args, name))]
-    if args.method != "Sieve":
-        words += ["--method", args.method]
-    for name, value in args.param:
-        words += ["--param", f"{name}={value}"]
-    for path in args.answers:
-        words += ["--answers", path]
-    return words + ["--suggest"] * args.suggest + ["--allow-empty"] * args.allow_empty
+    usual["method"] = "Sieve"
+    for name in _RANKING:
+        value, option = getattr(args, name), f"--{name.replace('_', '-')}"
+        if name in ("text", "columns", "categories"):
+            words += [option, ",".join(value)] if value else []
+        elif isinstance(value, list):
+            for item in value:
+                words += [option, item if isinstance(item, str) else f"{item[0]}={item[1]}"]
+        elif isinstance(value, bool):
+            words += [option] * value
+        elif value is not None and value != usual.get(name):
+            words += [option, str(value)]
+    return words
 
 
 def _short(text: str, limit: int) -> str:
@@ -751,25 +699,16 @@ def _check_scheduler(args: argparse.Namespace) -> None:
             f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
             f"program and all workers see under the same path"
         )
-    options = {"--categories": args.categories, "--encoder": args.encoder}
-    options["an .npy file"] = (args.features or "").endswith(".npy")
-    for name, value in options.items():
-        if value:
-            raise InputError(
-                f"{name} cannot be used with --scheduler: the workers take texts, or numbers that "
-                f"they read from the folder; name a column of embeddings with --features"
-            )
-    kinds = [bool(args.text), bool(args.features or args.columns)]
-    if sum(kinds) != 1:
+    refused = {"--categories": args.categories, "--encoder": args.encoder}
+    refused |= {"--project": args.project, "--device": args.device}
+    refused["an .npy file"] = (args.features or "").endswith(".npy")
+    for name in (name for name, value in refused.items() if value):
+        raise InputError(
+            f"{name} cannot be used with --scheduler: the workers hold the features, which are "
+            f"texts, or numbers that they read from the folder"
+        )
+    if bool(args.text) == bool(args.features or args.columns):
         raise InputError(
             "with --scheduler, name columns of text with --text, a column of embeddings with "
             "--features, or columns of numbers with --columns: one of them"
         )
-    needs = {"--project": args.project, "--device": args.device, "--checkpoint": args.checkpoint}
-    needs |= {"--folds": args.folds, "--group": args.group, "--known-clean": args.known_clean}
-    for name, value in needs.items():
-        if value is not None:
-            raise InputError(
-                f"{name} needs the features in this program, but with --scheduler they stay with "
-                f"the workers; leave out one of them"
-            )

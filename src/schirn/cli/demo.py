@@ -1,7 +1,6 @@
 """`schirn demo`."""
 
 import argparse
-import webbrowser
 from itertools import islice
 from pathlib import Path
 
@@ -19,15 +18,13 @@ DESCRIPTION = (
 )
 EXAMPLES = """
 schirn demo
-schirn demo --noise 3 --seed 1 --output three.html --open
-schirn demo --no-page --json
+schirn demo --noise 3 --seed 1 --output three.html
+schirn demo --json
 """
 OPTIONS = """
 -o, --output FILE = schirn-demo.html  file name of the page
 --noise R:positive = 2  wrong tags per image
 --seed S:natural = 0  random seed
---open  open the page in the browser
---no-page  do not write the page
 """
 _MAX_SUSPECTS = 8
 # The page shows all measures; two fit a narrow terminal.
@@ -36,19 +33,16 @@ _MEASURES = ("average_precision", "hamming_loss")
 
 def run(args: argparse.Namespace) -> None:
     """Run the demonstration, write the page, print the figures."""
-    if not args.no_page:
-        check_writable(args.output)
+    check_writable(args.output)
     with working("ranking tags and training methods on 1,257 images", args):
         demo = run_demo(args.noise, args.seed)
-    page = None if args.no_page else _write_page(demo, args.output)
+    page = _write_page(demo, args.output)
     if args.json:
         print_json({**demo.to_dict(), "page": args.output if page else None})
     else:
         _print(demo)
         if page:
             say(f"\nSee the images with their tags: {page}")
-    if page and args.open:
-        webbrowser.open(page.as_uri())
 
 
 def _print(demo: Demo) -> None:

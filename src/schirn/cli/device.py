@@ -16,8 +16,6 @@ DEVICE = """
 [where to compute]
 --device DEVICE  compute on a PyTorch device such as cuda, in single precision; auto takes a GPU if
     there is one (default: NumPy on the CPU)
---tf32  with --device cuda: compute matrix products in TF32, which is faster but keeps only three
-    digits
 """
 
 
@@ -26,12 +24,9 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
     if args.device == "auto":
         args.device = _gpu(X, model)
     if args.device is None:
-        if args.tf32:
-            raise InputError("--tf32 is a GPU precision; pass --device cuda as well")
         return X
     torch = optional("torch", "deep", "--device")
     device = _checked(args.device)
-    torch.backends.cuda.matmul.allow_tf32 = args.tf32
     X = X.mapped() if isinstance(X, RowFile) else X
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9

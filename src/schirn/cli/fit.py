@@ -2,7 +2,9 @@
 
 import argparse
 import inspect
+import re
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable, file_hash
 from schirn._input import suggest
 from schirn._progress import stage
-from schirn.cleaning import TagState, look_at_table
+from schirn.cleaning import TagState
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.decisions import RIGHT, WRONG
 from schirn.cleaning.groups import group_numbers
@@ -27,6 +29,8 @@ from schirn.cli.reading import (
     DECISIONS,
     ENCODING,
     GROUP,
+    IMAGE,
+    LEARNED,
     MERGE,
     METHOD,
     READING,
@@ -37,7 +41,7 @@ from schirn.cli.reading import (
     read,
     read_tag_table,
 )
-from schirn.datasets import Dataset, add_noise
+from schirn.datasets import Dataset
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.features.pipeline import make_method
@@ -61,11 +65,13 @@ schirn fit photos.csv --image file --encoder torchvision:resnet50 -o photos.schi
 schirn fit photos.parquet --features embedding -o photos.schirn
 schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
 schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
-schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
-schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
+schirn fit eurlex4k --part train --device cuda -o eurlex.schirn
+schirn fit scene.arff --labels 6 -o scene.schirn
 """
 OPTIONS = f"""
 {READING}
+{LEARNED}
+{IMAGE}
 {ENCODING}
 {GROUP}
 --id COLUMN  column of row ids; the state for schirn update is then written beside the model
@@ -73,8 +79,6 @@ OPTIONS = f"""
 []
 {MERGE}
 {METHOD}
---add-noise R:positive  for experiments: add R wrong labels to the true labels of each row
---seed S:natural = 0  seed of --add-noise
 --drop-training  do not save noise_ and label_confidence_ of the training rows
 {DEVICE}
 []
@@ -104,7 +108,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     # Wrong options are reported before the table is read.
     if not make_model(args.method, args.param)._continues and args.checkpoint:
         raise InputError(f"{args.method} keeps no checkpoint; leave --checkpoint out")
-    source = read_tag_table(args) if args.add_noise is None else None
+    source = read_tag_table(args)
     if source is None and args.merge:
         raise InputError(f"{args.data}: --merge needs a table with one column of tags")
     extra: dict[str, Any] = {}
@@ -112,7 +116,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         for name in ("image", "encoder", "group", "categories", "id", "decisions"):
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs a table with one column of tags")
-        data, columns = with_candidates(read(args), args.add_noise, args.seed), None
+        data, columns = _with_candidates(read(args)), None
     else:
         stage("making features")
         columns = source.features()
@@ -122,7 +126,6 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         if args.decisions is not None:
             data, known = _with_decisions(args, source, data)
             extra |= {"known": known} if find_method(args.method) is Sieve else {}
-        _note_findings(args, source, columns)
         if columns.groups is not None:
             if find_method(args.method) is not Sieve:
                 raise InputError(
@@ -143,6 +146,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     pipeline = model
     if source is not None and columns is not None:
         notes |= {"labels": source.labels, "learned_from": columns.source}
+        notes["joined_by"] = _text_between_tags(source)
         if columns.transformer is not None:
             pipeline = TagPipeline.from_fitted(columns.transformer, model, source.separator)
     stage("writing the model")
@@ -171,30 +175,14 @@ def make_model(
     return model
 
 
-def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
-    """The data set with candidates: its own, the truth with added noise, or the truth."""
+def _with_candidates(data: Dataset) -> Dataset:
+    """The data set with candidates: its own, or the truth."""
     if not data.n_features:
         raise InputError(f"{data.name}: the data set has no features to learn from")
-    if noise is not None:
-        if data.y_true is None:
-            raise InputError(
-                f"{data.name}: --add-noise needs true labels, but the data set has none"
-            )
-        return replace(data, candidates=add_noise(data.y_true, noise, random_state=seed))
     if data.candidates is None:
         note(f"note: {data.name} has only true labels; they are used as the candidates")
         return replace(data, candidates=data.y_true)
     return data
-
-
-def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features) -> None:
-    """Name the findings about the table in one line; `schirn clean` tells more."""
-    stage("looking at the table")
-    texts = columns.texts(source.table)
-    findings = look_at_table(source.tags(), texts=texts, separator=source.separator)
-    if findings:
-        titles = ", ".join(f"{finding.title} ({finding.count:,})" for finding in findings)
-        note(f"note: look at the table with schirn clean: {titles}")
 
 
 def _with_decisions(
@@ -226,6 +214,14 @@ def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> No
     last = TagState.read(path) if Path(path).exists() else None
     options: Any = {"last": last, "model_hash": file_hash(output)}
     state_after_training(model, source.content(), source.tags(), data.X, **options).write(path)
+
+
+def _text_between_tags(source: TagTable) -> str:
+    """Return the separator as most cells have it, such as " | " for "|"."""
+    pattern = rf"(?<=\S)[^\S\r\n]*{re.escape(source.separator)}[^\S\r\n]*(?=\S)"
+    cells = (cell for cell in source.table.column(source.labels) if isinstance(cell, str))
+    forms = Counter(form for cell in cells for form in re.findall(pattern, cell))
+    return forms.most_common(1)[0][0] if forms else source.separator
 
 
 def _tagged(source: TagTable, columns: Features) -> Dataset:

@@ -1,10 +1,9 @@
-"""Output of the program: tables, notes and JSON; Rich on a terminal, plain text elsewhere."""
+"""Output of the program: tables, notes and JSON."""
 
 import argparse
 import json
 import logging
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from schirn import _progress
-from schirn._progress import Display, is_terminal, printable, shown
+from schirn._progress import Display, printable, shown
 from schirn.cli.provenance import provenance
 
-_COLOUR_VARIABLES = ("NO_COLOR", "FORCE_COLOR")
 _ARGS: ContextVar[argparse.Namespace | None] = ContextVar("args", default=None)
 
 
@@ -84,64 +82,17 @@ def print_json(document: Any) -> None:
     say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False), always=True)
 
 
-@contextmanager
-def colours(when: str) -> Iterator[None]:
-    """Pass --color on through environment variables, which child processes read as well."""
-    variables = {name: os.environ.get(name) for name in _COLOUR_VARIABLES}
-    if when != "auto":
-        variable = _COLOUR_VARIABLES[when == "always"]
-        os.environ.pop(_COLOUR_VARIABLES[when != "always"], None)
-        os.environ[variable] = "1"
-    # Not after an exception: Python reads the variables when it prints the traceback.
-    yield
-    for name, value in variables.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
-
-
-def coloured(stream: Any) -> bool:
-    """Whether to use colours: NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
     """Print a table; an "r" in `right` aligns the column at that position to the right."""
-    if _has("quiet"):
-        return
-    cells = [[printable(str(cell)) for cell in row] for row in rows]
-    aligned = [k < len(right) and right[k] == "r" for k in range(len(columns))]
-    console = rich_console(sys.stdout)
-    _end_display()
-    if console is None:
-        _plain_table(columns, cells, aligned)
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for name, at_right in zip(columns, aligned, strict=True):
-        grid.add_column(Text(name), justify="right" if at_right else "left")
-    for row in cells:
-        grid.add_row(*map(Text, row))
-    console.print(grid)
-
-
-def _plain_table(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], aligned: Sequence[bool]
-) -> None:
-    lines = [list(columns), *cells]
-    widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
+    lines = [list(columns), *([printable(str(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     for line in lines:
-        aligned_cells = [
-            text.rjust(width) if at_right else text.ljust(width)
-            for text, width, at_right in zip(line, widths, aligned, strict=True)
+        cells = [
+            cell.rjust(width) if side == "r" else cell.ljust(width)
+            for cell, width, side in zip(line, widths, right.ljust(len(line)), strict=True)
         ]
-        say("  ".join(aligned_cells).rstrip())
+        say("  ".join(cells).rstrip())
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:
@@ -160,19 +111,6 @@ def _end_display() -> None:
     display = _progress.current()
     if display is not None:
         display.close()
-
-
-def rich_console(stream: Any) -> Any:
-    """Return a Rich console, or None for plain text."""
-    colour = coloured(stream)
-    if not is_terminal(stream) and not colour:
-        return None
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    system: Any = ("auto" if is_terminal(stream) else "standard") if colour else None
-    return Console(file=stream, highlight=False, force_terminal=True, color_system=system)
 
 
 def _plain(value: Any) -> Any:

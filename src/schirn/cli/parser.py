@@ -32,8 +32,6 @@ _COMMON = """
 --quiet  print errors only, besides JSON and data
 --log-json  write notes, stages and errors to stderr as lines of JSON
 --config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
---color auto|always|never = auto  when to use colours (default: auto, on a terminal; also:
-    NO_COLOR=1, FORCE_COLOR=1)
 """
 CHECKPOINT = """
 --checkpoint DIR  keep the state of a long run in this folder; if the run is killed, the same
@@ -55,7 +53,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
-        # Python 3.14 colours the help before --color is read.
+        # Python 3.14 colours the help.
         self.color = False
 
     def error(self, message: str) -> NoReturn:

@@ -81,9 +81,8 @@ model MODEL  a file written by schirn fit
 --disambiguate  judge each candidate: its probability of being true, and a verdict
 {DEVICE}
 []
--o, --output FILE  a copy of the table, or .csv, .jsonl or .npz; - writes the copy to stdout
-    (default: CSV to stdout)
---format {"|".join(kind[1:] for kind in TABLES)}  format of -o - (default: that of DATA)
+-o, --output FILE  a copy of the table, or .csv, .jsonl or .npz; - writes the copy to stdout, in the
+    format of DATA (default: CSV to stdout)
 """
 _FORMATS = (".csv", ".jsonl", ".npz")
 _STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -93,37 +92,34 @@ Record = dict[str, Any]
 
 def run(args: argparse.Namespace) -> None:
     """Read model and rows, predict, write."""
-    with tempfile.TemporaryDirectory() as folder:
-        # "photos" for photos.csv; rows of stdin are called so.
-        name = "stdin" if args.data == "-" else base_name(Path(args.data))
-        is_copy_to_stdout = args.output == "-"
-        if args.json and is_copy_to_stdout:
-            raise InputError(
-                "--json cannot be combined with --output -, since both write to stdout"
-            )
-        with working(f"predicting {name}", args), _source(args) as (stream, kind):
-            if is_copy_to_stdout:
-                args.output = str(Path(folder, f"stdout.{args.format or kind.removeprefix('.')}"))
-            elif args.format:
-                raise InputError(
-                    "--format is the format of --output -; other files are named by it"
-                )
-            stage("reading the model")
-            model, notes = load(args.model), read_notes(args.model)
-            rows = _row_stream(args, model, stream, kind)
-            if rows is None:
-                if args.data == "-":
-                    args.data = str(Path(folder, f"stdin{kind}"))
-                    with open(args.data, "wb") as file:
-                        shutil.copyfileobj(stream, file)
-                _check_arguments(args)
-                result = _predict(args, model, notes)
-            else:
-                result = _predict_blocks(args, model, notes, rows, is_copy_to_stdout)
-            if is_copy_to_stdout and rows is None:
+    is_pipe = args.output == "-"
+    if args.json and is_pipe:
+        raise InputError("--json cannot be combined with --output -, since both write to stdout")
+    # "photos" for photos.csv; rows of stdin are called so.
+    name = "stdin" if args.data == "-" else base_name(Path(args.data))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        working(f"predicting {name}", args),
+        _source(args) as (stream, kind),
+    ):
+        if is_pipe:
+            args.output = str(Path(folder, f"stdout{kind}"))
+        stage("reading the model")
+        model, notes = load(args.model), read_notes(args.model)
+        rows = _row_stream(args, model, stream, kind)
+        if rows is not None:
+            result = _predict_blocks(args, model, notes, rows, is_pipe)
+        else:
+            if args.data == "-":
+                args.data = str(Path(folder, f"stdin{kind}"))
+                with open(args.data, "wb") as file:
+                    shutil.copyfileobj(stream, file)
+            _check_arguments(args)
+            result = _predict(args, model, notes)
+            if is_pipe:
                 with open(args.output, "rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
-    if not is_copy_to_stdout:
+    if not is_pipe:
         _report(args, name, *result)
 
 
@@ -171,9 +167,8 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
 
 def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
     """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
-    chosen = (args.features, args.columns, args.image, args.device, args.truth)
-    needs_all = args.disambiguate or args.option or args.tf32 or args.part != "all"
-    if stream is None or kind not in _STREAMED or needs_all or any(chosen) or args.json:
+    needs_all = (args.features, args.device, args.truth, args.disambiguate, args.option, args.json)
+    if stream is None or kind not in _STREAMED or any(needs_all) or args.part != "all":
         return None
     if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
         return None
@@ -190,7 +185,7 @@ def _predict_blocks(
     args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], rows: RowStream, pipe: bool
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Predict block after block; write the copy, or print the predictions."""
-    _check_choice(args, model.features_)
+    _use_encoder(args, model.features_)
 
     def predict(block: Table) -> dict[str, Any]:
         if not block.n_rows:
@@ -220,53 +215,37 @@ def _predict(
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
-    table, pipeline = _new_table(args, model), model
+    table, method = _new_table(args, model), getattr(model, "method_", model)
+    records: Iterable[Record] = ()
+    unseen: Counter[str] = Counter()
     if table is not None and not table.n_rows and not args.disambiguate:
         if args.output is not None and not _is_copy(args):
             raise InputError(f"{args.data}: the table has no rows; write the output as a table")
-        _write(args, pipeline, notes, table, _no_arrays(args, model), ())
-        return 0, (), Counter()
-    if table is not None:
-        data = _table_rows(args, model, notes, table)
-        model = getattr(model, "method_", model)
+        arrays, n_rows = _no_arrays(args, model), 0
     else:
-        _check_matrix_given(args, notes)
-        model = getattr(model, "method_", model)
-        data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
-        _note_index_base(args, notes, data)
-    _check_fit(args, model, data)
-    data = replace(data, X=to_device(data.X, args, model))
-    stage("predicting")
-    unseen: Counter[str] = Counter()
-    if args.disambiguate:
-        arrays, records, unseen = _verdicts(args, model, data)
-    else:
-        arrays = _arrays(args, model, data.X)
-        records = _prediction_records(args, arrays)
-    _write(args, pipeline, notes, table, arrays, records)
-    return data.n_samples, records, unseen
-
-
-def _write(
-    args: argparse.Namespace,
-    model: Any,
-    notes: dict[str, Any],
-    table: Table | None,
-    arrays: dict[str, Any],
-    records: Iterable[Record],
-) -> None:
-    """Write the output: a copy of the table, arrays or records."""
-    if args.output is None:
-        return
-    stage("writing the results")
-    if table is not None and not args.disambiguate and _is_copy(args):
-        new = _copy_columns(args, model, notes, table, arrays)
-        write_copy(args.output, table, {}, new, separator=_separator(args, model))
-    elif args.output.lower().endswith(".npz"):
-        write_lines(arrays, args.output)
-    else:
-        lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
-        write_lines(lines(records), args.output)
+        if table is not None:
+            data = _table_rows(args, model, notes, table)
+        else:
+            data = _matched(args, notes, read(args, **_defaults(args, method, notes)))
+        _check_fit(args, method, data)
+        data, n_rows = replace(data, X=to_device(data.X, args, method)), data.n_samples
+        stage("predicting")
+        if args.disambiguate:
+            arrays, records, unseen = _verdicts(args, method, data)
+        else:
+            arrays = _arrays(args, method, data.X)
+            records = _prediction_records(args, arrays)
+    if args.output is not None:
+        stage("writing the results")
+        if table is not None and not args.disambiguate and _is_copy(args):
+            new = _copy_columns(args, model, notes, table, arrays)
+            write_copy(args.output, table, {}, new, separator=_separator(args, model))
+        elif args.output.lower().endswith(".npz"):
+            write_lines(arrays, args.output)
+        else:
+            lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
+            write_lines(lines(records), args.output)
+    return n_rows, records, unseen
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
@@ -296,8 +275,10 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     """Open DATA if its columns, or an .npy file beside it, become features of a model."""
     path = Path(args.data)
     is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
-    is_complete = isinstance(model, TagPipeline) and args.features is None and args.columns is None
-    is_complete |= _learned_from_several_kinds(model)
+    # A model of several kinds of columns finds them by their names.
+    is_complete = isinstance(model, TagPipeline) and (
+        args.features is None or len(model.features_.kinds) > 1
+    )
     if not is_table or args.option or not (is_complete or args.features is not None):
         return None
     table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
@@ -312,16 +293,19 @@ def _table_rows(
     args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
 ) -> Dataset:
     """The features of the rows of a table, and its tags if they are judged."""
-    roles: dict[str, Any] = {"labels": args.labels or notes.get("labels")}
-    roles |= {"separator": args.separator or getattr(model, "separator", None)}
-    embeddings = None if _learned_from_several_kinds(model) else args.features
+    embeddings = args.features
+    if embeddings is not None and isinstance(model, TagPipeline) and len(model.features_.kinds) > 1:
+        raise InputError(
+            f"--features: {args.model} learned from {model.features_.source()}, and finds these "
+            f"columns by their names; leave the option out"
+        )
     if embeddings in table.columns:
         X = _of_table(args, TableFeatures(vectors=embeddings).fit_transform, table)
     elif embeddings is not None:
         X = matrix_for(embeddings, table.n_rows, args.data)
     else:
         features = model.features_
-        _check_choice(args, features)
+        _use_encoder(args, features)
         rows: Any = table
         # A table without the column is reported by the features.
         if features.image is not None and features.image in table.columns:
@@ -333,13 +317,9 @@ def _table_rows(
     name = base_name(Path(args.data))
     if not args.disambiguate:
         return Dataset(name=name, X=X)
-    tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
+    labels, separator = args.labels or notes.get("labels"), _separator(args, model)
+    tags = read_tags(TagTable(table, args.data, labels=labels, separator=separator).tags(), None)
     return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
-
-
-def _learned_from_several_kinds(model: Any) -> bool:
-    """Whether a model learned from several kinds of columns, which keep their names."""
-    return isinstance(model, TagPipeline) and len(model.features_.kinds) > 1
 
 
 def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: Any) -> Any:
@@ -349,19 +329,8 @@ def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: A
         raise InputError(f"{args.data}: {error}", parameter=error.parameter) from None
 
 
-def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
-    """Use an encoder that has moved; raise InputError for other columns than those of training."""
-    choices = {name: getattr(args, name) for name in ("text", "columns", "categories")}
-    choices["image"] = None if args.image is None else [args.image]
-    if args.features is not None:
-        numbers = [name.strip() for name in args.features.split(",")]
-        choices["vectors" if features.columns is None else "columns"] = numbers
-    for name, columns in choices.items():
-        if columns is not None and columns != features.names_of(name):
-            raise InputError(
-                f"--{name}: {args.model} learned from {features.source()}; name the columns of "
-                f"{args.data} as in training"
-            )
+def _use_encoder(args: argparse.Namespace, features: TableFeatures) -> None:
+    """Use an encoder that has moved since training."""
     if args.encoder is None:
         return
     encoder = getattr(features, "encoder_", None)
@@ -382,6 +351,7 @@ def _copy_columns(
     # A model of several 0/1 columns has no column of tags.
     prefix = "tags" if "," in prefix else prefix
     separator = _separator(args, model)
+    between = args.separator or notes.get("joined_by") or separator
     names, predicted = arrays["label_names"].tolist(), arrays["predicted"]
     quoted = [TagCells(separator).join([name]) for name in names]
     safe = spreadsheet_safe if table.spreadsheet else str
@@ -396,13 +366,13 @@ def _copy_columns(
             return [cells[i:k] for i, k in pairwise(ends)]
         if values is None:
             cells = [quoted[j] for j in js]
-            return [safe(separator.join(cells[i:k])) for i, k in pairwise(ends)]
+            return [safe(between.join(cells[i:k])) for i, k in pairwise(ends)]
         numbers = np.round(values[rows, columns].astype(np.float64), 4).tolist()
         if table.lists:
             pairs = [(names[j], v) for j, v in zip(js, numbers, strict=True)]
             return [dict(pairs[i:k]) for i, k in pairwise(ends)]
         cells = [f"{names[j]}={v:.4g}" for j, v in zip(js, numbers, strict=True)]
-        return [safe(separator.join(cells[i:k])) for i, k in pairwise(ends)]
+        return [safe(between.join(cells[i:k])) for i, k in pairwise(ends)]
 
     new = {f"{prefix}_predicted": column(predicted)}
     full = np.ones_like(predicted)
@@ -471,27 +441,6 @@ def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> 
             f"name the columns as in training"
         )
     return replace(data, X=data.X[:, [column[name] for name in target]], feature_names=target)
-
-
-def _note_index_base(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> None:
-    """Print that features are numbered from 1 if that is only a guess."""
-    known = "zero_based" in notes or "zero_based" in dict(args.option)
-    if data.zero_based is False and not known:
-        note(
-            f"note: {args.data} has no feature 0, so its features are assumed to be numbered from "
-            f"1; if they are numbered from 0, pass --option zero_based=true"
-        )
-
-
-def _check_matrix_given(args: argparse.Namespace, notes: dict[str, Any]) -> None:
-    """Raise InputError if a model of embeddings in a file would get the columns of a table."""
-    source = str(notes.get("learned_from", ""))
-    is_table = Path(args.data).is_dir() or format_suffix(Path(args.data)) in TABLES
-    if is_table and source.endswith(".npy") and args.features is None and args.columns is None:
-        raise InputError(
-            f"{args.model} learned from the embeddings in {source}; give those of {args.data} with "
-            f"--features: an .npy file, or a column of lists"
-        )
 
 
 def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset) -> None:

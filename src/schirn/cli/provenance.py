@@ -13,7 +13,7 @@ from schirn._files import file_hash, utc_now
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "dask")
 _MAX_BYTES = 4 * 1024**3
 # Options that change no result.
-_IRRELEVANT = ("run", "debug", "quiet", "color", "json", "log_json", "config", "threads")
+_IRRELEVANT = ("run", "debug", "quiet", "json", "log_json", "config", "threads")
 
 
 def provenance(args: argparse.Namespace) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def provenance(args: argparse.Namespace) -> dict[str, Any]:
         "schirn": schirn.__version__,
         "time": utc_now(),
         "parameters": {name: value for name, value in options.items() if value not in (None, [])},
-        "seed": options.get("seed"),
+        "seed": options.get("seed", dict(options.get("param", ())).get("random_state")),
         "data_sha256": _hash_data(options.get("data")),
         "python": platform.python_version(),
         "libraries": {name: number for name in _LIBRARIES if (number := _version(name))},

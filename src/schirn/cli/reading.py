@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import brief, brief_list, check_writable
-from schirn.cleaning import Carried, Decisions, RowContent
+from schirn.cleaning import Carried, Decisions, NoisyLabels, RowContent
 from schirn.cleaning.columns import TagTable
 from schirn.cli.output import note
 from schirn.cli.parser import assignment as assignment
@@ -27,14 +27,16 @@ _SUFFIXES = {
     "report": (".html", ".htm"),
 }
 _COLUMN_ROLES = ("labels", "text", "columns", "categories", "features", "image", "group")
-_LEARNED = """
+LEARNED = """
 --text COLUMNS:names  text columns to use as features
 --columns COLUMNS:names  numeric columns to use as features, such as a,b,c
 --categories COLUMNS:names  columns of categories to use as features, such as brand,colour
 """
-ENCODING = """
+IMAGE = """
 --image COLUMN  column of image files: learn from them if there are no other columns or with an
     --encoder, or show them in a report
+"""
+ENCODING = """
 --image-root DIR  folder that holds the image files (default: the folder of the table)
 --encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
     sentence-transformers:NAME, torchvision:NAME or a folder (default: tf-idf weights of words and
@@ -57,7 +59,6 @@ data DATA  name of a data set, or a file
 --labels COLUMNS  a column of tags, or several 0/1 columns such as a,b,c; for ARFF, the number of
     labels
 --truth COLUMNS  columns with the true labels
-{_LEARNED}
 --features COLUMNS  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
 --separator TEXT:separator  text between tags (default: ;)
 --part all|train|test = all  rows to use
@@ -69,7 +70,8 @@ COLUMNS = f"""
 [columns of the table]
 --labels COLUMNS  column of tags, such as beach;dog or lists, or several 0/1 columns such as a,b,c
 --separator TEXT:separator  text between tags (default: ;)
-{_LEARNED}
+{LEARNED}
+{IMAGE}
 {ENCODING}
 --features FILE  features: an .npy matrix, several whose rows follow each other (x.npy,y.npy or a
     folder), a column of lists, or numeric columns such as a,b,c
@@ -78,6 +80,14 @@ COLUMNS = f"""
 """
 DECISIONS = """
 --decisions FILE  .jsonl file of answers by row id, which carries them over from run to run
+"""
+ASK = """
+--questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
+--number N:positive = 25  number of questions
+--answers FILE...  files of questions that were answered; all answers add up
+--name NAME  who answered, for the decisions
+--suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
+--seed S:natural = 0  seed of the questions, and of folds
 """
 METHOD = """
 --method METHOD = Sieve  method
@@ -160,6 +170,15 @@ def describe_decisions(store: Decisions, carried: Carried) -> str:
     if store.contradictions:
         parts.append(f"{store.contradictions:,} contradicted by a later one, which counts")
     return "; ".join(parts)
+
+
+def no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
+    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
+    by_limit = ranking.removed & (ranking.confidence > 0)
+    if not ranking.n_answers or not ranking.is_checked or by_limit.any():
+        return []
+    why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
+    return [("no others", f"{why}; answer more, or lower --precision")]
 
 
 def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:

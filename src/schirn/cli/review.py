@@ -133,11 +133,10 @@ def _project_folder(args: argparse.Namespace) -> str:
         source = clean.open_source(args)
         if not source.table.n_rows:
             raise InputError(f"{args.data}: the table has no rows, so there is nothing to review")
-        tags, features, model = clean.read_source(args, source)
-        ranking = clean.rank(args, source, features, tags, model)
-        rows, accepted = clean.shown_rows(source), _accepted(args, source)
-        clean.make_project(args, folder, source, ranking, rows, accepted)
-    say(ranking.sentence)
+        ranked = clean.Run.begin(args, source)
+        ranked.rank()
+        ranked.write_project(folder, _accepted(args, source))
+    say(ranked.ranking.sentence)
     return folder
 
 

@@ -2,21 +2,24 @@
 
 import argparse
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from schirn._files import brief, brief_list, file_hash
 from schirn._progress import stage
-from schirn.cleaning import Decisions, Expectations, TagState, Update, Violation, update_tags
+from schirn.cleaning import Decisions, Expectations, TagState, Update, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import RowContent, ask_again
 from schirn.cleaning.nightly import state_path
-from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
+from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.reading import (
+    ASK,
     DECISIONS,
     MERGE,
     TEXT_FORMAT,
@@ -24,6 +27,7 @@ from schirn.cli.reading import (
     check_new_columns,
     check_outputs,
     describe_decisions,
+    no_others,
 )
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
@@ -49,18 +53,12 @@ data TABLE  the table of tonight
 --model FILE!  a model that schirn fit trained on such a table
 --id COLUMN!  column of row ids
 {DECISIONS}
---state FILE  rows and verdicts of last night, replaced at the end (default: MODEL without .schirn,
-    with .state.jsonl)
 -o, --output FILE  write the cleaned copy, in the format of its name
 --changes FILE  write a .csv or .jsonl list of all changes, for schirn apply and undo
 --precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
     right, by the answers
 [ask]
---questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
---number N:positive = 25  number of questions
---answers FILE...  files of questions that were answered; the answers go to the decisions
---name NAME  who answered
---seed S:natural = 0  seed of the questions
+{ASK}
 [how to read the table]
 --labels COLUMNS  column of tags (default: as in training)
 --image-root DIR  folder that holds the image files (default: the folder of the table)
@@ -75,7 +73,6 @@ _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
 
 def run(args: argparse.Namespace) -> int:
     """Show the progress of the work."""
-    args.state = args.state or state_path(args.model)
     _check_paths(args)
     with working(f"updating {Path(args.data).name}", args):
         return _update(args)
@@ -90,44 +87,55 @@ def _update(args: argparse.Namespace) -> int:
         raise InputError(
             f"{args.model}: was not trained on columns of a table; train with schirn fit TABLE"
         )
-    last = TagState.read(args.state) if Path(args.state).exists() else None
+    state = state_path(args.model)
+    last = TagState.read(state) if Path(state).exists() else None
     expected = Expectations.read(args.expect) if args.expect else Expectations()
     stage("reading the table")
     source = _open(args, model)
     columns = _columns(args, source, model)
-    tags = source.tags()
     rows = RowContent(source.ids(), source.table, list(columns))
     store = _decisions(args)
-    update = update_tags(
-        model,
-        columns,
-        tags,
-        rows,
-        last=last,
-        decisions=store,
-        model_hash=file_hash(args.model),
-        precision=args.precision,
-    )
+    options: Any = {"model_hash": file_hash(args.model), "precision": args.precision}
+    update = update_tags(model, columns, source.tags(), rows, last=last, decisions=store, **options)
     summary: Any = update.state.summary
     violations = expected.check(summary, last=None if last is None else last.summary)
     stage("writing the results")
     if args.output:
-        names = source.new_columns(False, add=True, note=True)
+        names = source.new_columns(args.suggest, add=True, note=True)
         check_new_columns(args.data, source.table, names)
-        source.write_clean(args.output, update.ranking)
+        source.write_clean(args.output, update.ranking, suggest=args.suggest)
     if args.changes:
         source.changes(update.ranking).keyed(source.table, args.id).write(args.changes)
+    features = model.features_
+    texts = source.texts() if features.text is None else features.texts(source.table)
     if args.questions:
-        _write_questions(args, update, rows, _texts(source, model))
+        _write_questions(args, update, rows, texts)
     if not violations:
-        update.state.write(args.state)
-    _report(args, source, model, update, store, last, violations, time.perf_counter() - start)
+        update.state.write(state)
+    document = {
+        "data": args.data,
+        "model": args.model,
+        "last": None if last is None else last.time,
+        **_document(update, rows.ids),
+        "decisions": None if store is None else len(store),
+        "violations": [violation._asdict() for violation in violations],
+        "seconds": round(time.perf_counter() - start, 2),
+        **{name: getattr(args, name) for name in ("output", "changes", "questions")},
+        "state": None if violations else state,
+    }
+    if args.json:
+        print_json(document)
+    else:
+        about = "" if store is None else describe_decisions(store, update.carried)
+        _report(document, update, about, dict(zip(rows.ids, texts, strict=True)))
+        for violation in violations:
+            note(str(violation), error=True)
     return UNEXPECTED if violations else 0
 
 
 def _check_paths(args: argparse.Namespace) -> None:
     outputs = {"copy": args.output, "list of changes": args.changes}
-    outputs |= {"questions": args.questions, "state": args.state}
+    outputs |= {"questions": args.questions}
     inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *args.answers]
     check_outputs(outputs, inputs)
     if args.output:
@@ -176,72 +184,16 @@ def _write_questions(
     args: argparse.Namespace, update: Update, rows: RowContent, texts: list[str]
 ) -> None:
     """Write questions: about changed rows first, then along the ranks of all tags."""
-    fresh = update.ranking.questions(args.number, random_state=args.seed)
+    kind = MISSING if args.suggest else LISTED
+    fresh = update.ranking.questions(args.number, kind=kind, random_state=args.seed)
     questions = ask_again(update.ranking, update.carried, fresh, args.number)
-    earlier: Mapping[Any, Any] = update.carried.changed
+    earlier: Any = update.carried.changed
     write_questions_by_id(args.questions, questions, rows, texts=texts, earlier=earlier)
-
-
-def _texts(source: TagTable, model: TagPipeline) -> list[str]:
-    """Return the texts that the model learned from, or else all texts of the rows."""
-    features = model.features_
-    return source.texts() if features.text is None else features.texts(source.table)
-
-
-def _report(
-    args: argparse.Namespace,
-    source: TagTable,
-    model: TagPipeline,
-    update: Update,
-    store: Decisions | None,
-    last: TagState | None,
-    violations: list[Violation],
-    seconds: float,
-) -> None:
-    """Print what has changed since last night."""
-    written = {name: getattr(args, name) for name in ("output", "changes", "questions", "state")}
-    written["state"] = None if violations else args.state
-    ids, suspects = source.ids(), _suspects(update)
-    if args.json:
-        print_json(
-            {
-                "data": args.data,
-                "model": args.model,
-                "last": None if last is None else last.time,
-                **_document(update, ids),
-                "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
-                "decisions": None if store is None else len(store),
-                "violations": [violation._asdict() for violation in violations],
-                "seconds": round(seconds, 2),
-                **written,
-            }
-        )
-        return
-    since = "no update before" if last is None else f"since {last.time[:16].replace('T', ' ')} UTC"
-    about = "" if store is None else describe_decisions(store, update.carried)
-    lines = [("table", f"{args.data}, {update.ranking.n_rows:,} rows ({since})")]
-    facts([*lines, *_lines(update, about, seconds)])
-    if suspects:
-        texts = _texts(source, model)
-        say("\nMost suspicious in new and changed rows")
-        rows = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
-        table(("id", "text", "tag", "right"), rows, right="lllr")
-    if last is None:
-        note(
-            "note: all rows are new; rows that the model was trained on look better than they are, "
-            "unless schirn fit --id has judged them"
-        )
-    for reason in update.advice:
-        note(f"train again with schirn fit: {reason}")
-    for violation in violations:
-        note(str(violation), error=True)
-    for name, path in written.items():
-        if path:
-            note(f"wrote the {name} to {path}")
 
 
 def _document(update: Update, ids: list[str]) -> dict[str, Any]:
     """Return what has changed, for JSON."""
+    suspects, missing = _suspects(update)
     return {
         "rows": update.ranking.n_rows,
         "new_rows": len(update.new),
@@ -259,16 +211,40 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "tag_drift": update.tag_drift,
         "feature_drift": update.feature_drift,
         "advice": update.advice,
+        "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
+        "missing": [[ids[i], tag, p] for i, tag, p in missing],
     }
 
 
-def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, str]]:
-    """Return what has changed, in words."""
-    ranking, unseen = update.ranking, update.unseen
+def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
+    """Return tags of new and changed rows: the most suspicious ones, and those likely missing."""
+    ranking, rows = update.ranking, [*update.new, *update.changed]
+    lists = []
+    for tags, is_likely in (
+        (ranking, (ranking.confidence < 0.5) & ~ranking.removed),
+        (ranking.missing, ranking.missing.confidence >= 0.5),
+    ):
+        order = tags.worklist.order
+        order = order[is_likely[order] & np.isin(tags.row[order], rows)][:_MAX_SHOWN]
+        columns = (tags.row[order], tags.label[order], np.round(tags.confidence[order], 4))
+        lists.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+    return lists
+
+
+def _report(
+    document: dict[str, Any], update: Update, decisions: str, texts: dict[str, str]
+) -> None:
+    """Print what has changed since last night."""
+    ranking, unseen, last = update.ranking, update.unseen, document["last"]
+    since = f"since {last[:16].replace('T', ' ')} UTC" if last else "no update before"
     counts = f"{len(update.new):,} new, {len(update.changed):,} changed, {update.gone:,} gone"
+    removed = f"{document['removed']:,}"
+    if update.removed or update.restored:
+        removed += f" ({len(update.removed):,} new, {len(update.restored):,} restored)"
     lines = [
-        ("rows", f"{counts}; {len(update.judged):,} judged in {seconds:.1f} s"),
-        ("tags", f"{len(ranking.row):,}"),
+        ("table", f"{document['data']}, {ranking.n_rows:,} rows ({since})"),
+        ("rows", f"{counts}; {len(update.judged):,} judged in {document['seconds']:.1f} s"),
+        ("tags", f"{document['tags']:,}"),
     ]
     if unseen:
         names = brief_list(unseen, _MAX_TAGS)
@@ -278,34 +254,23 @@ def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, st
     if update.answers:
         share = update.wrong_answers / update.answers
         lines.append(("new answers", f"{update.answers:,}, {share:.0%} of them 'wrong'"))
-    removed = f"{int(ranking.removed.sum()):,}"
-    if update.removed or update.restored:
-        removed += f" ({len(update.removed):,} new, {len(update.restored):,} restored)"
+    lines += [("wrong tags", ranking.sentence), ("removed", removed), *no_others(ranking)]
     shift = update.feature_drift
     features = "" if shift is None else f"; features {shift:.2f} standard deviations"
-    return [
-        *lines,
-        ("wrong tags", ranking.sentence),
-        ("removed", removed),
-        *_no_others(ranking),
-        ("drift", f"tags {update.tag_drift:.3f}{features}, since training"),
-    ]
-
-
-def _no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
-    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
-    if not ranking.n_answers or (ranking.removed & (ranking.confidence > 0)).any():
-        return []
-    why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
-    return [("no others", f"{why}; answer more, or lower --precision")]
-
-
-def _suspects(update: Update) -> list[tuple[int, str, float]]:
-    """Return the most suspicious tags of new and changed rows that are not removed."""
-    ranking, fresh = update.ranking, {*update.new, *update.changed}
-    order = [k for k in ranking.worklist.order.tolist() if int(ranking.row[k]) in fresh]
-    likely = [k for k in order if ranking.confidence[k] < 0.5 and not ranking.removed[k]]
-    return [
-        (int(ranking.row[k]), str(ranking.label[k]), round(float(ranking.confidence[k]), 4))
-        for k in likely[:_MAX_SHOWN]
-    ]
+    facts([*lines, ("drift", f"tags {update.tag_drift:.3f}{features}, since training")])
+    titles = {"suspects": "Most suspicious", "missing": "Likely to be missing"}
+    for name, title in titles.items():
+        rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]
+        if rows:
+            say(f"\n{title} in new and changed rows")
+            table(("id", "text", "tag", "right"), rows, right="lllr")
+    if last is None:
+        note(
+            "note: all rows are new; rows that the model was trained on look better than they are, "
+            "unless schirn fit --id has judged them"
+        )
+    for reason in update.advice:
+        note(f"train again with schirn fit: {reason}")
+    for name in ("output", "changes", "questions", "state"):
+        if document[name]:
+            note(f"wrote the {name} to {document[name]}")

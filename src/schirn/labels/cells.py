@@ -32,7 +32,9 @@ def split_tags(cell: Any, separator: str) -> list[str]:
     >>> split_tags(["beach", None, 8], ";")
     ['beach', '8']
     """
-    if isinstance(cell, str):
+    if isinstance(cell, str) and '"' not in cell and separator == separator.strip():
+        pieces = [piece.strip() for piece in cell.split(separator)]
+    elif isinstance(cell, str):
         pieces = [_tag_of(piece, separator) for piece in _pieces(cell, separator)[::2]]
     elif isinstance(cell, list | tuple | np.ndarray):
         nested = next((tag for tag in cell if isinstance(tag, list | tuple | dict)), None)

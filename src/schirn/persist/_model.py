@@ -175,7 +175,7 @@ def check_model(model: Any) -> None:
         schema |= vars(cls).get("_fitted", {})
     values, where, sizes = vars(model), type(model).__name__, dict[str, int]()
     first = {name: schema[name] for name in ("n_features_in_", "label_names_")}
-    records = _schemas(type(model))
+    records = _schemas(type(model), type(values.get("transformer_")))
     check_fields(values, first, sizes, records, where)
     d, l = int(values["n_features_in_"]), sizes["l"]
     sizes |= {"d": d, "l+1": l + 1}
@@ -247,14 +247,21 @@ def all_records() -> dict[str, Record]:
     return RECORDS | {name: Record(*entry) for name, entry in plugins.items()}
 
 
-def _schemas(method: type) -> dict[str, dict[type, Schema]]:
-    """The classes that the name of a record may stand for in the schema of a method."""
+def _schemas(method: type, transformer: type) -> dict[str, dict[type, Schema]]:
+    """The classes that the name of a record may stand for in the schema of a method.
+
+    Of the transformers, only the one in question is imported.
+    """
     known = RECORDS if CORE_METHODS.get(method.__name__) is method else all_records()
     schemas = {
         name: {item.cls: item.fields for item in known.values() if issubclass(item.cls, record.cls)}
         for name, record in known.items()
     }
-    schemas["transformer"] = {class_of(name): _TRANSFORMERS[name][1] for name in _TRANSFORMERS}
+    schemas["transformer"] = {
+        class_of(name): schema
+        for name, (_, schema) in _TRANSFORMERS.items()
+        if name == transformer.__name__
+    }
     return schemas
 
 

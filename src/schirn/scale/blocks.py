@@ -33,9 +33,6 @@ class Cells(NamedTuple):
     flat: Array
     """Indices of the cells in a flattened (l, n) array."""
 
-    def __len__(self) -> int:
-        return int(self.row.shape[0])
-
 
 def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     """Cells of a 0/1 matrix (n, l), dense or CSR, on the device of `other`.

@@ -229,7 +229,8 @@ def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     cells, (n, l), total = block.cells, block.cells.shape, block.rows.total()
     xp = namespace(total)
     options = {} if xp is np else {"device": total.device}
-    at = xp.ones(len(cells), dtype=total.dtype, **options)
+    n_cells = int(cells.row.shape[0])
+    at = xp.ones(n_cells, dtype=total.dtype, **options)
     S = xp.ones((l, n), dtype=total.dtype, **options)
     _add_at(S, cells.flat, 2 * at)
     projected = block.rows.project(cells.label, cells.row, at, l)

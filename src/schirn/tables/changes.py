@@ -322,6 +322,8 @@ class ChangeList:
         forward: bool,
     ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
+        if not self.cells:
+            return cells
         places = list(self._places(len(cells), keys))
         # The cells before the changes show how the column holds tags.
         originals = list(cells)
@@ -531,6 +533,8 @@ def changes_of(
 
 def _plain(cell: Any) -> Any:
     """A cell as JSON knows it; a missing value is None."""
+    if isinstance(cell, str):
+        return cell
     if isinstance(cell, list | tuple | np.ndarray):
         return [_plain(element) for element in cell]
     if is_missing(cell):

@@ -109,8 +109,8 @@ class CsvTable(Table):
 
     def _needs_quotes(self, cell: str) -> bool:
         # A line without a character would be no row.
-        special = ('"', "\r", "\n", self.delimiter)
-        return any(sign in cell for sign in special) or (not cell and len(self.columns) == 1)
+        is_special = '"' in cell or self.delimiter in cell or "\n" in cell or "\r" in cell
+        return is_special or (not cell and len(self.columns) == 1)
 
     def _raw(self, cell: str, always: bool = False) -> str:
         doubled = cell.replace('"', '""')
