@@ -324,7 +324,16 @@ def test_published_numbers_use_our_names():
     values = published_values()
     assert len(values) == 1150
     assert {key[0] for key in values} == set(METRICS)
-    newer = {"PMLLENFN", "PMLMA", "PMLPLR", "Sieve", "CandidateRidge", "OracleRidge"}
+    newer = {
+        "PMLFP",
+        "PMLLC",
+        "PMLLENFN",
+        "PMLMA",
+        "PMLPLR",
+        "Sieve",
+        "CandidateRidge",
+        "OracleRidge",
+    }
     assert {key[3] for key in values} == set(methods()) - newer
     assert all(0 <= value.mean <= 1 and 0 <= value.std < 0.2 for value in values.values())
     assert published("yeastmf", None, "Schirn", "average_precision") == (0.544, 0.011)
