@@ -13,8 +13,8 @@ from torch import nn
 from schirn._input import Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
-from schirn.deep.crossfit import CrossFit, Schedule
-from schirn.deep.learner import Learner, Network, NetworkInput, Steps, mlp, n_outputs, seeded
+from schirn.deep.crossfit import CrossFit
+from schirn.deep.learner import Learner, Network, NetworkInput, mlp, n_outputs, seeded
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
@@ -181,8 +181,7 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])
-        schedule = Schedule(**self._params(Schedule))
-        run = CrossFit(self._rows(X), Y, self._learner, self.folds, schedule, self._seed)
+        run = CrossFit(self._rows(X), Y, self._learner, self, self._seed)
         stamp = files.stamp(self, X, Y) if self.checkpoint is not None else ""
         if self.checkpoint is not None:
             files.resume(run, self.checkpoint, stamp)
@@ -228,11 +227,7 @@ class DeepSieve(PartialMultiLabelClassifier):
                     if isinstance(layer, nn.Linear):
                         layer.reset_parameters()
             network = Network(backbone, self._n_hidden, self._n_labels)
-        return Learner(network, Steps(**self._params(Steps)), self._device)
-
-    def _params(self, settings: Any) -> dict[str, Any]:
-        """Return the parameters that are fields of a named tuple."""
-        return {name: getattr(self, name) for name in settings._fields}
+        return Learner(network, self, self._device)
 
     def _rows(self, X: "Array | sp.csr_array") -> NetworkInput:
         return NetworkInput(X, self._scaling, self.input_shape, self._device)
@@ -240,15 +235,14 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _take(self, run: CrossFit) -> Fit:
         """Turn the best epoch of a run into the fitted model."""
         assert run.best is not None
-        weights, verdict = run.best
+        weights, log_odds, Q, law, (self._slope, self._offset) = run.best
         self._learned = run.learners[-1]
         self._learned.start_from(weights)
         self.network_ = self._learned.averaged.eval()
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
-        self._set_law(verdict.law)
-        self._slope, self._offset = verdict.calibration.slope, verdict.calibration.offset
-        log_odds, Q = (t.numpy().astype(np.float32) for t in (verdict.log_odds, verdict.Q))
+        self._set_law(NoiseLaw(*law))
+        log_odds, Q = (t.numpy().astype(np.float32) for t in (log_odds, Q))
         return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
 
     def _set_law(self, law: NoiseLaw) -> None:
