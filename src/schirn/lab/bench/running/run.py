@@ -143,8 +143,7 @@ def run(
     [(0, 'done'), (1, 'done')]
     """
     _check(jobs, threads, time_limit, memory_limit, scheduler)
-    folder = Path(output)
-    with importable_here(), shown("bench.run", verbose), ExitStack() as stack:
+    with importable_here(), shown("bench.run", verbose):
         stage("reading the data")
         runs = plan_runs(
             datasets,
@@ -163,6 +162,39 @@ def run(
             grids=grids,
             reader_options=reader_options,
         )
+        return execute_runs(
+            runs,
+            output=output,
+            jobs=jobs,
+            threads=threads,
+            device=device,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            retry=retry,
+            keep_scores=keep_scores,
+            scheduler=scheduler,
+            report=report,
+        )
+
+
+def execute_runs(
+    runs: Sequence[Run],
+    *,
+    output: str | os.PathLike[str],
+    jobs: int = 1,
+    threads: int | None = None,
+    device: str | None = None,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
+    retry: bool = False,
+    keep_scores: bool = True,
+    scheduler: str | None = None,
+    report: Callable[[Report], None] | None = None,
+) -> list[Result]:
+    """Execute planned runs and return their results; parameters as in `run`."""
+    _check(jobs, threads, time_limit, memory_limit, scheduler)
+    folder = Path(output)
+    with importable_here(), ExitStack() as stack:
         runs = [replace(run, device=device) for run in runs]
         check_importable([run.method for run in runs], jobs > 0 or scheduler is not None)
         make_worker: Callable[[int], Any] = partial(ProcessWorker, memory_limit=memory_limit)
