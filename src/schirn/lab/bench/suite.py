@@ -83,7 +83,8 @@ def run_suite(
         The results of the requested runs.
     """
     suite = read_suite(name)
-    runs = list(plan_suite(suite, methods, parts, tracks))
+    # Seed by seed, so that an interrupted suite has whole repetitions.
+    runs = sorted(plan_suite(suite, methods, parts, tracks), key=lambda run: run.fields["seed"])
     time_limit = suite["time_limit"] if execution.get("jobs", 1) else None
     return execute_runs(runs, output=output, time_limit=time_limit, **execution)
 
