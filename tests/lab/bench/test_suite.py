@@ -2,14 +2,18 @@
 
 import copy
 import json
+import math
 import re
 
 import numpy as np
 import pytest
+from reference.bench_results import make_result
 
 from schirn.cli import main
 from schirn.exceptions import InputError
+from schirn.lab.bench import default_grid
 from schirn.lab.bench import suite as suites
+from schirn.lab.bench.running.methods import own_methods
 from schirn.lab.bench.suite import checksums, plan_suite, read_suite, run_suite, summary
 
 METHODS = ["CandidateRidge", "OracleRidge"]
@@ -43,6 +47,14 @@ def test_covers_what_it_promises(suite):
         assert set(entry["checksums"]) == {"folds", *noises}
 
 
+def test_grids_keep_to_the_search_budget():
+    """docs/bench.md: at most 24 points, unless the method searches in `fit`."""
+    for name, cls in own_methods().items():
+        searches_itself = bool(getattr(cls, "_grid", None))
+        grid = default_grid(name) or {}
+        assert searches_itself or math.prod(len(values) for values in grid.values()) <= 24
+
+
 @pytest.mark.parametrize("name", ["generated", "generated_wide", "digits_attributes"])
 def test_frozen_checksums_are_met(suite, name):
     assert checksums(suite, name) == suite["datasets"][name]["checksums"]
@@ -70,9 +82,9 @@ def test_runs_resume_and_are_summed_up(short, tmp_path):
     # Two noises, two tracks, two seeds, two folds, two methods.
     assert len(results) == 32
     assert {result["status"] for result in results} == {"done"}
-    assert {result["candidates_sha256"] for result in results if result["noise"] == "exact"} == {
-        result["candidates_sha256"] for result in results[:8]
-    }
+    drawn = {(r["noise"], r["seed"], r["candidates_sha256"], r["folds_sha256"]) for r in results}
+    assert len(drawn) == 4
+    assert [result["seed"] for result in results] == [0] * 16 + [1] * 16
     reports = []
     run_suite(
         "pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0, report=reports.append
@@ -111,14 +123,22 @@ def test_intervals_are_over_seeds():
         for fold in range(2)
     ]
     _, *lines = summary(results)
-    # Means of 60.25, 61.25, 62.25 and 63.25: 61.75 with standard error 0.645 and t = 3.182.
-    assert lines[0][:3] == ["Sieve", "61.8 ± 2.1", "1.0"]
+    # Seeds of a data set have means of 60.25, 61.25, 62.25 and 63.25: 61.75 with standard error
+    # 0.645 and t = 3.182; three data sets have an interval smaller by the root of three.
+    assert lines[0][:3] == ["Sieve", "61.8 ± 1.2", "1.0"]
+
+
+def test_repetitions_that_are_not_finished_are_left_out():
     results = [
-        r
-        for r in results
-        if not (r["method"] == "Sieve" and r["seed"] == 3 and r["dataset"] == "a")
+        make_result("a", 1, m, fold, seed=seed, noise="exact", features="raw", average_precision=v)
+        for seed in range(3)
+        for m, v in (("Sieve", 0.8 + seed / 10), ("CandidateRidge", 0.7))
+        for fold in range(2)
     ]
-    assert "(3 seeds)" in next(line for line in summary(results)[1:] if line[0] == "Sieve")[1]
+    whole = summary(results[:8])
+    assert summary(results[:10]) == whole
+    assert summary(results) != whole
+    assert whole[1][:2] == ["Sieve", "85.0"]
 
 
 def test_on_the_command_line(short, tmp_path, capsys):
@@ -137,6 +157,15 @@ def test_on_the_command_line(short, tmp_path, capsys):
     assert "Suite pml-1: average precision" in capsys.readouterr().out
     assert main([*command, "--methods", "CandidateRidge", "--jobs", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == {"done": 8}
+
+
+def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
+    command = ["bench", "--suite", "pml-1", "--tracks", "raw", "--output", str(tmp_path)]
+    command += ["--methods", "CandidateRidge", "--jobs", "0"]
+    assert main([*command, "--stop-after", "0.001"]) == 1
+    assert "nothing was run" in capsys.readouterr().err
+    assert main([*command, "--stop-after", "9m"]) == 0
+    assert "8 done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import hashlib
 import math
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
@@ -19,7 +20,7 @@ from scipy import stats
 from schirn._input import suggest
 from schirn.datasets import Dataset, load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, MissingExtraError
-from schirn.lab.bench.comparison import FLOOR, compare
+from schirn.lab.bench.comparison import FLOOR, Comparison, Contender, compare
 from schirn.lab.bench.results import Result
 from schirn.lab.bench.running.data import make_splits, prepare
 from schirn.lab.bench.running.plan import Run, plan_runs
@@ -108,13 +109,13 @@ def plan_suite(
         _check(suite, name, entry, source)
         is_read_by_name = isinstance(source, str) or not entry.keys() & {"generated", "options"}
         for track in tracks or suite["tracks"]:
-            for noise, kind, level in _noises(suite, entry):
+            for _, kind, level in _noises(suite, entry):
                 yield from plan_runs(
                     [(name if is_read_by_name else source, level)],
                     methods,
                     seeds=range(suite["seeds"][entry["part"]]),
                     features=suite["tracks"][track],
-                    **({} if noise == "own" else {"noise": kind}),
+                    noise=kind,
                     **{
                         key: suite[key] for key in ("folds", "tuning", "inner_folds", "search_rows")
                     },
@@ -148,47 +149,58 @@ def checksums(suite: Suite, name: str) -> dict[str, str]:
 def summary(results: Sequence[Result], metric: str = "average_precision") -> list[list[str]]:
     """Table of a suite: a head, and one line per method, best mean rank first.
 
-    Every track has the mean over its settings with the half-width of a 95% interval over seeds;
-    then come mean ranks over data sets, and the probability of being better than `CandidateRidge`
-    by the Bayesian signed rank test over data sets, noises and tracks.
+    Every track has the mean over its settings in percent with the half-width of a 95% interval over
+    seeds; then come mean ranks over data sets, and the probability of being better than
+    `CandidateRidge` by the Bayesian signed rank test over data sets, noises and tracks. Repetitions
+    that are not finished for all methods are left out.
     """
+    results = _whole_repetitions(results)
     tracks = list(dict.fromkeys(result["features"] for result in results))
-    tables = {t: [r for r in results if r["features"] == t] for t in tracks}
-    ranks = {t: friedman(rows, metric).ranks for t, rows in tables.items()}
+    comparisons = {t: compare((r for r in results if r["features"] == t), metric) for t in tracks}
+    ranks = {t: friedman((r for r in results if r["features"] == t), metric).ranks for t in tracks}
     lines = []
     for method in dict.fromkeys(str(result["method"]) for result in results):
-        cells, places = [], []
-        for track, rows in tables.items():
-            label = compare(rows, metric).find(method).label
-            cells.append(_mean(rows, method, metric))
-            places.append(ranks[track].get(label, math.nan))
-        better = _better(results, method, metric)
-        rank = float(np.mean(places))
+        contenders = {t: c.find(method) for t, c in comparisons.items()}
+        places = [ranks[t].get(c.label, math.nan) for t, c in contenders.items()]
+        cells = [_mean(comparisons[t], c) for t, c in contenders.items()]
+        rank, better = float(np.mean(places)), _better(results, method, metric)
+        label = next(iter(contenders.values())).label
         lines.append((rank, [label, *cells, _text(rank, ".1f"), _text(better, ".2f")]))
     ordered = [line for _, line in sorted(lines, key=lambda item: (math.isnan(item[0]), item[0]))]
     return [["method", *tracks, "rank", "P(better)"], *ordered]
 
 
-def _mean(rows: Sequence[Result], method: str, metric: str) -> str:
-    """Mean over settings, and the half-width of its interval over seeds, in percent."""
-    comparison = compare(rows, metric)
-    contender = comparison.find(method)
-    by_seed: dict[Any, dict[Any, list[float]]] = {}
+def _whole_repetitions(results: Sequence[Result]) -> list[Result]:
+    """The results of those seeds of each data set that have as many as any other seed."""
+    counts = Counter((result["dataset"], result["seed"]) for result in results)
+    most: dict[str, int] = {}
+    for (dataset, _), count in counts.items():
+        most[dataset] = max(count, most.get(dataset, 0))
+    return [r for r in results if counts[r["dataset"], r["seed"]] == most[r["dataset"]]]
+
+
+def _mean(comparison: Comparison, contender: Contender) -> str:
+    """Mean over settings, and the half-width of its interval over seeds, in percent.
+
+    The seeds of a data set share splits over its settings; data sets are independent.
+    """
+    seeds: dict[str, dict[Any, list[float]]] = {}
+    means = [100 * comparison.mean(setting, contender) for setting in comparison.settings]
+    if np.isnan(means).any():
+        missing = sum(map(math.isnan, means))
+        return f"- ({missing} of {len(means)} missing)" if missing < len(means) else "-"
     for setting in comparison.settings:
-        for (seed, _), value in comparison.values.get((setting, contender), {}).items():
-            by_seed.setdefault(seed, {}).setdefault(setting, []).append(value)
-    complete = [s for s in by_seed.values() if len(s) == len(comparison.settings)]
-    if not complete:
-        return "-"
-    means = [100 * np.mean([np.mean(values) for values in s.values()]) for s in complete]
-    text = f"{np.mean(means):.1f}"
-    if len(means) >= _ENOUGH_SEEDS:
-        text += f" ± {stats.t.ppf(0.975, len(means) - 1) * stats.sem(means):.1f}"
-    return (
-        text
-        if not comparison.partial and len(by_seed) == len(complete)
-        else f"{text} ({len(means)} seeds)"
-    )
+        for (seed, _), value in comparison.values[setting, contender].items():
+            seeds.setdefault(setting.dataset, {}).setdefault(seed, []).append(100 * value)
+    shares = Counter(setting.dataset for setting in comparison.settings)
+    n = min(len(values) for values in seeds.values())
+    if n < _ENOUGH_SEEDS:
+        return f"{np.mean(means):.1f}"
+    errors = [
+        shares[dataset] / len(means) * stats.sem([np.mean(v) for v in values.values()])
+        for dataset, values in seeds.items()
+    ]
+    return f"{np.mean(means):.1f} ± {stats.t.ppf(0.975, n - 1) * math.hypot(*errors):.1f}"
 
 
 def _better(results: Sequence[Result], method: str, metric: str) -> float:
@@ -196,7 +208,7 @@ def _better(results: Sequence[Result], method: str, metric: str) -> float:
     if method == FLOOR:
         return math.nan
     names = {(r["dataset"], r["noise"], r["features"]) for r in results}
-    advantages = []
+    advantages: list[float] = []
     for dataset, noise, features in sorted(names):
         rows = [
             {**r, "dataset": "block"}

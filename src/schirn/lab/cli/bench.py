@@ -69,6 +69,7 @@ _OPTIONS = f"""
 --time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
 --memory-limit SIZE:memory_size  stop a run that needs more memory than this, such as 4G or 500M
     (Linux only)
+--stop-after T:duration  stop after this time, such as 9m; the same command goes on later
 --scheduler ADDRESS  execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786
 --device DEVICE  tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
     precision; auto takes a GPU if there is one (default: NumPy on the CPU)
@@ -111,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         "retry": args.retry,
         "keep_scores": not args.no_scores,
         "scheduler": args.scheduler,
+        "stop_after": args.stop_after,
     }
     if (args.suite is None) == (args.datasets is None):
         raise InputError("name either --datasets or a --suite")
@@ -171,17 +173,18 @@ def _run_suite(
     args: argparse.Namespace, methods: dict[str, str], execution: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Run a suite, which leaves nothing of the comparison to options."""
-    fixed = ("r", "folds", "seeds", "tuning", "features", "noise", "param", "grid", "option")
-    fixed += ("inner_folds", "search_rows", "noise_seed", "stored_folds", "time_limit")
+    fixed = [
+        *("r", "folds", "seeds", "tuning", "features", "noise", "param", "grid", "option"),
+        *("inner_folds", "search_rows", "noise_seed", "stored_folds", "time_limit"),
+    ]
     parser = argparse.ArgumentParser()
     add_options(parser, _OPTIONS)
     for name in fixed:
         if getattr(args, name) != parser.get_default(name):
             option = name.replace("_", "-")
             raise InputError(f"a suite fixes --{option}; leave it out, or name --datasets instead")
-    names = {"parts": args.part, "tracks": args.tracks}
-    lists = {key: split_list(text) if text else None for key, text in names.items()}
-    return run_suite(args.suite, methods, **lists, **execution)
+    parts, tracks = (split_list(text) if text else None for text in (args.part, args.tracks))
+    return run_suite(args.suite, methods, parts=parts, tracks=tracks, **execution)
 
 
 def _print(results: list[dict[str, Any]], output: str, suite: str | None = None) -> None:

@@ -48,6 +48,7 @@ def run(
     retry: bool = False,
     keep_scores: bool = True,
     scheduler: str | None = None,
+    stop_after: float | None = None,
     report: Callable[[Report], None] | None = None,
     verbose: bool = False,
 ) -> list[Result]:
@@ -120,6 +121,8 @@ def run(
         Address of a Dask scheduler whose workers execute the runs: one per thread of the cluster
         (or `jobs`, if more than 1), with one thread each unless `threads` is given. Files and
         classes must be available there as well.
+    stop_after : float, optional
+        Seconds after which no run is started any more; runs that are not finished have no result.
     report : callable, optional
         Called with a `Report` after each finished run.
     verbose : bool
@@ -173,6 +176,7 @@ def run(
             retry=retry,
             keep_scores=keep_scores,
             scheduler=scheduler,
+            stop_after=stop_after,
             report=report,
         )
 
@@ -189,6 +193,7 @@ def execute_runs(
     retry: bool = False,
     keep_scores: bool = True,
     scheduler: str | None = None,
+    stop_after: float | None = None,
     report: Callable[[Report], None] | None = None,
 ) -> list[Result]:
     """Execute planned runs and return their results; parameters as in `run`."""
@@ -210,6 +215,7 @@ def execute_runs(
             time_limit=time_limit,
             retry=retry,
             keep_scores=keep_scores,
+            stop_after=stop_after,
             report=report,
         )
         stage("running the first fits")
