@@ -254,3 +254,17 @@ def test_choices_of_paks_and_pard_are_counted():
 
 def found_in(results):
     return [text for text in findings(results, {}) if text.startswith(("PAKS", "PARD"))]
+
+
+def test_the_singular_values_say_what_perturbation_theory_keeps():
+    base = {"noise": "all wrong labels", "safe": False, "wedin": None, "rank": 5, "rank_after": 4}
+    records = [
+        base,
+        {**base, "safe": True, "wedin": 0.5, "rank_after": 5},
+        {**base, "noise": "random"},
+    ]
+    assert found(singular_values=made(records)) == [
+        "The norm of the actual noise exceeds the smallest singular value of the candidates on 1 "
+        "of 2 data sets, so that perturbation theory does not keep the rank, and Wedin's bound is "
+        "void on 1; the rank falls on 1."
+    ]
