@@ -25,7 +25,7 @@ from schirn.lab.bench.results import Result
 from schirn.lab.bench.running.data import make_splits, prepare
 from schirn.lab.bench.running.plan import Run, plan_runs
 from schirn.lab.bench.running.run import execute_runs
-from schirn.lab.bench.stats import bayesian_signed_rank, blocks, friedman
+from schirn.lab.bench.stats import bayesian_signed_rank, friedman
 
 Suite = dict[str, Any]
 _DIGITS = 16
@@ -151,8 +151,8 @@ def summary(results: Sequence[Result], metric: str = "average_precision") -> lis
 
     Every track has the mean over its settings in percent with the half-width of a 95% interval over
     seeds; then come mean ranks over data sets, and the probability of being better than
-    `CandidateRidge` by the Bayesian signed rank test over data sets, noises and tracks. Repetitions
-    that are not finished for all methods are left out.
+    `CandidateRidge` by the Bayesian signed rank test over data sets. Repetitions that are not
+    finished for all methods are left out.
     """
     results = _whole_repetitions(results)
     tracks = list(dict.fromkeys(result["features"] for result in results))
@@ -163,11 +163,12 @@ def summary(results: Sequence[Result], metric: str = "average_precision") -> lis
         contenders = {t: c.find(method) for t, c in comparisons.items()}
         places = [ranks[t].get(c.label, math.nan) for t, c in contenders.items()]
         cells = [_mean(comparisons[t], c) for t, c in contenders.items()]
-        rank, better = float(np.mean(places)), _better(results, method, metric)
+        rank, better = float(np.mean(places)), _better(comparisons, method)
         label = next(iter(contenders.values())).label
         lines.append((rank, [label, *cells, _text(rank, ".1f"), _text(better, ".2f")]))
     ordered = [line for _, line in sorted(lines, key=lambda item: (math.isnan(item[0]), item[0]))]
-    return [["method", *tracks, "rank", "P(better)"], *ordered]
+    titles = ["scaled" if track == "auto" else track for track in tracks]
+    return [["method", *titles, "rank", "P(better)"], *ordered]
 
 
 def _whole_repetitions(results: Sequence[Result]) -> list[Result]:
@@ -203,24 +204,22 @@ def _mean(comparison: Comparison, contender: Contender) -> str:
     return f"{np.mean(means):.1f} ± {stats.t.ppf(0.975, n - 1) * math.hypot(*errors):.1f}"
 
 
-def _better(results: Sequence[Result], method: str, metric: str) -> float:
-    """Probability that a method is better than the floor; nan without common settings."""
-    if method == FLOOR:
-        return math.nan
-    names = {(r["dataset"], r["noise"], r["features"]) for r in results}
-    advantages: list[float] = []
-    for dataset, noise, features in sorted(names):
-        rows = [
-            {**r, "dataset": "block"}
-            for r in results
-            if (r["dataset"], r["noise"], r["features"]) == (dataset, noise, features)
-            and r["method"] in (method, FLOOR)
-        ]
-        comparison = compare(rows, metric)
-        labels = {c.method: c.label for c in comparison.contenders}
-        if len(labels) == 2:
-            values = blocks(rows, metric, methods=[labels[method], labels[FLOOR]]).values
-            advantages += (values[:, 0] - values[:, 1]).tolist() if values.shape[1] == 2 else []
+def _better(comparisons: Mapping[str, Comparison], method: str) -> float:
+    """Probability that a method is better than the floor; nan without common settings.
+
+    There is one difference per data set: noises and tracks of one data set are not independent.
+    """
+    differences: dict[str, list[float]] = {}
+    for comparison in comparisons.values():
+        methods = {c.method for c in comparison.contenders}
+        if method == FLOOR or FLOOR not in methods:
+            continue
+        a, b = comparison.find(method), comparison.find(FLOOR)
+        for setting in comparison.settings:
+            ahead = comparison.mean(setting, a) - comparison.mean(setting, b)
+            if not math.isnan(ahead):
+                differences.setdefault(setting.dataset, []).append(ahead)
+    advantages = [float(np.mean(values)) for values in differences.values()]
     return bayesian_signed_rank(advantages)[2] if advantages else math.nan
 
 
