@@ -153,12 +153,12 @@ class CrossFit:
         logits, ridge = self._held_out()
         unseen = np.concatenate([held for _, held in self.splits])
         unseen = unseen if len(unseen) else np.arange(len(self.Q))
-        listed = self.Y[unseen].numpy()
-        score = held_out_score(listed, logits[unseen].numpy())
+        candidates = self.Y[unseen].numpy()
+        score = held_out_score(candidates, logits[unseen].numpy())
         if self.trust:
             identity = Calibration(1.0, 0.0, 1e-4)
             return Verdict(logits, self.Q, self.law, identity), score
-        calibration = calibrate(logits[unseen].numpy(), listed)
+        calibration = calibrate(logits[unseen].numpy(), candidates)
         log_odds = self._pool(logits, ridge, calibration)
         Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
         return Verdict(log_odds, Q, law, calibration), score
@@ -184,7 +184,7 @@ class CrossFit:
     def _held_out(self) -> tuple[Tensor, Tensor]:
         """Logits and ridge scores (n, l) of all rows by networks not trained on them.
 
-        A single network scores its own rows, by leave-one-out of its ridge.
+        A single network scores its train_features rows, by leave-one-out of its ridge.
         """
         network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
         single = len(self.learners) == 1
@@ -196,25 +196,25 @@ class CrossFit:
                 network[held] = logits.cpu()
             if self.trust and len(held):
                 continue
-            own, logits = learner.outputs(self.rows, train)
-            targets = self.Q[torch.as_tensor(train)].to(own.device)
-            sums = RidgeSums(own.shape[1], self.Q.shape[1], own.device)
-            sums.add(own, targets)
+            train_features, logits = learner.outputs(self.rows, train)
+            targets = self.Q[torch.as_tensor(train)].to(train_features.device)
+            sums = RidgeSums(train_features.shape[1], self.Q.shape[1], train_features.device)
+            sums.add(train_features, targets)
             solved = sums.solve()
             if len(held):
                 ridge[held] = solved.scores(features).cpu()
             if single:
                 network[train] = logits.cpu()
-                ridge[train] = solved.leave_one_out(own, targets).cpu()
+                ridge[train] = solved.leave_one_out(train_features, targets).cpu()
         return network, ridge
 
 
-def held_out_score(listed: Array, logits: Array) -> float:
+def held_out_score(candidates: Array, logits: Array) -> float:
     """Average precision on the candidates; negative cross-entropy if no row can be ranked."""
-    ranked = listed.any(axis=1) & ~listed.all(axis=1)
+    ranked = candidates.any(axis=1) & ~candidates.all(axis=1)
     if ranked.any():
-        return float(average_precision(listed.astype(np.int8), logits))
-    return -float(np.mean(np.logaddexp(0, np.where(listed, -logits, logits))))
+        return float(average_precision(candidates.astype(np.int8), logits))
+    return -float(np.mean(np.logaddexp(0, np.where(candidates, -logits, logits))))
 
 
 def split_rows(

@@ -304,16 +304,16 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _learn_new(self, X: "Array | sp.csr_array", Y: Array) -> None:
         rows, n = self._rows(X), X.shape[0]
         log_odds = torch.as_tensor(self._scores(X))
-        listed = torch.as_tensor(Y != 0)
+        candidates = torch.as_tensor(Y != 0)
         # Only models that start with `partial_fit` count calls; after `fit` the warm-up is over.
         calls: float = getattr(self, "_calls", np.inf)
         warm = calls < (self.warm_up or 3) or self.noise_level == 0
-        Q = listed.float()
+        Q = candidates.float()
         if not warm:
             law = self._get_law()
-            posterior = row_posterior(log_odds.sigmoid(), listed, law)
+            posterior = row_posterior(log_odds.sigmoid(), candidates, law)
             Q, sums = posterior.Q.float(), NoiseSums(self._n_labels)
-            sums.add(listed, posterior)
+            sums.add(candidates, posterior)
             # Keep the distribution of counts: the rows of one call may be too few to estimate it.
             rates = torch.lerp(sums.law(counts=False).rates, law.rates, self.momentum)
             self._set_law(law._replace(rates=rates))
@@ -350,13 +350,14 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _rebuild(self, weights: dict[str, torch.Tensor]) -> None:
         """Rebuild the network from the weights of a file."""
         # Sizes in a corrupt file could request any amount of memory; on "meta" they use none.
+        n = self.n_features_in_
         with torch.device("meta"):
-            own = self._make_backbone(self.n_features_in_) if self.module is None else nn.Identity()
-            expected = Network(own, self._n_hidden, self._n_labels).state_dict()
+            backbone = self._make_backbone(n) if self.module is None else nn.Identity()
+            expected = Network(backbone, self._n_hidden, self._n_labels).state_dict()
         if any(k not in weights or weights[k].shape != v.shape for k, v in expected.items()):
             raise ValueError("the weights do not match the network described in the file")
         self._device = pick_device(torch, self.device)
-        self._backbone = self._make_backbone(self.n_features_in_)
+        self._backbone = self._make_backbone(n)
         self._learned = self._learner(0)
         self._learned.start_from(weights)
         self.network_ = self._learned.averaged.eval()

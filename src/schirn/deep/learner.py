@@ -25,8 +25,8 @@ _EVALUATION_ROWS = 1024
 def mlp(n_features: int, hidden_sizes: Sequence[int], dropout: float) -> nn.Sequential:
     """Return linear layers, each followed by ReLU and dropout."""
     layers: list[nn.Module] = []
-    for size, out in pairwise((n_features, *hidden_sizes)):
-        layers += [nn.Linear(size, out), nn.ReLU(), nn.Dropout(dropout)]
+    for size, next_size in pairwise((n_features, *hidden_sizes)):
+        layers += [nn.Linear(size, next_size), nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*layers)
 
 

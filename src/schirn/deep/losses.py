@@ -241,9 +241,9 @@ def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> 
     tensor(0.7500)
     """
     rates = torch.as_tensor(rates, dtype=logits.dtype, device=logits.device)
-    listed = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + rates.log())
+    present = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + rates.log())
     absent = logsigmoid(-logits) + (-rates).log1p()
-    return -torch.where(candidates > 0, listed, absent).mean()
+    return -torch.where(candidates > 0, present, absent).mean()
 
 
 def soft_cross_entropy(logits: Tensor, targets: Tensor, rank_weight: float) -> Tensor:

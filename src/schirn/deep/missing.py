@@ -37,7 +37,7 @@ class _MissingLabelLoss(nn.Module):
         self.n_seen += len(logits) if self.training else 0
         return loss
 
-    def _loss(self, logits: Tensor, listed: Tensor, rows: Tensor | None) -> Tensor:
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
         raise NotImplementedError
 
     def get_extra_state(self) -> int:
@@ -83,12 +83,12 @@ class AsymmetricLoss(_MissingLabelLoss):
         Number(high=1.0).check("margin", margin)
         self.listed_focus, self.unlisted_focus, self.margin = listed_focus, unlisted_focus, margin
 
-    def _loss(self, logits: Tensor, listed: Tensor, rows: Tensor | None) -> Tensor:
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
         p = logits.sigmoid()
         shifted = (p - self.margin).clamp_min(0)
         true = (1 - p) ** self.listed_focus * logsigmoid(logits)
         false = shifted**self.unlisted_focus * (1 - shifted).clamp_min(1e-8).log()
-        return -torch.where(listed, true, false).mean()
+        return -torch.where(positive, true, false).mean()
 
 
 class SPLC(_MissingLabelLoss):
@@ -141,11 +141,11 @@ class SPLC(_MissingLabelLoss):
         Number().check("warm_up", warm_up)
         self.threshold, self.margin, self.focus, self.warm_up = threshold, margin, focus, warm_up
 
-    def _loss(self, logits: Tensor, listed: Tensor, rows: Tensor | None) -> Tensor:
-        true = listed
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        true = positive
         if self.passes >= self.warm_up:
-            true = listed | (logits.sigmoid() > self.threshold)
-        logits = torch.where(listed, logits - self.margin, logits)
+            true = positive | (logits.sigmoid() > self.threshold)
+        logits = torch.where(positive, logits - self.margin, logits)
         fit = logsigmoid(torch.where(true, logits, -logits))
         return -((-torch.expm1(fit)) ** self.focus * fit).mean()
 
@@ -180,15 +180,15 @@ class LargeLoss(_MissingLabelLoss):
         Number(high=1.0).check("step", step)
         self.step = step
 
-    def _loss(self, logits: Tensor, listed: Tensor, rows: Tensor | None) -> Tensor:
-        targets = listed.to(logits.dtype)
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        targets = positive.to(logits.dtype)
         losses = binary_cross_entropy_with_logits(logits, targets, reduction="none")
         share = min(1.0, int(self.passes) * self.step)
         count = math.ceil(share * losses.numel()) if self.training else 0
         if count:
-            unlisted = torch.where(listed, 0.0, losses.detach())
+            unlisted = torch.where(positive, 0.0, losses.detach())
             limit = unlisted.ravel().topk(count).values[-1]
-            losses = losses * (listed | (unlisted < limit))
+            losses = losses * (positive | (unlisted < limit))
         return losses.mean()
 
 
@@ -237,17 +237,17 @@ class ROLE(_MissingLabelLoss):
         self.expected, self.weight = expected, weight
         self.estimates = nn.Parameter(torch.zeros(n_rows, n_labels))
 
-    def _loss(self, logits: Tensor, listed: Tensor, rows: Tensor | None) -> Tensor:
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
         if rows is None:
-            return self._one_sided(logits, None, listed)
+            return self._one_sided(logits, None, positive)
         q = self.estimates[rows].to(logits.dtype)
-        return (self._one_sided(logits, q, listed) + self._one_sided(q, logits, listed)) / 2
+        return (self._one_sided(logits, q, positive) + self._one_sided(q, logits, positive)) / 2
 
-    def _one_sided(self, logits: Tensor, other: Tensor | None, listed: Tensor) -> Tensor:
+    def _one_sided(self, logits: Tensor, target: Tensor | None, positive: Tensor) -> Tensor:
         """L of one side; without another side, the terms of listed labels and of their number."""
-        cells = torch.where(listed, -logsigmoid(logits), 0.0).mean()
-        if other is not None:
-            targets = other.detach().sigmoid()
+        cells = torch.where(positive, -logsigmoid(logits), 0.0).mean()
+        if target is not None:
+            targets = target.detach().sigmoid()
             cells = cells + binary_cross_entropy_with_logits(logits, targets)
         excess = logits.sigmoid().sum(dim=1).mean() - self.expected
         return cells + self.weight * (excess / logits.shape[1]) ** 2

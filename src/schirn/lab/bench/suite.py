@@ -140,9 +140,9 @@ def checksums(suite: Suite, name: str) -> dict[str, str]:
     splits = {seed: make_splits(source, suite["folds"], seed, stored=False) for seed in seeds}
     sums: dict[str, str] = {}
     for noise, kind, level in _noises(suite, entry):
-        drawn = [prepare(source, level, kind, seed, splits[seed]) for seed in seeds]
-        sums["folds"] = _digest(data.folds_sha256 for data in drawn)
-        sums[noise] = _digest(data.candidates_sha256 for data in drawn)
+        draws = [prepare(source, level, kind, seed, splits[seed]) for seed in seeds]
+        sums["folds"] = _digest(data.folds_sha256 for data in draws)
+        sums[noise] = _digest(data.candidates_sha256 for data in draws)
     return sums
 
 
@@ -174,10 +174,10 @@ def summary(results: Sequence[Result], metric: str = "average_precision") -> lis
 def _whole_repetitions(results: Sequence[Result]) -> list[Result]:
     """The results of those seeds of each data set that have as many as any other seed."""
     counts = Counter((result["dataset"], result["seed"]) for result in results)
-    most: dict[str, int] = {}
+    largest: dict[str, int] = {}
     for (dataset, _), count in counts.items():
-        most[dataset] = max(count, most.get(dataset, 0))
-    return [r for r in results if counts[r["dataset"], r["seed"]] == most[r["dataset"]]]
+        largest[dataset] = max(count, largest.get(dataset, 0))
+    return [r for r in results if counts[r["dataset"], r["seed"]] == largest[r["dataset"]]]
 
 
 def _mean(comparison: Comparison, contender: Contender) -> str:
@@ -252,9 +252,9 @@ def _check(suite: Suite, name: str, entry: Mapping[str, Any], source: Dataset | 
         return
     for what, value in checksums(suite, name).items():
         if value != entry["checksums"][what]:
-            drawn = "folds" if what == "folds" else f"candidates with {what} noise"
+            arrays = "folds" if what == "folds" else f"candidates with {what} noise"
             raise InputError(
-                f"the {drawn} of {name} differ from those of the suite ({value} instead of "
+                f"the {arrays} of {name} differ from those of the suite ({value} instead of "
                 f"{entry['checksums'][what]}), so its results could not be compared; use the data "
                 f"file that the registry names"
             )

@@ -304,11 +304,11 @@ def singular_values(matrices: Iterable[tuple[str, Any, Any]] = (), random_state:
     tall = [("random, tall", rng.random_sample((200, 40)) < 0.2, None)]
     for name, candidates, truth in (*tall, *matrices):
         labels = to_dense(candidates).astype(bool)
-        few = max(1, labels.shape[1] // 4)
-        remainders = {"random": _without(labels, few, rng)}
+        count = max(1, labels.shape[1] // 4)
+        remainders = {"random": _without(labels, count, rng)}
         if truth is not None:
             remainders["all wrong labels"] = labels & to_dense(truth).astype(bool)
-        records += [_perturbed(name, labels, rest, how) for how, rest in remainders.items()]
+        records += [_perturbed(name, labels, matrix, how) for how, matrix in remainders.items()]
     head = ["matrix", "n", "l", "N", "ε", "‖N‖₂", "σmin(Y)", "σmin(Y−N)", "largest shift"]
     head += ["k", "sin θ", "Wedin", "r(Y)", "r(Y−N)", "rank safe"]
     body = [[show(value, 2) for value in record.values()] for record in records]
@@ -325,12 +325,12 @@ def singular_values(matrices: Iterable[tuple[str, Any, Any]] = (), random_state:
 def _perturbed(name: str, labels: Array, remainder: Array, how: str) -> Record:
     """Norm of N, and what it moves."""
     N = labels.astype(float) - remainder
-    (_, values, V), (_, after, V_after) = (
+    (_, values, V), (_, new_values, new_V) = (
         np.linalg.svd(matrix.astype(float), full_matrices=False) for matrix in (labels, remainder)
     )
     norm, k = float(np.linalg.norm(N, 2)), 1 + int(np.argmax(values[:-1] - values[1:]))
-    gap = float(values[k - 1] - after[k]) if len(values) > k else float(values[0])
-    cosine = float(np.linalg.svd(V[:k] @ V_after[:k].T, compute_uv=False)[-1])
+    gap = float(values[k - 1] - new_values[k]) if len(values) > k else float(values[0])
+    cosine = float(np.linalg.svd(V[:k] @ new_V[:k].T, compute_uv=False)[-1])
     return {
         "matrix": name,
         "n": labels.shape[0],
@@ -339,8 +339,8 @@ def _perturbed(name: str, labels: Array, remainder: Array, how: str) -> Record:
         "removed": int(N.sum()),
         "norm": norm,
         "smallest": float(values[-1]),
-        "smallest_after": float(after[-1]),
-        "shift": float(np.abs(values - after).max()),
+        "smallest_after": float(new_values[-1]),
+        "shift": float(np.abs(values - new_values).max()),
         "k": k,
         "sine": float(np.sqrt(max(0.0, 1 - min(cosine, 1.0) ** 2))),
         "wedin": norm / gap if gap > 0 else None,
