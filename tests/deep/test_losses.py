@@ -45,9 +45,7 @@ LOSSES = {
 @pytest.mark.parametrize("counts", [False, True])
 def test_no_step_waits_for_the_gpu(counts):
     logits, candidates, rows = (tensor.cuda() for tensor in batch())
-    loss = PartialMultiLabelLoss(
-        1000, 4, warm_up=0, counts=counts, confidences=Confidences(1000, 4, device="cuda")
-    ).cuda()
+    loss = PartialMultiLabelLoss(1000, 4, warm_up=0, counts=counts).cuda()
     loss(logits, candidates, rows)
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -16,7 +16,11 @@ from schirn.noise.model import (
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
 from schirn.deep import NoiseLaw, bayes, row_posterior  # noqa: E402
-from schirn.deep.posterior import NoiseSums  # noqa: E402
+from schirn.deep.posterior import (  # noqa: E402
+    NoiseSums,
+    _circle_posterior,
+    _recursive_posterior,
+)
 
 
 def example(n=40, l=6, seed=0):
@@ -88,8 +92,37 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("labels", [1, 2, 7, 20, 128])
+@pytest.mark.parametrize("listed", [0.2, 0.9])
+def test_on_the_unit_circle_it_is_the_same(labels, listed):
+    """What a GPU computes for few labels, against the recursion over candidates."""
+    rng = np.random.default_rng(0)
+    p = torch.tensor(rng.beta(0.3, 0.8, (200, labels)))
+    Y = torch.tensor(rng.random(p.shape) < listed)
+    Y[0], Y[1] = False, True
+    law = NoiseLaw.independent(torch.tensor(rng.uniform(0.05, 0.6, labels)))
+    for _ in range(3):
+        expected = _recursive_posterior(p, Y, law, labels)
+        for one, other in zip(_circle_posterior(p, Y, law, labels), expected, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
+        sums = NoiseSums(labels)
+        sums.add(Y, expected)
+        law = sums.law()
+
+
+def test_rows_that_the_law_all_but_excludes_are_judged_cell_by_cell():
+    """Weights of 1e-30 would drown in rounding errors."""
+    tilt = torch.tensor([0.0, 0, 0, 0, 0, 0, 0, 70.0], dtype=torch.float64)
+    rates = torch.full((7,), 1e-4)
+    law = NoiseLaw(rates, tilt, torch.zeros(8, dtype=torch.float64))
+    p = torch.full((1, 7), 0.9999, dtype=torch.float64)
+    Y = torch.ones(1, 7, dtype=torch.bool)
+    Q = _circle_posterior(p, Y, law, 7).Q
+    torch.testing.assert_close(Q, bayes(p, Y, rates.double()))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("labels", [6, 80])
+@pytest.mark.parametrize("labels", [6, 80, 150])
 def test_on_a_gpu(labels):
     P, Y = tensors(*example(n=50, l=labels))
     sums = NoiseSums(labels)

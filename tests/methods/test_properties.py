@@ -37,7 +37,7 @@ COPIES = {
 }
 
 # Methods that bring every feature to a common scale, so that units do not matter.
-WITHOUT_UNITS = ("PAKS", "PARD", "PMLLENFN", "PMLMA", "PMLNI", "PMLPLR", "Sieve")
+WITHOUT_UNITS = ("PAKS", "PARD", "PMLFP", "PMLLC", "PMLLENFN", "PMLMA", "PMLNI", "PMLPLR", "Sieve")
 
 
 def sample(n=60, d=6, l=5, r=1, seed=3):

@@ -17,13 +17,18 @@ from schirn.deep.losses import (
     PartialMultiLabelLoss,
     candidate_nll,
 )
+from schirn.deep.missing import ROLE, SPLC, AsymmetricLoss, LargeLoss
 from schirn.deep.posterior import NoiseLaw, bayes, row_posterior
 from schirn.deep.rank import rank_loss
 
 __all__ = [
+    "ROLE",
+    "SPLC",
+    "AsymmetricLoss",
     "Confidences",
     "DeepSieve",
     "GeneralizedCrossEntropy",
+    "LargeLoss",
     "NoiseLaw",
     "PartialMultiLabelLoss",
     "SieveHead",

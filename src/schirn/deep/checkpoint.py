@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from schirn.deep.deep_sieve import DeepSieve
 
 VERSION = 2
+# Changes with the content of checkpoints.
+_RUN = 2
 _MODEL = "schirn-deep-model"
 # Parameters that may differ between the run that wrote a checkpoint and the run that resumes it.
 _FREE = {"checkpoint", "checkpoint_every", "verbose", "max_iter", "device", "threshold"}
@@ -31,7 +33,7 @@ def stamp(model: "DeepSieve", X: Any, Y: Any) -> str:
     params["module"] = str(params["module"])
     rows = (X.data, X.indices, X.indptr) if sp.issparse(X) else X
     weights = [v.detach().cpu().numpy() for v in model._backbone.state_dict().values()]
-    return str(joblib.hash((params, rows, Y, weights)))
+    return str(joblib.hash((_RUN, params, rows, Y, weights)))
 
 
 def write_checkpoint(run: CrossFit, path: str | os.PathLike[str], stamp: str) -> None:

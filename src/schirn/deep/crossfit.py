@@ -6,7 +6,7 @@ trained on the same confidences, one epoch at a time.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from schirn.deep.ridge import RidgeSums
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 
+if TYPE_CHECKING:
+    from schirn.deep.deep_sieve import DeepSieve
+
 Array = np.ndarray
 
 # Alternations between the posterior and the noise law, for one set of scores.
@@ -26,35 +29,8 @@ _LAW_ROUNDS = 3
 _SHORTEST, _STALE = 3, 3
 
 
-# Attributes that a resumed run continues from, besides the noise law and the learners.
-_STATE = [
-    "Q",
-    "n_iter",
-    "best_iter",
-    "moved",
-    "best_score",
-    "objective",
-    "held_out_score",
-    "warmest",
-    "best",
-]
-
-
-class Schedule(NamedTuple):
-    """Length of the training and updates of the confidences; parameters of `DeepSieve`."""
-
-    max_iter: int
-    warm_up: int | None
-    momentum: float
-    n_iter_no_change: int
-    validation_fraction: float
-    noise_level: int | None
-    counts: bool
-
-    @property
-    def trust(self) -> bool:
-        """Whether every candidate counts as true."""
-        return self.noise_level == 0
+# Attributes that a resumed run does not continue from, or from a form of their own.
+_NOT_STATE = {"rows", "Y", "seed", "params", "trust", "splits", "learners", "law"}
 
 
 class Verdict(NamedTuple):
@@ -67,21 +43,24 @@ class Verdict(NamedTuple):
 
 
 class CrossFit:
-    """State of a training run: learners, confidences, noise law and best epoch."""
+    """State of a training run: learners, confidences, noise law and best epoch.
+
+    `params` is the estimator whose parameters set the length of the training.
+    """
 
     def __init__(
         self,
         rows: NetworkInput,
         Y: Array,
         make: Callable[[int], Learner],
-        folds: int,
-        schedule: Schedule,
+        params: "DeepSieve",
         seed: int,
     ):
         n, l = Y.shape
-        self.rows, self.Y, self.seed, self.schedule = rows, torch.as_tensor(Y != 0), seed, schedule
+        self.rows, self.Y, self.seed, self.params = rows, torch.as_tensor(Y != 0), seed, params
+        self.trust = params.noise_level == 0
         rng = np.random.default_rng([seed, 0])
-        self.splits = split_rows(n, folds, schedule.validation_fraction, rng)
+        self.splits = split_rows(n, params.folds, params.validation_fraction, rng)
         self.learners = [make(k) for k in range(len(self.splits))]
         self.Q = self.Y.float()
         self.law = NoiseLaw.independent(torch.full((l,), 0.1))
@@ -89,34 +68,28 @@ class CrossFit:
         self.best_score = -np.inf
         self.objective: list[float] = []
         self.held_out_score: list[float] = []
-        self.best: tuple[dict[str, Tensor], Verdict] | None = None
+        # Weights, log-odds and confidences; noise law, slope and offset of the calibration.
+        self.best: tuple[Any, ...] | None = None
         self.warmest: list[dict[str, Any]] = []
 
     def state(self) -> dict[str, Any]:
         """Return the state of the run as plain tensors, numbers, lists and dictionaries."""
-        state = {name: getattr(self, name) for name in _STATE} | {"law": tuple(self.law)}
-        if self.best is not None:
-            weights, verdict = self.best
-            calibration = tuple(map(float, verdict.calibration))
-            state["best"] = weights, (*verdict[:2], tuple(verdict.law), calibration)
-        return state | {"learners": [learner.state() for learner in self.learners]}
+        state = {name: value for name, value in vars(self).items() if name not in _NOT_STATE}
+        learners = [learner.state() for learner in self.learners]
+        return state | {"law": tuple(self.law), "learners": learners}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a state from `state`."""
-        vars(self).update({name: state[name] for name in _STATE})
+        vars(self).update({name: state[name] for name in vars(self) if name not in _NOT_STATE})
         self.law = NoiseLaw(*state["law"])
-        if self.best is not None:
-            weights, (log_odds, Q, law, calibration) = state["best"]
-            verdict = Verdict(log_odds, Q, NoiseLaw(*law), Calibration(*calibration))
-            self.best = weights, verdict
         for learner, learner_state in zip(self.learners, state["learners"], strict=True):
             learner.restore(learner_state)
 
     @property
     def finished(self) -> bool:
         """Whether training is complete."""
-        stale = self.n_iter - self.best_iter >= self.schedule.n_iter_no_change
-        return self.n_iter >= self.schedule.max_iter or (self.best_iter > 0 and stale)
+        stale = self.n_iter - self.best_iter >= self.params.n_iter_no_change
+        return self.n_iter >= self.params.max_iter or (self.best_iter > 0 and stale)
 
     def advance(self) -> None:
         """Train all networks for one epoch and update the confidences."""
@@ -128,19 +101,19 @@ class CrossFit:
         self.objective.append(losses[-1])
         verdict, score = self._judge()
         self.held_out_score.append(score)
-        if not self.schedule.trust:
+        if not self.trust:
             warm_up_ends = not self.moved and self._warmed_up()
-            if not self.moved and self.schedule.warm_up is None:
+            if not self.moved and self.params.warm_up is None:
                 verdict, score = self._watch_warm_up(verdict, score, warm_up_ends)
             if self.moved or warm_up_ends:
                 self._move(verdict)
         # Epochs before the first update of the confidences are not eligible.
-        if (self.moved or self.schedule.trust) and score > self.best_score:
+        if (self.moved or self.trust) and score > self.best_score:
             self._keep(verdict, score)
 
     def _move(self, verdict: Verdict) -> None:
         """Move the confidences towards the verdict; the first one replaces the candidates."""
-        keep = self.schedule.momentum if self.moved else 0.0
+        keep = self.params.momentum if self.moved else 0.0
         self.Q, self.law, self.moved = torch.lerp(verdict.Q, self.Q, keep), verdict.law, True
 
     def _watch_warm_up(self, verdict: Verdict, score: float, ends: bool) -> tuple[Verdict, float]:
@@ -161,17 +134,18 @@ class CrossFit:
 
     def _warmed_up(self) -> bool:
         """Whether the warm-up is over: further epochs would only fit the noise."""
-        if self.schedule.warm_up is not None:
-            return self.n_iter >= min(self.schedule.warm_up, self.schedule.max_iter)
+        if self.params.warm_up is not None:
+            return self.n_iter >= min(self.params.warm_up, self.params.max_iter)
         stale = self.n_iter - 1 - int(np.argmax(self.held_out_score))
-        late = self.n_iter >= self.schedule.max_iter // 2
-        return self.n_iter >= min(_SHORTEST, self.schedule.max_iter) and (stale >= _STALE or late)
+        late = self.n_iter >= self.params.max_iter // 2
+        return self.n_iter >= min(_SHORTEST, self.params.max_iter) and (stale >= _STALE or late)
 
     def _keep(self, verdict: Verdict, score: float) -> None:
         """Keep the weights of the predicting network as the best ones."""
         averaged = self.learners[-1].averaged.state_dict()
         weights = {k: v.detach().cpu().clone() for k, v in averaged.items()}
-        self.best = weights, verdict._replace(Q=self.Q.clone())
+        calibration = verdict.calibration.slope, verdict.calibration.offset
+        self.best = weights, verdict.log_odds, self.Q.clone(), tuple(verdict.law), calibration
         self.best_iter, self.best_score = self.n_iter, score
 
     def _judge(self) -> tuple[Verdict, float]:
@@ -179,12 +153,12 @@ class CrossFit:
         logits, ridge = self._held_out()
         unseen = np.concatenate([held for _, held in self.splits])
         unseen = unseen if len(unseen) else np.arange(len(self.Q))
-        listed = self.Y[unseen].numpy()
-        score = held_out_score(listed, logits[unseen].numpy())
-        if self.schedule.trust:
+        candidates = self.Y[unseen].numpy()
+        score = held_out_score(candidates, logits[unseen].numpy())
+        if self.trust:
             identity = Calibration(1.0, 0.0, 1e-4)
             return Verdict(logits, self.Q, self.law, identity), score
-        calibration = calibrate(logits[unseen].numpy(), listed)
+        calibration = calibrate(logits[unseen].numpy(), candidates)
         log_odds = self._pool(logits, ridge, calibration)
         Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
         return Verdict(log_odds, Q, law, calibration), score
@@ -204,13 +178,13 @@ class CrossFit:
         for _ in range(_LAW_ROUNDS):
             sums = NoiseSums(l)
             sums.add(self.Y, row_posterior(p, self.Y, law))
-            law = sums.law(self.schedule.counts)
+            law = sums.law(self.params.counts)
         return row_posterior(p, self.Y, law).Q.float(), law
 
     def _held_out(self) -> tuple[Tensor, Tensor]:
         """Logits and ridge scores (n, l) of all rows by networks not trained on them.
 
-        A single network scores its own rows, by leave-one-out of its ridge.
+        A single network scores its train_features rows, by leave-one-out of its ridge.
         """
         network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
         single = len(self.learners) == 1
@@ -220,27 +194,27 @@ class CrossFit:
             if len(held):
                 features, logits = learner.outputs(self.rows, held)
                 network[held] = logits.cpu()
-            if self.schedule.trust and len(held):
+            if self.trust and len(held):
                 continue
-            own, logits = learner.outputs(self.rows, train)
-            targets = self.Q[torch.as_tensor(train)].to(own.device)
-            sums = RidgeSums(own.shape[1], self.Q.shape[1], own.device)
-            sums.add(own, targets)
+            train_features, logits = learner.outputs(self.rows, train)
+            targets = self.Q[torch.as_tensor(train)].to(train_features.device)
+            sums = RidgeSums(train_features.shape[1], self.Q.shape[1], train_features.device)
+            sums.add(train_features, targets)
             solved = sums.solve()
             if len(held):
                 ridge[held] = solved.scores(features).cpu()
             if single:
                 network[train] = logits.cpu()
-                ridge[train] = solved.leave_one_out(own, targets).cpu()
+                ridge[train] = solved.leave_one_out(train_features, targets).cpu()
         return network, ridge
 
 
-def held_out_score(listed: Array, logits: Array) -> float:
+def held_out_score(candidates: Array, logits: Array) -> float:
     """Average precision on the candidates; negative cross-entropy if no row can be ranked."""
-    ranked = listed.any(axis=1) & ~listed.all(axis=1)
+    ranked = candidates.any(axis=1) & ~candidates.all(axis=1)
     if ranked.any():
-        return float(average_precision(listed.astype(np.int8), logits))
-    return -float(np.mean(np.logaddexp(0, np.where(listed, -logits, logits))))
+        return float(average_precision(candidates.astype(np.int8), logits))
+    return -float(np.mean(np.logaddexp(0, np.where(candidates, -logits, logits))))
 
 
 def split_rows(

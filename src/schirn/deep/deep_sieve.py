@@ -13,8 +13,8 @@ from torch import nn
 from schirn._input import Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
-from schirn.deep.crossfit import CrossFit, Schedule
-from schirn.deep.learner import Learner, Network, NetworkInput, Steps, mlp, n_outputs, seeded
+from schirn.deep.crossfit import CrossFit
+from schirn.deep.learner import Learner, Network, NetworkInput, mlp, n_outputs, seeded
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
@@ -181,8 +181,7 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])
-        schedule = Schedule(**self._params(Schedule))
-        run = CrossFit(self._rows(X), Y, self._learner, self.folds, schedule, self._seed)
+        run = CrossFit(self._rows(X), Y, self._learner, self, self._seed)
         stamp = files.stamp(self, X, Y) if self.checkpoint is not None else ""
         if self.checkpoint is not None:
             files.resume(run, self.checkpoint, stamp)
@@ -228,11 +227,7 @@ class DeepSieve(PartialMultiLabelClassifier):
                     if isinstance(layer, nn.Linear):
                         layer.reset_parameters()
             network = Network(backbone, self._n_hidden, self._n_labels)
-        return Learner(network, Steps(**self._params(Steps)), self._device)
-
-    def _params(self, settings: Any) -> dict[str, Any]:
-        """Return the parameters that are fields of a named tuple."""
-        return {name: getattr(self, name) for name in settings._fields}
+        return Learner(network, self, self._device)
 
     def _rows(self, X: "Array | sp.csr_array") -> NetworkInput:
         return NetworkInput(X, self._scaling, self.input_shape, self._device)
@@ -240,15 +235,14 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _take(self, run: CrossFit) -> Fit:
         """Turn the best epoch of a run into the fitted model."""
         assert run.best is not None
-        weights, verdict = run.best
+        weights, log_odds, Q, law, (self._slope, self._offset) = run.best
         self._learned = run.learners[-1]
         self._learned.start_from(weights)
         self.network_ = self._learned.averaged.eval()
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
-        self._set_law(verdict.law)
-        self._slope, self._offset = verdict.calibration.slope, verdict.calibration.offset
-        log_odds, Q = (t.numpy().astype(np.float32) for t in (verdict.log_odds, verdict.Q))
+        self._set_law(NoiseLaw(*law))
+        log_odds, Q = (t.numpy().astype(np.float32) for t in (log_odds, Q))
         return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
 
     def _set_law(self, law: NoiseLaw) -> None:
@@ -310,16 +304,16 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _learn_new(self, X: "Array | sp.csr_array", Y: Array) -> None:
         rows, n = self._rows(X), X.shape[0]
         log_odds = torch.as_tensor(self._scores(X))
-        listed = torch.as_tensor(Y != 0)
+        candidates = torch.as_tensor(Y != 0)
         # Only models that start with `partial_fit` count calls; after `fit` the warm-up is over.
         calls: float = getattr(self, "_calls", np.inf)
         warm = calls < (self.warm_up or 3) or self.noise_level == 0
-        Q = listed.float()
+        Q = candidates.float()
         if not warm:
             law = self._get_law()
-            posterior = row_posterior(log_odds.sigmoid(), listed, law)
+            posterior = row_posterior(log_odds.sigmoid(), candidates, law)
             Q, sums = posterior.Q.float(), NoiseSums(self._n_labels)
-            sums.add(listed, posterior)
+            sums.add(candidates, posterior)
             # Keep the distribution of counts: the rows of one call may be too few to estimate it.
             rates = torch.lerp(sums.law(counts=False).rates, law.rates, self.momentum)
             self._set_law(law._replace(rates=rates))
@@ -356,13 +350,14 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _rebuild(self, weights: dict[str, torch.Tensor]) -> None:
         """Rebuild the network from the weights of a file."""
         # Sizes in a corrupt file could request any amount of memory; on "meta" they use none.
+        n = self.n_features_in_
         with torch.device("meta"):
-            own = self._make_backbone(self.n_features_in_) if self.module is None else nn.Identity()
-            expected = Network(own, self._n_hidden, self._n_labels).state_dict()
+            backbone = self._make_backbone(n) if self.module is None else nn.Identity()
+            expected = Network(backbone, self._n_hidden, self._n_labels).state_dict()
         if any(k not in weights or weights[k].shape != v.shape for k, v in expected.items()):
             raise ValueError("the weights do not match the network described in the file")
         self._device = pick_device(torch, self.device)
-        self._backbone = self._make_backbone(self.n_features_in_)
+        self._backbone = self._make_backbone(n)
         self._learned = self._learner(0)
         self._learned.start_from(weights)
         self.network_ = self._learned.averaged.eval()

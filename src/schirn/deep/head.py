@@ -59,7 +59,7 @@ class SieveHead(nn.Module):
         Judge the rows that this head is trained on. If False, another head that shares the table
         of confidences judges them with `held_out=True`.
     confidences : Confidences, optional
-        Table of confidences. By default a single-precision table in memory.
+        Table of confidences. By default a single-precision table.
 
     Attributes
     ----------
@@ -260,7 +260,6 @@ class SieveHead(nn.Module):
             "calibration": self.calibration,
             "ridge": None if self.ridge is None else tuple(self.ridge),
             "law": None if self.law is None else tuple(self.law),
-            "confidences": self.confidences.state(),
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -270,5 +269,4 @@ class SieveHead(nn.Module):
         ridge, law = state["ridge"], state["law"]
         self.ridge = None if ridge is None else Ridge(*(value.to(device) for value in ridge))
         self.law = None if law is None else NoiseLaw(*law).to(device)
-        self.confidences.restore(state["confidences"])
         self._begin()

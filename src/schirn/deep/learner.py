@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,27 +14,19 @@ from torch import Tensor, nn
 from schirn.deep.losses import soft_cross_entropy
 from schirn.exceptions import InputError
 
+if TYPE_CHECKING:
+    from schirn.deep.deep_sieve import DeepSieve
+
 Array = np.ndarray
 
 _EVALUATION_ROWS = 1024
 
 
-class Steps(NamedTuple):
-    """Settings of the optimiser; parameters of `DeepSieve`."""
-
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    average: float
-    rank_weight: float
-    precision: str
-
-
 def mlp(n_features: int, hidden_sizes: Sequence[int], dropout: float) -> nn.Sequential:
     """Return linear layers, each followed by ReLU and dropout."""
     layers: list[nn.Module] = []
-    for size, out in pairwise((n_features, *hidden_sizes)):
-        layers += [nn.Linear(size, out), nn.ReLU(), nn.Dropout(dropout)]
+    for size, next_size in pairwise((n_features, *hidden_sizes)):
+        layers += [nn.Linear(size, next_size), nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*layers)
 
 
@@ -98,18 +90,21 @@ def seeded(device: str, *numbers: int) -> Iterator[None]:
 
 
 class Learner:
-    """A network, the running average of its weights, and its optimiser."""
+    """A network, the running average of its weights, and its optimiser.
 
-    def __init__(self, network: Network, steps: Steps, device: str):
-        self.network, self.steps, self.device = network.to(device), steps, device
+    `params` is the estimator whose parameters set the steps of the optimiser.
+    """
+
+    def __init__(self, network: Network, params: "DeepSieve", device: str):
+        self.network, self.params, self.device = network.to(device), params, device
         self.averaged = copy.deepcopy(self.network)
         self._begin()
 
     def _begin(self) -> None:
         self.adam = torch.optim.AdamW(
             self.network.parameters(),
-            lr=self.steps.learning_rate,
-            weight_decay=self.steps.weight_decay,
+            lr=self.params.learning_rate,
+            weight_decay=self.params.weight_decay,
         )
         self.n_steps = 0
 
@@ -127,7 +122,7 @@ class Learner:
         total = torch.zeros((), device=self.device)
         self.network.train(len(order) > 1)
         with seeded(self.device, *seed):
-            for batch in _batches(order, self.steps.batch_size):
+            for batch in _batches(order, self.params.batch_size):
                 total += len(batch) * self.step(rows[batch], targets[torch.as_tensor(batch)])
         return float(total) / max(len(order), 1)
 
@@ -135,7 +130,7 @@ class Learner:
         """Make one optimiser step, and return the loss of the batch."""
         with self._precision():
             _, logits = self.network(x)
-        loss = soft_cross_entropy(logits.float(), targets, self.steps.rank_weight)
+        loss = soft_cross_entropy(logits.float(), targets, self.params.rank_weight)
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
         self.adam.step()
@@ -158,17 +153,16 @@ class Learner:
     def _average(self) -> None:
         self.n_steps += 1
         # Average over few steps at first, to forget the random initial weights.
-        decay = min(self.steps.average, (1 + self.n_steps) / (10 + self.n_steps))
-        decay = decay if self.steps.average else 0.0
+        decay = min(self.params.average, (1 + self.n_steps) / (10 + self.n_steps))
         weights = zip(self.averaged.parameters(), self.network.parameters(), strict=True)
-        for mean, now in weights:
-            mean.lerp_(now, 1 - decay)
-        for kept, new in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
-            kept.copy_(new)
+        for mean, weight in weights:
+            mean.lerp_(weight, 1 - decay)
+        for copied, buffer in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
+            copied.copy_(buffer)
 
     def _precision(self) -> Any:
         kind = torch.device(self.device).type
-        return torch.autocast(kind, torch.bfloat16, enabled=self.steps.precision == "bfloat16")
+        return torch.autocast(kind, torch.bfloat16, enabled=self.params.precision == "bfloat16")
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything the next step depends on."""

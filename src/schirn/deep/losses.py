@@ -52,7 +52,7 @@ class PartialMultiLabelLoss(nn.Module):
     rank_weight : float, default=0.0
         Weight \beta of the rank term (`rank_loss`) on the probabilities of the batch.
     confidences : Confidences, optional
-        Table of confidences. By default a single-precision table in memory.
+        Table of confidences. By default a single-precision table.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class PartialMultiLabelLoss(nn.Module):
     Notes
     -----
     A batch costs O(b l) on top of the network, plus O(b c^2) with `counts` for rows with c
-    candidates. `state_dict` includes the rates and the confidences, so a checkpoint of the
-    enclosing module is complete; a table on disk is not copied into it.
+    candidates; a GPU is never waited for if there are at most 128 labels. `state_dict` includes the
+    rates and the confidences, so a checkpoint of the enclosing module is complete.
 
     Examples
     --------
@@ -175,18 +175,17 @@ class PartialMultiLabelLoss(nn.Module):
         self._last.clear()
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return confidences and progress, for `state_dict`."""
+        """Return the progress, for `state_dict`."""
         sums = None if self._sums is None else {k: v.cpu() for k, v in vars(self._sums).items()}
         return {
             "seen": self.n_seen,
             "calibration": self.calibration,
             "sums": sums,
             "last": [(logits.cpu(), candidates.cpu()) for logits, candidates in self._last],
-            "confidences": self.confidences.state(),
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore confidences and progress from `get_extra_state`."""
+        """Restore the progress from `get_extra_state`."""
         device = self.rates.device
         self.n_seen, self.calibration = state["seen"], tuple(state["calibration"])
         self._last = deque(
@@ -197,7 +196,6 @@ class PartialMultiLabelLoss(nn.Module):
             self._sums = NoiseSums(self.n_labels, device)
             for name, value in state["sums"].items():
                 getattr(self._sums, name).copy_(value)
-        self.confidences.restore(state["confidences"])
 
 
 class GeneralizedCrossEntropy(nn.Module):
@@ -243,9 +241,9 @@ def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> 
     tensor(0.7500)
     """
     rates = torch.as_tensor(rates, dtype=logits.dtype, device=logits.device)
-    listed = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + rates.log())
+    present = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + rates.log())
     absent = logsigmoid(-logits) + (-rates).log1p()
-    return -torch.where(candidates > 0, listed, absent).mean()
+    return -torch.where(candidates > 0, present, absent).mean()
 
 
 def soft_cross_entropy(logits: Tensor, targets: Tensor, rank_weight: float) -> Tensor:

@@ -28,9 +28,11 @@ _MARGIN = 1e-4
 # Rows per block are chosen so that a table of (row, candidate, number) has this many entries: on
 # the CPU it stays in the cache, and a GPU is kept busy.
 _CPU_CELLS, _GPU_CELLS = 400_000, 16_000_000
-# With this few labels a GPU goes through all of them: waiting for the length of the longest row
-# would take longer.
-_FEW_LABELS = 64
+# With this few labels a GPU goes through all of them, in a few dozen operations for a whole batch.
+_FEW_LABELS = 128
+# Rows whose candidates have a smaller probability under the law are judged cell by cell: the sums
+# over the unit circle cancel.
+_LEAST_TOTAL = 1e-9
 
 
 class NoiseLaw(NamedTuple):
@@ -92,15 +94,14 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
     tensor([[0.5000, 0.8000, 0.0000]])
     """
     n, l = p.shape
-    width = l if p.is_cuda and l <= _FEW_LABELS else _longest_row(candidates)
+    on_circle = p.is_cuda and l <= _FEW_LABELS
+    width = l if on_circle else int(candidates.sum(dim=1).max()) if n else 0
     step = max(1, (_GPU_CELLS if p.is_cuda else _CPU_CELLS) // (width + 1) ** 2)
+    block_posterior = _circle_posterior if on_circle else _recursive_posterior
     blocks = [
-        _block_posterior(p[i : i + step], candidates[i : i + step] > 0, law, width)
-        for i in range(0, n, step)
+        block_posterior(p[i : i + step], candidates[i : i + step] > 0, law, width)
+        for i in range(0, max(n, 1), step)
     ]
-    if not blocks:
-        none = law.tilt.new_zeros(l + 1)
-        return RowPosterior(torch.zeros_like(p), none, none)
     return RowPosterior(
         torch.cat([block.Q for block in blocks]).to(p.dtype),
         torch.stack([block.noise_counts for block in blocks]).sum(dim=0),
@@ -108,11 +109,7 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
     )
 
 
-def _longest_row(candidates: Tensor) -> int:
-    return int(candidates.sum(dim=1).max()) if len(candidates) else 0
-
-
-def _block_posterior(p: Tensor, listed: Tensor, law: NoiseLaw, width: int) -> RowPosterior:
+def _recursive_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) -> RowPosterior:
     """Posterior of some rows with at most `width` candidates."""
     n, l = p.shape
     noise_counts, true_counts = law.tilt.new_zeros(2, l + 1)
@@ -120,17 +117,58 @@ def _block_posterior(p: Tensor, listed: Tensor, law: NoiseLaw, width: int) -> Ro
         noise_counts[0] = true_counts[0] = n
         return RowPosterior(torch.zeros_like(p), noise_counts, true_counts)
     # The candidates of every row come first.
-    label = listed.to(torch.int8).sort(dim=1, descending=True, stable=True).indices[:, :width].T
-    there = listed.T.gather(0, label)
+    label = cells.to(torch.int8).sort(dim=1, descending=True, stable=True).indices[:, :width].T
+    is_cell = cells.T.gather(0, label)
     prior = p.double().clamp(_MARGIN, 1 - _MARGIN).T.gather(0, label)
     q, counts, r = padded_posterior(
-        prior, there, law.rates.double()[label], law.tilt, law.normaliser
+        prior, is_cell, law.rates.double()[label], law.tilt, law.normaliser
     )
     Q = torch.zeros(l, n, dtype=torch.float64, device=p.device)
-    Q.scatter_(0, label, torch.where(there, q, 0.0))
+    Q.scatter_(0, label, torch.where(is_cell, q, 0.0))
     noise_counts.index_add_(0, r.clamp_min(0).ravel(), torch.where(r >= 0, counts, 0.0).ravel())
     true_counts[: len(counts)] = counts.sum(dim=1)
     return RowPosterior(Q.T, noise_counts, true_counts)
+
+
+def _circle_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) -> RowPosterior:
+    r"""As `_recursive_posterior`, in a fixed number of operations.
+
+    With t_j the probability that a candidate is true by itself, the number of true candidates has
+    the generating function G(z) = \prod_j (1 - t_j + t_j z). Its values on the unit circle give
+    the probabilities of the numbers, and divided by one factor those without one candidate.
+    """
+    l = p.shape[1]
+    prior = p.double().clamp(_MARGIN, 1 - _MARGIN)
+    true = torch.where(cells, prior, 0.0)
+    true = true / (true + (1 - prior) * law.rates.double())
+    # An odd number of points leaves out -1, where a factor may vanish. One half of the circle is
+    # enough: the other has the conjugate values.
+    half = l // 2 + 1
+    numbers = torch.arange(max(l, half) + 1, device=p.device, dtype=torch.float64)
+    angles = 2 * torch.pi / (2 * half + 1) * numbers[: half + 1]
+    share = (2 - (angles == 0).double()) / (2 * half + 1)
+    grid = numbers[: l + 1, None] * angles
+    cosines, sines = grid.cos() * share, grid.sin() * share
+    x = 1 + true[:, :, None] * (torch.cos(angles) - 1)
+    y = true[:, :, None] * torch.sin(angles)
+    sizes, phases = (x * x + y * y).log() / 2, torch.atan2(y, x)
+    size, phase = sizes.sum(dim=1), phases.sum(dim=1)
+    number = (size.exp() * phase.cos()) @ cosines.T + (size.exp() * phase.sin()) @ sines.T
+    r = cells.sum(dim=1)[:, None] - torch.arange(l + 1, device=p.device)
+    weight = law.tilt[r.clamp_min(0)] - law.normaliser[: l + 1]
+    weight = torch.where(r >= 0, weight, -torch.inf)
+    weight = (weight - weight.amax(dim=1, keepdim=True)).exp()
+    joint = weight * number.clamp_min(0)
+    total = joint.sum(dim=1, keepdim=True)
+    size, phase = (size[:, None] - sizes).exp(), phase[:, None] - phases
+    ahead = weight[:, 1:]
+    along, across = (ahead @ cosines[:l])[:, None], (ahead @ sines[:l])[:, None]
+    q = true * (size * (phase.cos() * along + phase.sin() * across)).sum(dim=2) / total
+    exact = total > _LEAST_TOTAL
+    counts = torch.where(exact, joint / total, number.clamp_min(0))
+    noise_counts = law.tilt.new_zeros(l + 1)
+    noise_counts.index_add_(0, r.clamp_min(0).ravel(), torch.where(r >= 0, counts, 0.0).ravel())
+    return RowPosterior(torch.where(exact, q.clamp(0, 1), true), noise_counts, counts.sum(dim=0))
 
 
 class NoiseSums:
@@ -145,9 +183,9 @@ class NoiseSums:
 
     def add(self, candidates: Tensor, posterior: RowPosterior) -> None:
         """Add some rows."""
-        left = 1 - posterior.Q.double()
-        self.noise += (left * (candidates > 0)).sum(dim=0)
-        self.false += left.sum(dim=0)
+        wrong = 1 - posterior.Q.double()
+        self.noise += (wrong * (candidates > 0)).sum(dim=0)
+        self.false += wrong.sum(dim=0)
         self.listed += (candidates > 0).sum()
         self.noise_counts += posterior.noise_counts
         self.true_counts += posterior.true_counts
@@ -157,8 +195,8 @@ class NoiseSums:
         noise, false = self.noise.cpu().numpy(), self.false.cpu().numpy()
         rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
         relative = propensities(noise, false, rate, float(self.listed))
-        each = np.full(len(noise), rate) if relative is None else rate * np.exp(relative)
-        rates = torch.tensor(np.clip(each, SMALLEST_RATE, LARGEST_RATE))
+        by_label = np.full(len(noise), rate) if relative is None else rate * np.exp(relative)
+        rates = torch.tensor(np.clip(by_label, SMALLEST_RATE, LARGEST_RATE))
         rates = rates.to(self.noise.device, torch.float32)
         if not counts:
             return NoiseLaw.independent(rates)

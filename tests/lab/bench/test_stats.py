@@ -314,7 +314,16 @@ def test_published_numbers_use_our_names():
     values = published_values()
     assert len(values) == 1150
     assert {key[0] for key in values} == set(METRICS)
-    newer = {"PMLLENFN", "PMLMA", "PMLPLR", "Sieve", "CandidateRidge", "OracleRidge"}
+    newer = {
+        "PMLFP",
+        "PMLLC",
+        "PMLLENFN",
+        "PMLMA",
+        "PMLPLR",
+        "Sieve",
+        "CandidateRidge",
+        "OracleRidge",
+    }
     assert {key[3] for key in values} == set(methods()) - newer
     assert all(0 <= value.mean <= 1 and 0 <= value.std < 0.2 for value in values.values())
     assert published("yeastmf", None, "Schirn", "average_precision") == (0.544, 0.011)
@@ -368,3 +377,29 @@ def test_iman_and_davenport_follow_from_the_chi_square():
     assert result.iman_davenport.pvalue == pytest.approx(0.0197, abs=5e-4)
     without = replace(result, statistic=float("nan"))
     assert np.isnan(without.iman_davenport.pvalue)
+
+
+def plain_signed_rank(differences, rope, draws, seed):
+    """Bayesian signed rank test by loops over pairs."""
+    z = [0.0, *differences]
+    weights = np.random.default_rng(seed).dirichlet([1.0] * len(z), size=draws)
+    wins = [0, 0, 0]
+    for w in weights:
+        shares = [0.0, 0.0, 0.0]
+        for i, a in enumerate(z):
+            for j, b in enumerate(z):
+                middle = (a + b) / 2
+                shares[0 if middle < -rope else 2 if middle > rope else 1] += w[i] * w[j]
+        wins[shares.index(max(shares))] += 1
+    return [count / draws for count in wins]
+
+
+def test_bayesian_signed_rank_equals_the_sum_over_pairs():
+    differences = [0.03, -0.02, 0.05, 0.002, 0.04]
+    expected = plain_signed_rank(differences, 0.01, 300, 4)
+    assert stats.bayesian_signed_rank(differences, draws=300, seed=4) == pytest.approx(expected)
+    worse, equal, better = stats.bayesian_signed_rank(differences)
+    assert better > 0.6 > equal + worse
+    mirrored = stats.bayesian_signed_rank([-d for d in differences])
+    assert mirrored == pytest.approx((better, equal, worse), abs=0.02)
+    assert stats.bayesian_signed_rank([0.001] * 8)[1] == 1.0

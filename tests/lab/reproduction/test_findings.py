@@ -108,3 +108,17 @@ def test_an_ablation_that_the_paper_lacks_has_no_gains():
 def test_schirn_is_compared_with_the_ridge_in_every_setting():
     (ridge,) = findings(study(), {})
     assert "it is better in 10 of 10 settings" in ridge
+
+
+def test_the_singular_values_say_what_perturbation_theory_keeps():
+    base = {"noise": "all wrong labels", "safe": False, "wedin": None, "rank": 5, "rank_after": 4}
+    records = [
+        base,
+        {**base, "safe": True, "wedin": 0.5, "rank_after": 5},
+        {**base, "noise": "random"},
+    ]
+    assert found(singular_values=made(records)) == [
+        "The norm of the actual noise exceeds the smallest singular value of the candidates on 1 "
+        "of 2 data sets, so that perturbation theory does not keep the rank, and Wedin's bound is "
+        "void on 1; the rank falls on 1."
+    ]

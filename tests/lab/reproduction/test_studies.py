@@ -46,6 +46,28 @@ def test_theorem_is_tight_on_the_identity_and_empty_for_the_noise(data):
     assert noise["lowest"] == exact_rank(data.y_true)
 
 
+def test_singular_values_move_within_the_bounds(data):
+    rng = np.random.default_rng(0)
+    # Two groups of labels that never meet: a clear gap after the second value.
+    groups = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 40, axis=0) * (rng.random((80, 4)) < 0.9)
+    sets = [("tiny", data.candidates, data.y_true), ("groups", groups, None)]
+    records = studies.singular_values(sets).records
+    assert len(records) == 4
+    for record in records:
+        assert record["shift"] <= record["norm"] + 1e-9
+        if record["wedin"] is not None:
+            assert record["sine"] <= record["wedin"] + 1e-9
+        if record["safe"]:
+            assert record["rank_after"] == record["rank"]
+    by_name = {(record["matrix"], record["noise"]): record for record in records}
+    assert by_name["groups", "random"]["k"] == 2
+    assert by_name["groups", "random"]["wedin"] < 1
+    noise = by_name["tiny", "all wrong labels"]
+    removed = data.candidates.astype(float) - data.y_true
+    assert noise["norm"] == pytest.approx(np.sqrt(np.linalg.eigvalsh(removed.T @ removed)[-1]))
+    assert noise["rank_after"] == exact_rank(data.y_true)
+
+
 def test_a_smaller_column_costs_one_rank():
     labels = np.eye(5, dtype=np.uint8)
     records = studies.theorem([("five", labels, None)], draws=1).records

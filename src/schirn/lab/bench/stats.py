@@ -355,6 +355,48 @@ def wilcoxon_holm(
     ]
 
 
+def bayesian_signed_rank(
+    advantages: Sequence[float], *, rope: float = 0.01, draws: int = 20_000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Probabilities that a method is worse, practically equal and better than another.
+
+    Benavoli and others: a Dirichlet process on the differences, with one imagined difference of 0.
+    Each draw weighs the differences; the mean of a random pair of them lies below, in or above the
+    region of practical equivalence, and the largest of the three shares decides.
+
+    Parameters
+    ----------
+    advantages : list of float
+        Differences of the two methods, one per data set; positive favours the first.
+    rope : float
+        Differences up to this size do not matter.
+    draws : int
+        Number of draws.
+    seed : int
+        Seed of the draws.
+
+    Returns
+    -------
+    tuple of float
+        Probabilities of worse, equal and better.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import bayesian_signed_rank
+    >>> [round(p, 1) for p in bayesian_signed_rank([0.05, 0.04, 0.06, 0.03, 0.05, 0.02])]
+    [0.0, 0.0, 1.0]
+    """
+    differences = np.append(0.0, np.asarray(advantages, dtype=float))
+    pairs = (differences[:, None] + differences) / 2
+    weights = np.random.default_rng(seed).dirichlet(np.ones(len(differences)), size=draws)
+    shares = [
+        np.sum((weights @ region) * weights, axis=1)
+        for region in (pairs < -rope, np.abs(pairs) <= rope, pairs > rope)
+    ]
+    worse, equal, better = np.bincount(np.argmax(shares, axis=0), minlength=3) / draws
+    return float(worse), float(equal), float(better)
+
+
 def holm(pvalues: Sequence[float]) -> list[float]:
     """P-values of a family of tests with Holm's correction; NaN stays NaN and does not count.
 

@@ -8,7 +8,7 @@ from typing import Any
 from schirn._input import suggest
 from schirn.cli.device import bench_device
 from schirn.cli.output import note, print_json, printable, say, table, working
-from schirn.cli.parser import add_command, natural
+from schirn.cli.parser import add_command, add_options, natural
 from schirn.cli.reading import assignment
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
@@ -24,6 +24,7 @@ from schirn.lab.bench.comparison import AUTO, names_of
 from schirn.lab.bench.running.data import parse_level
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
 from schirn.lab.bench.stats import TESTS
+from schirn.lab.bench.suite import run_suite, suite_names, summary
 from schirn.lab.cli._options import parse_methods, split_list
 
 _EXAMPLES = """
@@ -33,11 +34,16 @@ schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --out
 schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod --output out
 schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
 schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
+schirn bench --suite pml-1 --part tiny --methods mypkg:MyMethod,Sieve,CandidateRidge --output out
 """
 
 
 _OPTIONS = f"""
---datasets LIST!  names or files, each followed by :R for R wrong labels per row, or by :own
+--datasets LIST  names or files, each followed by :R for R wrong labels per row, or by :own
+--suite {"|".join(suite_names())}  a frozen suite instead of --datasets and the options of the
+    comparison
+--part LIST  parts of the suite (default: all)
+--tracks LIST  tracks of the suite (default: all)
 --methods LIST = {",".join(DEFAULT_METHODS)}  names, module:Class, NAME=METHOD for a variant, all,
     or baselines
 -o, --output DIR!  folder of the results
@@ -60,6 +66,7 @@ _OPTIONS = f"""
 [execution]
 --jobs N:natural = 1  number of processes (default: 1; 0: run everything in this process)
 --time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
+--stop-after T:duration  stop after this time, such as 9m; the same command goes on later
 --device DEVICE  tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
     precision; auto takes a GPU if there is one (default: NumPy on the CPU)
 --retry  repeat runs that failed or timed out
@@ -92,35 +99,45 @@ def run(args: argparse.Namespace) -> int:
     """Run the benchmark and print a table; return 1 if runs failed."""
     methods = parse_methods(args.methods)
     reference = _reference(args.reference, methods)
+    execution = {
+        "output": args.output,
+        "jobs": args.jobs,
+        "threads": args.threads,
+        "device": bench_device(args),
+        "retry": args.retry,
+        "keep_scores": not args.no_scores,
+        "stop_after": args.stop_after,
+    }
+    if (args.suite is None) == (args.datasets is None):
+        raise InputError("name either --datasets or a --suite")
     with working("comparing methods", args):
-        results = run_bench(
-            split_list(args.datasets),
-            methods,
-            output=args.output,
-            r=[parse_level(text) for text in split_list(args.r or "own")],
-            folds=args.folds,
-            seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
-            tuning=args.tuning,
-            search_rows=args.search_rows,
-            features=args.features,
-            noise=args.noise,
-            noise_seed=args.noise_seed,
-            stored_folds=args.stored_folds,
-            params=_by_method("--param", args.param),
-            grids=_grids(args.grid),
-            reader_options=dict(args.option),
-            jobs=args.jobs,
-            threads=args.threads,
-            device=bench_device(args),
-            time_limit=args.time_limit,
-            retry=args.retry,
-            keep_scores=not args.no_scores,
+        results = (
+            _run_suite(args, methods, execution)
+            if args.suite
+            else run_bench(
+                split_list(args.datasets),
+                methods,
+                r=[parse_level(text) for text in split_list(args.r or "own")],
+                folds=args.folds,
+                seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
+                tuning=args.tuning,
+                search_rows=args.search_rows,
+                features=args.features,
+                noise=args.noise,
+                noise_seed=args.noise_seed,
+                stored_folds=args.stored_folds,
+                params=_by_method("--param", args.param),
+                grids=_grids(args.grid),
+                reader_options=dict(args.option),
+                time_limit=args.time_limit,
+                **execution,
+            )
         )
     counts = Counter(result["status"] for result in results)
     if args.json:
         print_json({"output": args.output, "counts": counts, "results": results})
     else:
-        _print(results, args.output)
+        _print(results, args.output, args.suite)
     if (args.report or args.reference or args.test) and counts["done"]:
         # Drawing needs packages that a plain comparison does not.
         from schirn.lab.bench.report import write_outputs
@@ -145,7 +162,33 @@ def _reference(name: str | None, methods: Collection[str]) -> str | None:
     return matches[0]
 
 
-def _print(results: list[dict[str, Any]], output: str) -> None:
+def _run_suite(
+    args: argparse.Namespace, methods: dict[str, str], execution: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Run a suite, which leaves nothing of the comparison to options."""
+    fixed = [
+        *("r", "folds", "seeds", "tuning", "features", "noise", "param", "grid", "option"),
+        *("search_rows", "noise_seed", "stored_folds", "time_limit"),
+    ]
+    parser = argparse.ArgumentParser()
+    add_options(parser, _OPTIONS)
+    for name in fixed:
+        if getattr(args, name) != parser.get_default(name):
+            option = name.replace("_", "-")
+            raise InputError(f"a suite fixes --{option}; leave it out, or name --datasets instead")
+    parts, tracks = (split_list(text) if text else None for text in (args.part, args.tracks))
+    return run_suite(args.suite, methods, parts=parts, tracks=tracks, **execution)
+
+
+def _print(results: list[dict[str, Any]], output: str, suite: str | None = None) -> None:
+    if suite and any(result["status"] == "done" for result in results):
+        heads, *lines = summary(results)
+        say(f"Suite {suite}: average precision in percent, mean over settings ± 95% interval over")
+        say("seeds; mean rank over data sets; P(better than CandidateRidge), Bayesian signed rank.")
+        say()
+        table(heads, lines, right="l" + "r" * (len(heads) - 1))
+        say(f"\n{counts_text(results)}; results in {printable(output)}")
+        return
     heads, lines = overview_table(results, "average_precision")
     say("Average precision, mean ± standard deviation over folds;")
     say(f"{settings_text(results)}.\n")

@@ -23,6 +23,7 @@ def findings(
     sentences = [*_against_ridge(results), *_tuned_on_truth(results, oracle), *_kernel_rank(kernel)]
     makers: dict[str, Callable[[Study], list[str]]] = {
         "theorem": _theorem,
+        "singular_values": _singular_values,
         "ablation": _ablation,
         "authors_folds": _authors_folds,
     }
@@ -103,6 +104,19 @@ def _theorem(study: Study) -> list[str]:
         f"{len(study.records)} cases{' and is attained by the identity' if tight else ''}; for the "
         f"actual noise it is negative, and so void, on {sum(r['bound'] < 0 for r in actual)} of "
         f"{len(actual)} data sets."
+    ]
+
+
+def _singular_values(study: Study) -> list[str]:
+    actual = [record for record in study.records if record["noise"] == "all wrong labels"]
+    void = [record for record in actual if record["wedin"] is None or record["wedin"] > 1]
+    if not actual:
+        return []
+    return [
+        f"The norm of the actual noise exceeds the smallest singular value of the candidates on "
+        f"{sum(not record['safe'] for record in actual)} of {len(actual)} data sets, so that "
+        f"perturbation theory does not keep the rank, and Wedin's bound is void on {len(void)}; "
+        f"the rank falls on {sum(r['rank_after'] < r['rank'] for r in actual)}."
     ]
 
 

@@ -18,6 +18,7 @@ STUDIES = (
     "label_ranks",
     "prediction_ranks",
     "theorem",
+    "singular_values",
     "convergence",
     "authors_folds",
     "ablation",

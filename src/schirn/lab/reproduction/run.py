@@ -138,6 +138,7 @@ def _studies(
         "label_ranks": (True, lambda: studies.label_ranks(labelled(plan))),
         "prediction_ranks": (True, lambda: studies.prediction_ranks(originals or noisy)),
         "theorem": (True, lambda: studies.theorem(matrices, part.draws)),
+        "singular_values": (True, lambda: studies.singular_values(matrices)),
         "convergence": (bool(noisy), lambda: studies.convergence(triples)),
         "authors_folds": (
             bool(theirs),

@@ -239,6 +239,78 @@ def theorem(
     return Study("theorem", records, Table("theorem", title, head, body, notes))
 
 
+def singular_values(matrices: Iterable[tuple[str, Any, Any]] = (), random_state: int = 0) -> Study:
+    """Singular values and subspaces of Y − N next to the ranks: the argument by Weyl and Wedin.
+
+    No singular value moves by more than ‖N‖₂ (Weyl), so the rank cannot fall while ‖N‖₂ is below
+    the smallest one. The angle between leading subspaces is at most ‖N‖₂ / δ (Wedin), with the gap
+    δ between the k-th value of Y and the next one of Y − N.
+
+    Parameters
+    ----------
+    matrices : list of tuple
+        Triples of name, candidates and true labels (or None).
+    random_state : int
+        Seed of the labels that are removed at random.
+
+    Examples
+    --------
+    >>> from schirn.lab.reproduction.studies import singular_values
+    >>> record = singular_values([("five", np.eye(5), None)]).records[-1]
+    >>> record["norm"], record["smallest"], record["smallest_after"], record["rank_after"]
+    (1.0, 1.0, 0.0, 4)
+    """
+    rng = check_random_state(random_state)
+    records = []
+    tall = [("random, tall", rng.random_sample((200, 40)) < 0.2, None)]
+    for name, candidates, truth in (*tall, *matrices):
+        labels = to_dense(candidates).astype(bool)
+        count = max(1, labels.shape[1] // 4)
+        remainders = {"random": _without(labels, count, rng)}
+        if truth is not None:
+            remainders["all wrong labels"] = labels & to_dense(truth).astype(bool)
+        records += [_perturbed(name, labels, matrix, how) for how, matrix in remainders.items()]
+    head = ["matrix", "n", "l", "N", "ε", "‖N‖₂", "σmin(Y)", "σmin(Y−N)", "largest shift"]
+    head += ["k", "sin θ", "Wedin", "r(Y)", "r(Y−N)", "rank safe"]
+    body = [[show(value, 2) for value in record.values()] for record in records]
+    notes = [
+        "N: a quarter of l candidates at random, or all wrong labels; ε: their number. largest "
+        "shift: of any singular value, at most ‖N‖₂ by Weyl. θ: angle between the right singular "
+        "subspaces of the k largest values, k at the largest gap; Wedin: the bound of sin θ, void "
+        "above 1. rank safe: ‖N‖₂ < σmin(Y), so that the rank cannot fall.",
+    ]
+    table = Table("singular_values", "Singular values of Y − N", head, body, notes)
+    return Study("singular_values", records, table)
+
+
+def _perturbed(name: str, labels: Array, remainder: Array, how: str) -> Record:
+    """Norm of N, and what it moves."""
+    N = labels.astype(float) - remainder
+    (_, values, V), (_, new_values, new_V) = (
+        np.linalg.svd(matrix.astype(float), full_matrices=False) for matrix in (labels, remainder)
+    )
+    norm, k = float(np.linalg.norm(N, 2)), 1 + int(np.argmax(values[:-1] - values[1:]))
+    gap = float(values[k - 1] - new_values[k]) if len(values) > k else float(values[0])
+    cosine = float(np.linalg.svd(V[:k] @ new_V[:k].T, compute_uv=False)[-1])
+    return {
+        "matrix": name,
+        "n": labels.shape[0],
+        "l": labels.shape[1],
+        "noise": how,
+        "removed": int(N.sum()),
+        "norm": norm,
+        "smallest": float(values[-1]),
+        "smallest_after": float(new_values[-1]),
+        "shift": float(np.abs(values - new_values).max()),
+        "k": k,
+        "sine": float(np.sqrt(max(0.0, 1 - min(cosine, 1.0) ** 2))),
+        "wedin": norm / gap if gap > 0 else None,
+        "rank": exact_rank(labels),
+        "rank_after": exact_rank(remainder),
+        "safe": norm < float(values[-1]),
+    }
+
+
 def _without(labels: Array, count: int, rng: np.random.RandomState) -> Array:
     """The labels without `count` random ones."""
     remaining = labels.copy()

@@ -1,5 +1,6 @@
 """The compared methods, one per file; their algorithms are in `solvers`."""
 
+from schirn.lab.rivals.confidence_ranking import PMLFP, PMLLC
 from schirn.lab.rivals.fpml import FPML
 from schirn.lab.rivals.glc import GLC
 from schirn.lab.rivals.nlr import NLR
@@ -26,5 +27,7 @@ METHODS: dict[str, type[PartialMultiLabelClassifier]] = {
     "PMLLENFN": PMLLENFN,
     "PMLPLR": PMLPLR,
     "PMLMA": PMLMA,
+    "PMLLC": PMLLC,
+    "PMLFP": PMLFP,
 }
 """The compared methods by name, in the order of lists."""

@@ -51,6 +51,7 @@ GRIDS: dict[str, Grid] = {
     "BoostingBaseline": {"max_iter": [20, 60, 200]},
     "PMLLENFN": {"lam1": [1.0, 10.0, 100.0], "a0": [0.3, 0.7], "nu": [0.1, 0.4]},
     "PMLPLR": {"beta": [0.01, 0.1, 1.0], "lam": [0.01, 0.1, 1.0, 10.0]},
+    **{key: {"lam": [1.0, 10.0, 100.0], "gamma": [0.1, 0.5]} for key in ("PMLLC", "PMLFP")},
     "PMLMA": {"lam": [1.0, 10.0], "alpha": [0.001, 0.1], "gamma": [0.1, 1.0, 10.0, 100.0]},
 }
 

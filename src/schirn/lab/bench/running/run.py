@@ -27,6 +27,7 @@ def run(
     time_limit: float | None = None,
     retry: bool = False,
     keep_scores: bool = True,
+    stop_after: float | None = None,
     report: Callable[[Report], None] | None = None,
     verbose: bool = False,
     **settings: Any,
@@ -58,6 +59,8 @@ def run(
         Repeat runs that failed or timed out.
     keep_scores : bool
         Store the scores of the test rows, so that metrics can be added later (`rescore`).
+    stop_after : float, optional
+        Seconds after which no run is started any more; runs that are not finished have no result.
     report : callable, optional
         Called with a `Report` after each finished run.
     verbose : bool
@@ -80,19 +83,38 @@ def run(
     >>> [(result["fold"], result["status"]) for result in results]
     [(0, 'done'), (1, 'done')]
     """
-    _check(jobs, threads, time_limit)
     execution: dict[str, Any] = {
         "time_limit": time_limit,
         "retry": retry,
         "keep_scores": keep_scores,
+        "stop_after": stop_after,
+        "report": report,
     }
     with importable_here(), shown("bench.run", verbose):
         stage("reading the data")
-        runs = [replace(run, device=device) for run in plan_runs(datasets, methods, **settings)]
+        runs = plan_runs(datasets, methods, **settings)
+        return execute_runs(
+            runs, output=output, jobs=jobs, threads=threads, device=device, **execution
+        )
+
+
+def execute_runs(
+    runs: Sequence[Run],
+    *,
+    output: str | os.PathLike[str],
+    jobs: int = 1,
+    threads: int | None = None,
+    device: str | None = None,
+    time_limit: float | None = None,
+    **execution: Any,
+) -> list[Result]:
+    """Execute planned runs and return their results; parameters as in `run`."""
+    _check(jobs, threads, time_limit)
+    with importable_here():
+        runs = [replace(run, device=device) for run in runs]
         check_importable([run.method for run in runs], jobs > 0)
-        threads = threads or default_threads(jobs)
-        batch = Batch(Path(output), runs)
-        engine = Engine([batch], jobs=jobs, threads=threads, report=report, **execution)
+        batch, threads = Batch(Path(output), runs), threads or default_threads(jobs)
+        engine = Engine([batch], jobs=jobs, threads=threads, time_limit=time_limit, **execution)
         stage("running the first fits")
         engine.run()
     return results_of(*batch)

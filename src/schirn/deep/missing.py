@@ -1,0 +1,253 @@
+"""Losses for true labels that are not listed; called like `PartialMultiLabelLoss`.
+
+Listed labels count as true. Each loss is a mean over cells, also where its authors take the sum.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
+
+from schirn._input import Number
+from schirn.deep.losses import at_least_single, check_batch
+
+
+class _MissingLabelLoss(nn.Module):
+    """Counts the passes over the rows in training; subclasses implement `_loss`."""
+
+    needs_rows = False
+
+    def __init__(self, n_rows: int = 1):
+        super().__init__()
+        Number(low=1, integer=True).check("n_rows", n_rows)
+        self.n_rows = n_rows
+        self.n_seen: int = 0
+
+    @property
+    def passes(self) -> float:
+        """Number of passes over the rows so far."""
+        return self.n_seen / self.n_rows
+
+    def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch."""
+        needs_rows = self.needs_rows and self.training
+        check_batch(logits, candidates, rows, logits.shape[-1], needs_rows=needs_rows)
+        loss = self._loss(at_least_single(logits), candidates > 0, rows)
+        self.n_seen += len(logits) if self.training else 0
+        return loss
+
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def get_extra_state(self) -> int:
+        """Return the number of rows passed, for `state_dict`."""
+        return self.n_seen
+
+    def set_extra_state(self, state: int) -> None:
+        """Restore the number of rows passed."""
+        self.n_seen = state
+
+
+class AsymmetricLoss(_MissingLabelLoss):
+    r"""Asymmetric loss (ASL): unlisted labels that look easy hardly count.
+
+    .. math::
+        -(1 - p)^{\gamma_+} \log p \text{ if listed}, \qquad
+        -p_m^{\gamma_-} \log(1 - p_m), \quad p_m = \max(p - m, 0) \text{ otherwise}
+
+    Parameters
+    ----------
+    listed_focus, unlisted_focus : float, default=0, 4
+        Exponents \gamma_+ and \gamma_-.
+    margin : float, default=0.05
+        m; unlisted labels with a lower probability do not count at all.
+
+    References
+    ----------
+    "Asymmetric Loss For Multi-Label Classification".
+
+    Examples
+    --------
+    >>> loss = AsymmetricLoss(margin=0.2)
+    >>> loss(torch.tensor([[0.0, -3.0]]), torch.tensor([[1, 0]])).mul(2).exp()
+    tensor(2.)
+    """
+
+    def __init__(
+        self, *, listed_focus: float = 0.0, unlisted_focus: float = 4.0, margin: float = 0.05
+    ):
+        super().__init__()
+        Number().check("listed_focus", listed_focus)
+        Number().check("unlisted_focus", unlisted_focus)
+        Number(high=1.0).check("margin", margin)
+        self.listed_focus, self.unlisted_focus, self.margin = listed_focus, unlisted_focus, margin
+
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        p = logits.sigmoid()
+        shifted = (p - self.margin).clamp_min(0)
+        true = (1 - p) ** self.listed_focus * logsigmoid(logits)
+        false = shifted**self.unlisted_focus * (1 - shifted).clamp_min(1e-8).log()
+        return -torch.where(positive, true, false).mean()
+
+
+class SPLC(_MissingLabelLoss):
+    r"""Self-paced loss correction: after the first passes, likely unlisted labels count as true.
+
+    .. math::
+        -(1 - s)^\gamma \log s, \qquad s = \begin{cases} \sigma(z - m) & \text{listed} \\
+        \sigma(z) & \text{not listed, and } \sigma(z) > \tau \\
+        1 - \sigma(z) & \text{otherwise} \end{cases}
+
+    for logits z: focal weights, with a margin on listed labels, as in the released code.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of training rows.
+    threshold : float, default=0.6
+        \tau.
+    margin : float, default=1.0
+        m.
+    focus : float, default=2.0
+        \gamma.
+    warm_up : float, default=1
+        Number of passes over the rows before labels are corrected.
+
+    References
+    ----------
+    "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels".
+
+    Examples
+    --------
+    >>> loss = SPLC(n_rows=1, warm_up=0, focus=0, margin=0)
+    >>> round(loss(torch.tensor([[3.0, 3.0]]), torch.tensor([[1, 0]])).item(), 3)
+    0.049
+    """
+
+    def __init__(
+        self,
+        n_rows: int,
+        *,
+        threshold: float = 0.6,
+        margin: float = 1.0,
+        focus: float = 2.0,
+        warm_up: float = 1,
+    ):
+        super().__init__(n_rows)
+        Number(high=1.0).check("threshold", threshold)
+        Number().check("margin", margin)
+        Number().check("focus", focus)
+        Number().check("warm_up", warm_up)
+        self.threshold, self.margin, self.focus, self.warm_up = threshold, margin, focus, warm_up
+
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        true = positive
+        if self.passes >= self.warm_up:
+            true = positive | (logits.sigmoid() > self.threshold)
+        logits = torch.where(positive, logits - self.margin, logits)
+        fit = logsigmoid(torch.where(true, logits, -logits))
+        return -((-torch.expm1(fit)) ** self.focus * fit).mean()
+
+
+class LargeLoss(_MissingLabelLoss):
+    """Large-loss rejection (LL-R): cross-entropy without the largest losses of unlisted labels.
+
+    A network learns right labels first, so unlisted labels with a large loss are likely missing
+    ones. After t full passes the share `t * step` of the cells of a batch is left out.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of training rows.
+    step : float, default=0.002
+        Share of the cells that is left out more in every pass.
+
+    References
+    ----------
+    "Large Loss Matters in Weakly Supervised Multi-Label Classification".
+
+    Examples
+    --------
+    >>> loss = LargeLoss(n_rows=1, step=0.5)
+    >>> logits, candidates = torch.tensor([[0.0, 9.0]]), torch.tensor([[1, 0]])
+    >>> [round(loss(logits, candidates).item(), 2) for _ in range(2)]
+    [4.85, 0.35]
+    """
+
+    def __init__(self, n_rows: int, *, step: float = 0.002):
+        super().__init__(n_rows)
+        Number(high=1.0).check("step", step)
+        self.step = step
+
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        targets = positive.to(logits.dtype)
+        losses = binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        share = min(1.0, int(self.passes) * self.step)
+        count = math.ceil(share * losses.numel()) if self.training else 0
+        if count:
+            unlisted = torch.where(positive, 0.0, losses.detach())
+            limit = unlisted.ravel().topk(count).values[-1]
+            losses = losses * (positive | (unlisted < limit))
+        return losses.mean()
+
+
+class ROLE(_MissingLabelLoss):
+    r"""Regularised online label estimation: a table of label estimates learns with the network.
+
+    .. math::
+        & \tfrac12 \left[ L(P \mid Q) + L(Q \mid P) \right] \\
+        & L(P \mid Q) = -\overline{y \log p + q \log p + (1 - q) \log(1 - p)}
+        + \lambda (\bar k(P) - k)^2 / l^2
+
+    P are the probabilities of the network and Q those of the table, each constant where it is the
+    target; \bar k(P) is the mean number of labels per row that P expects in the batch.
+
+    Add `loss.parameters()` to the optimiser: they are the table (n_rows, n_labels) of logits of
+    the estimates, which start at one half.
+
+    Parameters
+    ----------
+    n_rows, n_labels : int
+        Shape of the training candidates.
+    expected : float
+        Number k of true labels that a row has on average.
+    weight : float, default=1.0
+        \lambda.
+
+    References
+    ----------
+    "Multi-Label Learning from Single Positive Labels".
+
+    Examples
+    --------
+    >>> loss = ROLE(n_rows=100, n_labels=3, expected=1.5)
+    >>> rows, candidates = torch.arange(4), torch.tensor([[1, 0, 0]] * 4)
+    >>> loss(torch.zeros(4, 3), candidates, rows).backward()
+    >>> loss.estimates.grad[0].sign()
+    tensor([-1.,  0.,  0.])
+    """
+
+    needs_rows = True
+
+    def __init__(self, n_rows: int, n_labels: int, *, expected: float, weight: float = 1.0):
+        super().__init__(n_rows)
+        Number(high=n_labels).check("expected", expected)
+        Number().check("weight", weight)
+        self.expected, self.weight = expected, weight
+        self.estimates = nn.Parameter(torch.zeros(n_rows, n_labels))
+
+    def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
+        if rows is None:
+            return self._one_sided(logits, None, positive)
+        q = self.estimates[rows].to(logits.dtype)
+        return (self._one_sided(logits, q, positive) + self._one_sided(q, logits, positive)) / 2
+
+    def _one_sided(self, logits: Tensor, target: Tensor | None, positive: Tensor) -> Tensor:
+        """L of one side; without another side, the terms of listed labels and of their number."""
+        cells = torch.where(positive, -logsigmoid(logits), 0.0).mean()
+        if target is not None:
+            targets = target.detach().sigmoid()
+            cells = cells + binary_cross_entropy_with_logits(logits, targets)
+        excess = logits.sigmoid().sum(dim=1).mean() - self.expected
+        return cells + self.weight * (excess / logits.shape[1]) ** 2

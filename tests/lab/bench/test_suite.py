@@ -1,0 +1,184 @@
+"""The frozen suite: what it fixes, and that nothing else passes for it."""
+
+import copy
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from reference.bench_results import make_result
+
+from schirn.cli import main
+from schirn.exceptions import InputError
+from schirn.lab.bench import default_grid
+from schirn.lab.bench import suite as suites
+from schirn.lab.bench.running.methods import own_methods
+from schirn.lab.bench.suite import checksums, plan_suite, read_suite, run_suite, summary
+
+METHODS = ["CandidateRidge", "OracleRidge"]
+
+
+@pytest.fixture
+def suite():
+    return read_suite("pml-1")
+
+
+@pytest.fixture
+def short(suite, monkeypatch):
+    """The generated tiny set with two seeds and two noises, with checksums of its own."""
+    short = copy.deepcopy(suite)
+    short["seeds"]["tiny"], short["search_rows"] = 2, 60
+    short["noise"] = {"uniform": "exact", "coin": "rate"}
+    short["datasets"] = {"generated": short["datasets"]["generated"]}
+    short["datasets"]["generated"]["checksums"] = checksums(short, "generated")
+    monkeypatch.setattr(suites, "read_suite", lambda name: short)
+    return short
+
+
+def test_covers_what_it_promises(suite):
+    assert list(suite["noise"]) == ["uniform", "coin", "label", "feature", "two-sided"]
+    assert list(suite["tracks"]) == ["raw", "scaled", "kernel"]
+    assert suite["seeds"]["tiny"] == suite["seeds"]["small"] == 10
+    parts = {entry["part"] for entry in suite["datasets"].values()}
+    assert parts == set(suite["seeds"])
+    for entry in suite["datasets"].values():
+        noises = {"own"} if entry.get("own") else set(suite["noise"])
+        assert set(entry["checksums"]) == {"folds", *noises}
+
+
+def test_grids_keep_to_the_search_budget():
+    """docs/bench.md: at most 24 points, unless the method searches in `fit`."""
+    for name, cls in own_methods().items():
+        searches_itself = bool(getattr(cls, "_grid", None))
+        grid = default_grid(name) or {}
+        assert searches_itself or math.prod(len(values) for values in grid.values()) <= 24
+
+
+@pytest.mark.parametrize("name", ["generated", "generated_wide", "digits_attributes"])
+def test_frozen_checksums_are_met(suite, name):
+    assert checksums(suite, name) == suite["datasets"][name]["checksums"]
+
+
+@pytest.mark.parametrize("what", ["folds", "label"])
+def test_other_folds_or_candidates_are_refused(suite, what):
+    suite["datasets"]["generated"]["checksums"][what] = "0" * 16
+    words = "folds" if what == "folds" else "candidates with label noise"
+    with pytest.raises(InputError, match=f"the {words} of generated differ.*instead of 0000"):
+        list(plan_suite(suite, METHODS, ["tiny"]))
+
+
+def test_a_missing_data_set_is_skipped_and_named(suite, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHIRN_DATA", str(tmp_path / "nothing"))
+    runs = list(plan_suite(suite, METHODS, ["tiny"], ["raw"]))
+    reasons = {run.source.name: run.known["reason"] for run in runs}
+    assert reasons["generated"] is None
+    assert "flags" in reasons["flags"]
+    assert len(runs) == 2 * 5 * 10 * 2 * len(METHODS)
+
+
+def test_runs_resume_and_are_summed_up(short, tmp_path):
+    results = run_suite("pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0)
+    # Two noises, two tracks, two seeds, two folds, two methods.
+    assert len(results) == 32
+    assert {result["status"] for result in results} == {"done"}
+    drawn = {(r["noise"], r["seed"], r["candidates_sha256"], r["folds_sha256"]) for r in results}
+    assert len(drawn) == 4
+    assert [result["seed"] for result in results] == [0] * 16 + [1] * 16
+    reports = []
+    run_suite(
+        "pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0, report=reports.append
+    )
+    assert reports == []
+    head, *lines = summary(results)
+    assert head == ["method", "raw", "kernel", "rank", "P(better)"]
+    by_method = {line[0]: line[1:] for line in lines}
+    values = [
+        r["metrics"]["average_precision"]
+        for r in results
+        if r["features"] == "raw" and r["method"] == "OracleRidge"
+    ]
+    assert by_method["OracleRidge"][0] == f"{100 * np.mean(values):.1f}"
+    assert by_method["CandidateRidge"][-1] == "-"
+    assert float(by_method["OracleRidge"][-1]) > 0.502
+
+
+def test_intervals_are_over_seeds():
+    results = [
+        {
+            "dataset": d,
+            "r": 1,
+            "noise": "exact",
+            "method": m,
+            "features": "raw",
+            "seed": seed,
+            "fold": fold,
+            "metrics": {
+                "average_precision": 0.502 + 0.1 * (m == "Sieve") + 0.01 * seed + 0.001 * fold
+            },
+        }
+        for d in ("a", "b", "c")
+        for m in ("Sieve", "CandidateRidge", "NLR")
+        for seed in range(4)
+        for fold in range(2)
+    ]
+    _, *lines = summary(results)
+    # Seeds of a data set have means of 60.25, 61.25, 62.25 and 63.25: 61.75 with standard error
+    # 0.645 and t = 3.182; three data sets have an interval smaller by the root of three.
+    assert lines[0][:3] == ["Sieve", "61.8 ± 1.2", "1.0"]
+
+
+def test_repetitions_that_are_not_finished_are_left_out():
+    results = [
+        make_result("a", 1, m, fold, seed=seed, noise="exact", features="raw", average_precision=v)
+        for seed in range(3)
+        for m, v in (("Sieve", 0.8 + seed / 10), ("CandidateRidge", 0.7))
+        for fold in range(2)
+    ]
+    whole = summary(results[:8])
+    assert summary(results[:10]) == whole
+    assert summary(results) != whole
+    assert whole[1][:2] == ["Sieve", "85.0"]
+
+
+def test_on_the_command_line(short, tmp_path, capsys):
+    command = [
+        "bench",
+        "--suite",
+        "pml-1",
+        "--part",
+        "tiny",
+        "--tracks",
+        "raw",
+        "--output",
+        str(tmp_path),
+    ]
+    assert main([*command, "--methods", "CandidateRidge", "--jobs", "0"]) == 0
+    assert "Suite pml-1: average precision" in capsys.readouterr().out
+    assert main([*command, "--methods", "CandidateRidge", "--jobs", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"] == {"done": 8}
+
+
+def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
+    command = ["bench", "--suite", "pml-1", "--tracks", "raw", "--output", str(tmp_path)]
+    command += ["--methods", "CandidateRidge", "--jobs", "0"]
+    assert main([*command, "--stop-after", "0.001"]) == 1
+    assert "nothing was run" in capsys.readouterr().err
+    assert main([*command, "--stop-after", "9m"]) == 0
+    assert "8 done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--suite", "pml-1", "--datasets", "birds:3"], "either --datasets or a --suite"),
+        ([], "either --datasets or a --suite"),
+        (["--suite", "pml-1", "--folds", "3"], "a suite fixes --folds"),
+        (["--suite", "pml-1", "--param", "Sieve.lam=1"], "a suite fixes --param"),
+        (["--suite", "pml-1", "--part", "tny"], "no part 'tny'.*tiny"),
+        (["--suite", "pml-1", "--tracks", "cooked"], "no track 'cooked'"),
+    ],
+)
+def test_bad_requests_get_one_sentence(options, words, tmp_path, capsys):
+    assert main(["bench", *options, "--methods", "Sieve", "--output", str(tmp_path)]) == 2
+    assert re.search(words, capsys.readouterr().err)
