@@ -186,23 +186,6 @@ def test_answers_change_the_ranking_by_what_they_teach():
     assert (ranking.suspects(60).label == "c").mean() < 0.3
 
 
-def test_experts_are_used_where_there_are_any():
-    rng = np.random.default_rng(0)
-    row, column = np.nonzero(rng.random((400, 5)) < 0.5)
-    m = len(row)
-    right = rng.random(m) < 0.7
-    experts = np.stack([rng.normal(size=m), 2 * right + rng.normal(size=m)])
-    confidence = 1 / (1 + np.exp(-experts.sum(axis=0)))
-    ranking = NoisyLabels(400, list("abcde"), row, column, confidence, np.ones(m, bool), "two")
-    with_experts, counts = replace(ranking, experts=experts), []
-    for each in (ranking, with_experts):
-        asked = each.questions(200)
-        place = each.matrix(np.arange(m))
-        each = each.answered(asked, right[place[asked.row, asked.column]])
-        counts.append(int((~right[each.worklist.order[:150]]).sum()))
-    assert counts[1] > counts[0] + 10
-
-
 def test_ordered_removals_are_not_checked(digits, ranking, answered, tmp_path):
     removed = ranking.remove(200)
     assert removed.removed.sum() == 200

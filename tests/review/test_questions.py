@@ -311,9 +311,9 @@ def test_an_audit_of_an_earlier_version_leaves_its_answers_as_decisions(session,
     np.testing.assert_array_equal(again.final(), session.final())
 
 
-def test_evidence_that_does_not_fit(session, folder):
-    np.savez(folder / "evidence.npz", experts=np.zeros((2, 3)))
-    with pytest.raises(DataError, match="does not fit the items"):
+def test_evidence_that_is_no_list_of_confidences(session, folder):
+    np.savez(folder / "evidence.npz", planted=np.zeros((2, 3)))
+    with pytest.raises(DataError, match="has no usable confidences"):
         open_session(folder, write=False)
 
 

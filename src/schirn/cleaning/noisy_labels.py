@@ -113,7 +113,7 @@ class MissingTags:
         answer = np.full(len(self), np.nan) if self.answer is None else self.answer
         everything = np.ones(len(self), dtype=bool)
         columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, None, everything, answer, 1)
+        return Worklist(*columns, everything, answer, 1)
 
     @property
     def confidence(self) -> Array:
@@ -190,7 +190,6 @@ class NoisyLabels:
     judged: Array
     method: str
     known: Array | None = None
-    experts: Array | None = None
     planted_confidence: Array = field(default_factory=lambda: np.zeros(0))
     missing: MissingTags = field(default_factory=MissingTags)
     answer: Array | None = None
@@ -233,7 +232,7 @@ class NoisyLabels:
         answer = np.full(len(self.row), np.nan) if self.answer is None else self.answer
         usable = self.judged & (self._known == 0)
         columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, self.experts, usable, answer, 0)
+        return Worklist(*columns, usable, answer, 0)
 
     @property
     def _known(self) -> Array:

@@ -26,6 +26,9 @@ LIKELY = 0.5
 _LEAST_LIMIT = 0.03
 # Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
 _FEWEST_ABOVE = 5
+# Missing tags are added if the target is reached with this probability: a wrong one is a new
+# mistake, while a wrong removal takes one of several tags away.
+_PROBABILITY_TO_ADD = 0.75
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,8 +77,6 @@ class Worklist:
     row, column : (m,) int arrays
     confidence : (m,) float array
         Probability that each tag is correct, by the ranker.
-    experts : (e, m) float array or None
-        Standardised log-odds of each expert; None takes the confidences.
     usable : (m,) bool array
         Tags that were judged and are not known already.
     answer : (m,) float array
@@ -87,7 +88,6 @@ class Worklist:
     row: Array
     column: Array
     confidence: Array
-    experts: Array | None
     usable: Array
     answer: Array
     hit: int
@@ -101,26 +101,19 @@ class Worklist:
     def normal_score(self) -> Array:
         """Normal score of the rank of every usable tag, the likeliest hits lowest; 0 elsewhere."""
         usable = np.flatnonzero(self.usable)
-        right, score = self.answer[self.answered] == 1, None
-        if len(right):
+        score = self.confidence
+        if len(self.answered):
+            right = self.answer[self.answered] == 1
             score = corrected_scores(self._features, self.column, self.answered, right)
-        score = self.confidence if score is None else score
         score = score[usable] if self.hit == 0 else -score[usable]
-        rank = np.empty(len(usable), dtype=int)
-        rank[np.argsort(score, kind="stable")] = np.arange(len(usable))
         out = np.zeros(len(self.row))
-        out[usable] = normal_scores(rank, max(len(usable), 1))
+        out[usable] = normal_scores(score)
         return out
 
     @cached_property
     def _features(self) -> Array:
-        experts = self.experts
-        if experts is None:
-            order = np.argsort(self.confidence, kind="stable")
-            rank = np.empty(len(order), dtype=int)
-            rank[order] = np.arange(len(order))
-            experts = normal_scores(rank, len(order))[None]
-        return describe_tags(experts, self.row, self.column, self.usable)
+        score = normal_scores(self.confidence)
+        return describe_tags(score, self.row, self.column, self.usable)
 
     @cached_property
     def order(self) -> Array:
@@ -149,10 +142,13 @@ class Worklist:
 
         A limit that is not below five answers is extrapolated, and does not count.
         """
-        k = self.posterior.limit(target) if len(self.answered) else 0
+        k = self._extrapolated_limit(target) if len(self.answered) else 0
         score = self.normal_score
         n_above = int((score[self.answered] <= score[self.order[k - 1]]).sum()) if k else 0
         return k if n_above >= _FEWEST_ABOVE else 0
+
+    def _extrapolated_limit(self, target: float) -> int:
+        return self.posterior.limit(target, _PROBABILITY_TO_ADD if self.hit else None)
 
     def draw(self, n: int, order: str | None, target: float, rng: np.random.Generator) -> Array:
         """Choose tags to ask about; see `NoisyLabels.questions`."""
@@ -161,7 +157,7 @@ class Worklist:
             order = LIMIT if len(self.answered) >= n else SPREAD
         low, high = 0, size
         if order == LIMIT and len(self.answered):
-            k = max(self.posterior.limit(target), int(_LEAST_LIMIT * size))
+            k = max(self._extrapolated_limit(target), int(_LEAST_LIMIT * size))
             # At least n tags, also if the limit is low.
             low = max(min(k // 2, size - n), 0)
             high = min(max(k + k // 2, low + n), size)

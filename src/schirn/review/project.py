@@ -107,24 +107,14 @@ class Project(NamedTuple):
         )
 
     def _evidence(self) -> dict[str, Any]:
-        """Evidence of each expert and of planted tags, if the project has them."""
+        """Confidences of planted tags, if the project has them."""
         path = self.folder / EVIDENCE
         if not path.is_file():
             return {}
-        arrays = read_archive(path)
-        experts, planted = arrays.get("experts"), arrays.get("planted")
-        evidence: dict[str, Any] = {}
-        for name, array, width in (
-            ("experts", experts, int(self.listed.sum())),
-            ("planted_confidence", planted, None),
-        ):
-            if array is None:
-                continue
-            fits = array.ndim == 1 + (width is not None) and array.dtype.kind == "f"
-            if not fits or not np.isfinite(array).all() or width not in (None, array.shape[-1]):
-                raise DataError(f"{path}: does not fit the items; create the project again")
-            evidence[name] = array
-        return evidence
+        planted = read_archive(path).get("planted", np.zeros(0))
+        if planted.ndim != 1 or planted.dtype.kind != "f" or not np.isfinite(planted).all():
+            raise DataError(f"{path}: has no usable confidences; create the project again")
+        return {"planted_confidence": planted}
 
     def features_of_items(self) -> Any:
         """Return the features of the items; raise DataError if there are none."""
@@ -220,10 +210,7 @@ def write_project(
                 item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
                 stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
         np.savez_compressed(folder / FEATURES, **arrays)
-        evidence: dict[str, Any] = {"planted": ranking.planted_confidence}
-        if ranking.experts is not None:
-            evidence["experts"] = ranking.experts
-        np.savez_compressed(folder / EVIDENCE, **evidence)
+        np.savez_compressed(folder / EVIDENCE, planted=ranking.planted_confidence)
         if table is not None and roles is not None:
             head["table"] = write_project_table(folder, table, source, roles)
         (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
