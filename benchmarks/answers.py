@@ -153,9 +153,11 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
     is_hit = table.truth[tags.row, tags.column] == (0 if kind == "listed" else 1)
     unasked = np.isnan(tags.worklist.answer)
     acted, hits = acted & unasked, is_hit & unasked
-    # Not all missing tags are ranked.
-    listed_right = table.truth[ranking.row, ranking.column].sum()
-    total = int(is_hit.sum() if kind == "listed" else table.truth.sum() - listed_right)
+    total = int(hits.sum())
+    if kind == "missing":
+        # Not all missing tags are ranked.
+        total += int(table.truth.sum() - table.truth[ranking.row, ranking.column].sum())
+        total -= int(is_hit.sum())
     precision = float(hits[acted].mean()) if acted.any() else np.nan
     low, high = ranking.wrong_share_interval
     share = float(is_hit[ranking.judged].mean()) if kind == "listed" else np.nan

@@ -355,8 +355,8 @@ class NoisyLabels:
     ) -> Questions:
         """Choose tags to ask a person about; tags that were answered are never asked again.
 
-        Fifty answers do most in two steps of 25: the first along all ranks, the second around the
-        limit up to which the first ones would remove tags.
+        Fifty answers do most in two steps of 25: the first along all ranks, the second from the
+        most suspicious tags to somewhat beyond the last one that may turn out to be removable.
 
         Parameters
         ----------
@@ -364,10 +364,10 @@ class NoisyLabels:
         kind : {"listed", "missing"}, default="listed"
             Ask about listed tags, or about those in `missing`.
         order : {"spread", "limit", "suspicious", "close"}, optional
-            "spread" asks along all ranks, "limit" around the limit of the removals, "suspicious"
+            "spread" asks along all ranks, "limit" along those of possible removals, "suspicious"
             about the most suspicious tags (the likeliest missing ones), and "close" about those
-            that the answers leave most uncertain. None is "spread" while there are fewer than n
-            answers, then "limit".
+            that the answers leave most uncertain. None is "spread" for the first n answers, at most
+            25, then "limit".
         random_state : int, default=0
         """
         Number(1, integer=True).check("n", n)
