@@ -16,11 +16,12 @@ The truth answers 25 questions along all ranks, then 25 around the limit. Precis
 only tags without an answer; an audit that removes nothing has no precision. With `--kind missing`,
 missing tags are added instead, and recall counts all tags that were dropped. `--worklist` compares
 200 questions about the most suspicious tags of the real tables, ranked again after every ten, with
-the first 200 without answers, and the next 200 after fifty answers with how many of them the
-answers expect to be wrong. `--certificates` runs certificates of sets with exactly 90% wrong tags
-instead: watched after every answer, without the lines that speak against it, drawn again ten times,
-begun again with other removals after each failure, and begun with fewer or more removals while the
-answers so far are left out, which the program cannot notice.
+the first 200 by the confidence of Sieve, as in version 0.2, and by the ranking without answers; and
+the next 200 after fifty answers with how many of them the answers expect to be wrong.
+`--certificates` runs certificates of sets with exactly 90% wrong tags instead: watched after every
+answer, without the lines that speak against it, drawn again ten times, begun again with other
+removals after each failure, and begun with fewer or more removals while the answers so far are left
+out, which the program cannot notice.
 """
 
 import argparse
@@ -32,15 +33,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ranking_tables import annotated
 from benchmarks.votes import FILE, draw
-from schirn import find_noisy_labels
+from schirn import Sieve, find_noisy_labels
 from schirn.cleaning import Certificate, NoisyLabels
 from schirn.cleaning.certificate import e_values
 from schirn.datasets import add_noise, load
 from schirn.exceptions import DataError, EmptyCandidatesWarning
+from schirn.features.pipeline import make_method
+from schirn.features.table import read_features
 
 ADDED = (("medical", 2), ("enron", 3), ("emotions", 2), ("scene", 1), ("yeast", 3))
 REAL = ("yeastmf_full", "yeastcc_full", "yeastbp_full")
@@ -57,6 +61,18 @@ class Table(NamedTuple):
     name: str
     ranking: NoisyLabels
     truth: np.ndarray
+    by_sieve: np.ndarray | None = None
+    """The tags in the order of Sieve's confidence, as in version 0.2."""
+
+
+def real_table(name: str, X: Any, C: Any, truth: np.ndarray) -> Table:
+    """Rank a table, also by the confidence of Sieve alone."""
+    ranking = find_noisy_labels(X, C)
+    X, _, is_text = read_features(X)
+    model = make_method(Sieve, scaled=is_text, sparse=sp.issparse(X)).fit(X, C)
+    confidence = np.asarray(model.label_confidence_)[ranking.row, ranking.column]
+    judged = np.flatnonzero(ranking.judged)
+    return Table(name, ranking, truth, judged[np.argsort(confidence[judged], kind="stable")])
 
 
 def titles(
@@ -121,10 +137,10 @@ def tables(kinds: list[str]) -> Iterator[Table]:
             yield Table(name, find_noisy_labels(texts, C), T)
     if "real" in kinds and "SCHIRN_DATA" in os.environ:
         X, votes, T = draw(Path(os.environ["SCHIRN_DATA"]) / FILE, 0)
-        yield Table("crowd_relations", find_noisy_labels(X, votes.candidates), T)
+        yield real_table("crowd_relations", X, votes.candidates, T)
         for name in ANNOTATED:
             texts = annotated(name)
-            yield Table(name, find_noisy_labels(texts.X, texts.listed), texts.truth)
+            yield real_table(name, texts.X, texts.listed, texts.truth)
         for name, r in (*((name, 0) for name in REAL), *ADDED):
             try:
                 data = load(name)
@@ -135,7 +151,7 @@ def tables(kinds: list[str]) -> Iterator[Table]:
             if r:
                 C = add_noise(data.y_true, r, random_state=r)
             label = f"{name}, {r} wrong tags added" if r else name
-            yield Table(label, find_noisy_labels(data.X, C), data.y_true)
+            yield real_table(label, data.X, C, data.y_true)
 
 
 def answer(table: Table, ranking: NoisyLabels, n: int, kind: str, seed: int) -> NoisyLabels:
@@ -177,17 +193,18 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
 def worklist(table: Table, n_audits: int) -> list[float]:
     """Shares of wrong tags in 200 questions.
 
-    Without answers, ranked again after every ten answers, and after fifty answers in two steps,
-    where the last number is what these expect.
+    By Sieve alone, without answers, ranked again after every ten answers, and after fifty answers
+    in two steps, where the last number is what these expect.
     """
     ranking = table.ranking
-    first = ranking.suspects(200)
-    shares = [float((table.truth[first.row, first.column] == 0).mean()), 0.0]
+    right = table.truth[ranking.row, ranking.column] == 1
+    first = (table.by_sieve[:200], ranking.worklist.order[:200])
+    shares = [*(float((~right[tags]).mean()) for tags in first), 0.0]
     for _ in range(20):
         asked = ranking.suspects(10)
         right = table.truth[asked.row, asked.column] == 1
         ranking = ranking.answered(asked, right)
-        shares[1] += float((~right).sum() / 200)
+        shares[2] += float((~right).sum() / 200)
     after = mean([audit(table, 50, "listed", seed) for seed in range(n_audits)])
     return [*shares, after["first 200"], after["predicted"]]
 
@@ -292,8 +309,8 @@ def main() -> None:
         certificates(args.certificates)
         return
     if args.worklist:
-        print("| table | without answers | ranked again | next 200 | predicted |")
-        print("|---|--:|--:|--:|--:|")
+        print("| table | Sieve alone | without answers | ranked again | next 200 | predicted |")
+        print("|---|--:|--:|--:|--:|--:|")
         shares = []
         for table in tables(["real"]):
             shares.append(worklist(table, args.audits))

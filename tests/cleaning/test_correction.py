@@ -78,9 +78,7 @@ def test_a_sample_of_the_tags_is_enough_to_rank_answered_ones(monkeypatch):
     right = (column[index] % 3 > 0) & (rng.random(60) < 0.9)
     sampled = corrected_normal_scores(X, column, index, right)
     monkeypatch.setattr("schirn.cleaning.correction._SAMPLE", 10**6)
-    np.testing.assert_allclose(
-        sampled, corrected_normal_scores(X, column, index, right), atol=0.05
-    )
+    np.testing.assert_allclose(sampled, corrected_normal_scores(X, column, index, right), atol=0.05)
 
 
 def test_learns_the_name_that_is_always_wrong():

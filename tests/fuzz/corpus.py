@@ -214,7 +214,7 @@ LABELS = ["dog", "cat", "beach"]
 def _project() -> list[bytes]:
     head = {"format": "schirn-review", "version": 1, "labels": LABELS, "threshold": 0.5}
     head |= {"method": "Sieve", "n_items": 2, "features": None}
-    limits = {"precision": 0.9, "keep_one": True, "max_remove_per_row": 2}
+    limits = {"precision": 0.9, "keep_one": True}
     return [json.dumps(head | limits).encode(), json.dumps(head).encode()]
 
 

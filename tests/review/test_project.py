@@ -55,7 +55,6 @@ def sentence(folder):
         ({"features": "gone.npz"}, "the features are missing"),
         ({"precision": 2}, "'precision' must be null or a number from 0 to 1, not 2"),
         ({"precision": "high"}, "'precision' must be"),
-        ({"max_remove_per_row": -1}, "'max_remove_per_row' must be null or a whole number"),
     ],
 )
 def test_damaged_head(folder, change, says):

@@ -64,10 +64,15 @@ class Questions:
         return f"Questions({len(self)} {self.kind} tags)"
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield one dictionary per tag."""
-        columns = (self.row, self.label, self.confidence)
-        for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
-            yield {"row": row, "label": label, "confidence": confidence}
+        """Return one dictionary per tag."""
+        return tag_records(self)
+
+
+def tag_records(tags: Any) -> Iterator[dict[str, Any]]:
+    """Yield row, label and confidence of each tag."""
+    columns = (tags.row, tags.label, tags.confidence)
+    for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
+        yield {"row": row, "label": label, "confidence": confidence}
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,7 +117,6 @@ data TABLE  table to clean
 --remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
 --add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
---max-remove-per-row N:natural  remove at most N tags per row
 [how to rank]
 {METHOD}
 --min-count N:positive = {MIN_COUNT}  keep tags that occur in fewer than N rows
@@ -283,7 +282,6 @@ def rank(
         method=model if is_chosen else None,
         cv=None if args.folds is None else min(args.folds, source.table.n_rows),
         precision=args.precision,
-        max_remove_per_row=args.max_remove_per_row,
         keep_one=not args.allow_empty,
         known_clean=source.known_clean(),
         groups=features.groups,
@@ -675,7 +673,7 @@ def _next_commands(args: argparse.Namespace) -> list[str]:
     """Commands that ask about the tags, on the page and in a file."""
     words = same_command(args)
     questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
-    orders = (args.folds, args.remove, args.remove_below, args.add, args.max_remove_per_row)
+    orders = (args.folds, args.remove, args.remove_below, args.add)
     only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
     if only_clean or args.answers or args.allow_empty or any(value is not None for value in orders):
         project = f"{shlex.join(['schirn', *words])} --project to-review"
@@ -694,7 +692,7 @@ def same_command(args: argparse.Namespace) -> list[str]:
     words = ["clean", args.data]
     names = (
         *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
-        *("encoding", "delimiter", "merge", "known_clean", "folds", "max_remove_per_row"),
+        *("encoding", "delimiter", "merge", "known_clean", "folds"),
         *("remove", "remove_below", "add", "precision", "min_count", "seed"),
     )
     usual = {"encoding": "utf-8", "precision": PRECISION, "min_count": MIN_COUNT, "seed": 0}

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief, file_hash, read_archive, whole_folder
-from schirn._input import Array, is_count, is_share, repeated, whole_text
+from schirn._input import Array, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.cleaning.questions import LIKELY
 from schirn.datasets.arrays import features_of
@@ -43,10 +43,6 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "be null or a number from 0 to 1",
         lambda value: value is None or (is_share(value) and value > 0),
     ),
-    "max_remove_per_row": (
-        "be null or a whole number",
-        lambda value: value is None or is_count(value),
-    ),
 }
 
 
@@ -73,7 +69,7 @@ class Project(NamedTuple):
     """Whether each tag is in the table; the others are suggestions."""
     method: str
     limits: dict[str, Any]
-    """Limits of the removals: `precision`, `keep_one` and `max_remove_per_row`."""
+    """Limits of the removals: `precision` and `keep_one`."""
     start: Array
     """The tags of item i are start[i] to start[i + 1]."""
     table: TableRoles | None
@@ -180,7 +176,6 @@ def write_project(
         "features": FEATURES,
         "precision": ranking.precision,
         "keep_one": ranking.keep_one,
-        "max_remove_per_row": ranking.max_remove_per_row,
         "command": list(command),
         "source_sha256": _hash_file(source),
     }
@@ -282,7 +277,6 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         limits={
             "precision": head.get("precision") or PRECISION,
             "keep_one": head.get("keep_one") is True,
-            "max_remove_per_row": head.get("max_remove_per_row"),
         },
         start=np.searchsorted(row, np.arange(len(items) + 1)),
         table=read_roles(folder, head.get("table")),
