@@ -12,8 +12,8 @@ Three kinds of tables:
 - scores: no features, only log-odds of right and wrong tags from two normal distributions, some of
   the right ones indistinguishable from wrong ones.
 
-The truth answers 25 questions along all ranks, then 25 around the limit. Precision and recall count
-only tags without an answer; an audit that removes nothing has no precision. With `--kind missing`,
+The truth answers 25 questions in each of two steps. Precision and recall count only tags without an
+answer; an audit that removes nothing has no precision. With `--kind missing`,
 missing tags are added instead, and recall counts all tags that were dropped. `--worklist` compares
 200 questions about the most suspicious tags of the real tables, ranked again after every ten, with
 the first 200 by the confidence of Sieve, as in version 0.2, and by the ranking without answers; and

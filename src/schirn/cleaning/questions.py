@@ -23,8 +23,8 @@ UNSURE = 0.5
 LIKELY = 0.5
 """Probability from which on a tag looks right to the model."""
 _FIRST_STEP = 25
-# The second step asks down to one and a half times the largest limit that has this probability,
-# and that is at least this share of the ranking.
+# The second step asks down to somewhat beyond the largest limit that has this probability, which is
+# at least this share of the ranking.
 _PLAUSIBLE, _LEAST_LIMIT = 0.25, 0.03
 # Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
 _FEWEST_ABOVE = 5
@@ -159,7 +159,7 @@ class Worklist:
         high = size
         if order == LIMIT and len(self.answered):
             k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))
-            high = min(max(k + k // 2, n), size)
+            high = min(max(k + k // 4, n), size)
         elif order == SUSPICIOUS:
             high = min(n, size)
         elif order == CLOSE:
