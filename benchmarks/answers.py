@@ -6,40 +6,49 @@ Three kinds of tables:
 
 - titles: generated product titles that mention most of their tags, with wrong tags, dropped tags
   and labels that the text never mentions;
-- real: data sets with the mistakes of people (`yeast*_full`, three workers of `crowd_relations`),
-  and others with added wrong tags (need SCHIRN_DATA);
+- real: data sets with the mistakes of people (`yeast*_full`, three workers of `crowd_relations`,
+  one annotator of `cmc`, `brighter_ron` and `brighter_ukr`), and others with added wrong tags (need
+  SCHIRN_DATA);
 - scores: no features, only log-odds of right and wrong tags from two normal distributions, some of
   the right ones indistinguishable from wrong ones.
 
-The truth answers 25 questions along all ranks, then 25 around the limit. Precision and recall count
-only tags without an answer; an audit that removes nothing has no precision. `--worklist` compares
-200 questions about the most suspicious tags, ranked again after every ten, with the first 200 in
-the order of Sieve alone. `--certificates` runs certificates of sets with exactly 90% wrong tags
-instead: watched after every answer, without the lines that speak against it, drawn again ten times,
-begun again with other removals after each failure, and begun with fewer or more removals while the
-answers so far are left out, which the program cannot notice.
+The truth answers 25 questions in each of two steps. Precision and recall count only tags without an
+answer; an audit that removes nothing has no precision. With `--kind missing`,
+missing tags are added instead, and recall counts all tags that were dropped. `--worklist` compares
+200 questions about the most suspicious tags of the real tables, ranked again after every ten, with
+the first 200 by the confidence of Sieve, as in version 0.2, and by the ranking without answers; and
+the next 200 after fifty answers with how many of them the answers expect to be wrong.
+`--certificates` runs certificates of sets with exactly 90% wrong tags instead: watched after every
+answer, without the lines that speak against it, drawn again ten times, begun again with other
+removals after each failure, and begun with fewer or more removals while the answers so far are left
+out, which the program cannot notice.
 """
 
 import argparse
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from benchmarks.ranking_tables import annotated
 from benchmarks.votes import FILE, draw
-from schirn import find_noisy_labels
+from schirn import Sieve, find_noisy_labels
 from schirn.cleaning import Certificate, NoisyLabels
 from schirn.cleaning.certificate import e_values
 from schirn.datasets import add_noise, load
 from schirn.exceptions import DataError, EmptyCandidatesWarning
+from schirn.features.pipeline import make_method
+from schirn.features.table import read_features
 
 ADDED = (("medical", 2), ("enron", 3), ("emotions", 2), ("scene", 1), ("yeast", 3))
 REAL = ("yeastmf_full", "yeastcc_full", "yeastbp_full")
+ANNOTATED = ("cmc", "brighter_ron", "brighter_ukr")
 COLUMNS = (
     *("wrong", "removals", "right", "found", "below 80", "covered", "width", "first 200"),
     "predicted",
@@ -52,6 +61,18 @@ class Table(NamedTuple):
     name: str
     ranking: NoisyLabels
     truth: np.ndarray
+    by_sieve: np.ndarray | None = None
+    """The tags in the order of Sieve's confidence, as in version 0.2."""
+
+
+def real_table(name: str, X: Any, C: Any, truth: np.ndarray) -> Table:
+    """Rank a table, also by the confidence of Sieve alone."""
+    ranking = find_noisy_labels(X, C)
+    X, _, is_text = read_features(X)
+    model = make_method(Sieve, scaled=is_text, sparse=sp.issparse(X)).fit(X, C)
+    confidence = np.asarray(model.label_confidence_)[ranking.row, ranking.column]
+    judged = np.flatnonzero(ranking.judged)
+    return Table(name, ranking, truth, judged[np.argsort(confidence[judged], kind="stable")])
 
 
 def titles(
@@ -116,7 +137,10 @@ def tables(kinds: list[str]) -> Iterator[Table]:
             yield Table(name, find_noisy_labels(texts, C), T)
     if "real" in kinds and "SCHIRN_DATA" in os.environ:
         X, votes, T = draw(Path(os.environ["SCHIRN_DATA"]) / FILE, 0)
-        yield Table("crowd_relations", find_noisy_labels(X, votes.candidates), T)
+        yield real_table("crowd_relations", X, votes.candidates, T)
+        for name in ANNOTATED:
+            texts = annotated(name)
+            yield real_table(name, texts.X, texts.listed, texts.truth)
         for name, r in (*((name, 0) for name in REAL), *ADDED):
             try:
                 data = load(name)
@@ -127,7 +151,7 @@ def tables(kinds: list[str]) -> Iterator[Table]:
             if r:
                 C = add_noise(data.y_true, r, random_state=r)
             label = f"{name}, {r} wrong tags added" if r else name
-            yield Table(label, find_noisy_labels(data.X, C), data.y_true)
+            yield real_table(label, data.X, C, data.y_true)
 
 
 def answer(table: Table, ranking: NoisyLabels, n: int, kind: str, seed: int) -> NoisyLabels:
@@ -144,7 +168,12 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
     acted = ranking.removed if kind == "listed" else ranking.added
     is_hit = table.truth[tags.row, tags.column] == (0 if kind == "listed" else 1)
     unasked = np.isnan(tags.worklist.answer)
-    acted, hits, total = acted & unasked, is_hit & unasked, max(int(is_hit.sum()), 1)
+    acted, hits = acted & unasked, is_hit & unasked
+    total = int(hits.sum())
+    if kind == "missing":
+        # Not all missing tags are ranked.
+        total += int(table.truth.sum() - table.truth[ranking.row, ranking.column].sum())
+        total -= int(is_hit.sum())
     precision = float(hits[acted].mean()) if acted.any() else np.nan
     low, high = ranking.wrong_share_interval
     share = float(is_hit[ranking.judged].mean()) if kind == "listed" else np.nan
@@ -152,7 +181,7 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
         "wrong": float(is_hit.mean()),
         "removals": float(acted.mean()),
         "right": precision,
-        "found": float(hits[acted].sum() / total),
+        "found": float(hits[acted].sum() / max(total, 1)),
         "below 80": np.nan if np.isnan(precision) else float(precision < 0.8),
         "covered": float(low <= share <= high) if kind == "listed" else np.nan,
         "width": high - low if kind == "listed" else np.nan,
@@ -161,18 +190,23 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
     }
 
 
-def worklist(table: Table) -> list[float]:
-    """Share of wrong tags in 200 questions: in the order of Sieve alone, and ranked again."""
+def worklist(table: Table, n_audits: int) -> list[float]:
+    """Shares of wrong tags in 200 questions.
+
+    By Sieve alone, without answers, ranked again after every ten answers, and after fifty answers
+    in two steps, where the last number is what these expect.
+    """
     ranking = table.ranking
-    usable = np.flatnonzero(ranking.worklist.usable)
-    alone = usable[np.argsort(ranking.experts[0][usable], kind="stable")][:200]  # type: ignore[index]
-    wrong = [float((table.truth[ranking.row[alone], ranking.column[alone]] == 0).mean()), 0.0]
+    right = table.truth[ranking.row, ranking.column] == 1
+    first = (table.by_sieve[:200], ranking.worklist.order[:200])
+    shares = [*(float((~right[tags]).mean()) for tags in first), 0.0]
     for _ in range(20):
         asked = ranking.suspects(10)
         right = table.truth[asked.row, asked.column] == 1
         ranking = ranking.answered(asked, right)
-        wrong[1] += float((~right).sum() / 200)
-    return wrong
+        shares[2] += float((~right).sum() / 200)
+    after = mean([audit(table, 50, "listed", seed) for seed in range(n_audits)])
+    return [*shares, after["first 200"], after["predicted"]]
 
 
 def certificates(runs: int) -> None:
@@ -241,12 +275,15 @@ def other_removals(ranking: NoisyLabels, right: np.ndarray, place: np.ndarray) -
     return False
 
 
-def line(name: str, values: dict[str, float]) -> str:
+def percent(name: str, values: Iterable[float]) -> str:
     """A line of the table, in percent."""
-    cells = (values[column] for column in COLUMNS)
-    return (
-        f"| {name} | " + " | ".join("–" if np.isnan(v) else f"{100 * v:.1f}" for v in cells) + " |"
-    )
+    cells = ("–" if np.isnan(value) else f"{100 * value:.1f}" for value in values)
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def line(name: str, values: dict[str, float]) -> str:
+    """A line of the table of audits."""
+    return percent(name, (values[column] for column in COLUMNS))
 
 
 def mean(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -272,10 +309,13 @@ def main() -> None:
         certificates(args.certificates)
         return
     if args.worklist:
-        print("| table | Sieve alone | ranked again |\n|---|--:|--:|")
+        print("| table | Sieve alone | without answers | ranked again | next 200 | predicted |")
+        print("|---|--:|--:|--:|--:|--:|")
+        shares = []
         for table in tables(["real"]):
-            cells = " | ".join(f"{100 * share:.1f}" for share in worklist(table))
-            print(f"| {table.name} | {cells} |", flush=True)
+            shares.append(worklist(table, args.audits))
+            print(percent(table.name, shares[-1]), flush=True)
+        print(percent("**mean**", np.mean(shares, axis=0)))
         return
     print("| table | " + " | ".join(COLUMNS) + " |\n|---|" + "--:|" * len(COLUMNS))
     rows: dict[str, list[dict[str, float]]] = {}

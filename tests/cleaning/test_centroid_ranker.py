@@ -132,7 +132,7 @@ def test_features_that_say_nothing_rank_at_random(data):
     wrong = np.asarray(data.y_true)[ranking.row, ranking.column] == 0
     # Only how often labels are listed says anything.
     assert roc_auc_score(wrong[ranking.judged], -ranking.confidence[ranking.judged]) < 0.7
-    assert ranking.planted_among_suspects(0.1) < 0.25
+    assert ranking.planted_among_suspects() < 0.25
 
 
 def test_an_engine_may_know_only_its_best_labels(data):
@@ -191,8 +191,6 @@ def test_limits_to_what_a_row_may_lose(data):
     kept = ranking.clean_sparse.sum(axis=1)
     listed = np.asarray(data.candidates).sum(axis=1)
     assert (kept[listed > 0] >= 1).all()
-    one = judge(data.X, data.candidates, max_remove_per_row=1).remove(below=1.0)
-    assert np.bincount(one.row[one.removed]).max() == 1
 
 
 def test_names_changes_and_the_report(data):

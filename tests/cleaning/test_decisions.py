@@ -9,6 +9,7 @@ import pytest
 
 from schirn.cleaning import Decision, Decisions, NoisyLabels, RowContent
 from schirn.exceptions import DataError, InputError
+from schirn.labels.matrix import label_lists
 
 
 @pytest.fixture
@@ -148,7 +149,11 @@ def test_a_tag_called_right_is_added_where_it_is_not_listed(path):
     store.add([Decision("A0", "red", "right"), Decision("A1", "velvet", "right")])
     store.add([Decision("A2", "red", "wrong")])
     ranked, _ = store.answer(ranking((0, "coat"), (1, "pan"), (2, "coat")), rows(["a", "b", "c"]))
-    assert ranked.clean_lists() == [["coat", "red"], ["pan", "velvet"], ["coat"]]
+    assert label_lists(ranked.clean, ranked.label_names) == [
+        ["coat", "red"],
+        ["pan", "velvet"],
+        ["coat"],
+    ]
 
 
 def test_ids_must_differ():

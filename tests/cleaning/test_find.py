@@ -12,6 +12,7 @@ from schirn.cleaning import votes_to_candidates
 from schirn.cleaning.label_shares import wrong_shares
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.labels.matrix import label_lists
 from schirn.scale import RowFile
 
 
@@ -286,18 +287,6 @@ def test_a_label_that_occurs_in_one_fold_only_is_not_judged(small):
     assert set(ranking.verdict[ranking.column == 6]) == {"unjudged"}
 
 
-def test_limit_per_row_removes_the_least_likely(digits, ranking):
-    one = find_noisy_labels(digits.X, digits.candidates, max_remove_per_row=1)
-    one = one.remove(below=0.5)
-    removed = one.matrix(one.removed)
-    assert removed.sum(axis=1).max() == 1
-    all_removed = ranking.matrix(ranking.removed)
-    np.testing.assert_array_equal(removed.any(axis=1), all_removed.any(axis=1))
-    confidence = np.where(digits.candidates == 1, one.matrix(), 2)
-    rows = np.flatnonzero(removed.any(axis=1))
-    np.testing.assert_array_equal(confidence[rows][removed[rows]], confidence[rows].min(axis=1))
-
-
 def test_known_clean_rows_and_cells_are_kept(small):
     known = np.arange(200) < 50
     ranking = find_noisy_labels(small.X, small.candidates, known_clean=known).remove(below=0.5)
@@ -344,14 +333,12 @@ def test_tags_known_to_be_wrong_are_removed(small):
     np.testing.assert_array_equal(ranking.confidence[~wrong], plain.confidence[~wrong])
 
 
-def test_tags_known_to_be_wrong_are_removed_whatever_the_limits(small):
+def test_tags_known_to_be_wrong_are_removed_whatever_is_ordered(small):
     C = small.candidates.copy()
     C[0] = 1
     known = np.zeros(C.shape)
     known[0, :4] = -1
-    ranking = find_noisy_labels(
-        small.X, C, known=known, method="CandidateRidge", max_remove_per_row=1
-    ).remove(below=0.9)
+    ranking = find_noisy_labels(small.X, C, known=known, method="CandidateRidge").remove(k=0)
     assert ranking.verdict[:6].tolist() == ["removed"] * 4 + ["kept"] * 2
 
 
@@ -381,7 +368,10 @@ def test_fifty_thousand_rare_tags_need_no_columns(small):
     plain = find_noisy_labels(small.X, small.candidates, method="CandidateRidge")
     np.testing.assert_array_equal(ranking.confidence[ranking.column < 6], plain.confidence)
     assert (~ranking.judged[ranking.column >= 6]).all()
-    assert len(ranking.clean_lists()[0]) == 250 + (~plain.removed)[plain.row == 0].sum()
+    assert (
+        len(label_lists(ranking.clean, ranking.label_names)[0])
+        == 250 + (~plain.removed)[plain.row == 0].sum()
+    )
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -528,7 +518,7 @@ def test_texts_and_joined_tags():
         tags.append(true if other is None else f"{other} | {true}")
     ranking = find_noisy_labels(texts, tags, separator="|").remove(below=0.5)
     assert ranking.label_names == ["car", "dog", "sea"]
-    assert ranking.clean_lists() == [[t] for t in truth]
+    assert label_lists(ranking.clean, ranking.label_names) == [[t] for t in truth]
     series = find_noisy_labels(pd.Series(texts), pd.Series(tags), separator="|")
     np.testing.assert_array_equal(series.confidence, ranking.confidence)
 
@@ -574,8 +564,6 @@ def test_containers_agree(small):
         ({"cv": "five"}, "cv must be a number of folds, a splitter or .* not 'five'"),
         ({"precision": 1.5}, "precision must be a number of more than 0 and at most 1, got 1.5"),
         ({"precision": "a"}, "precision must be .* got 'a'"),
-        ({"max_remove_per_row": -1}, "max_remove_per_row must be .* or None, got -1"),
-        ({"max_remove_per_row": "a"}, "max_remove_per_row must be .* got 'a'"),
         ({"min_count": 0}, "min_count must be a number of at least 1, got 0"),
         ({"min_count": "a"}, "min_count must be .* got 'a'"),
         ({"separator": ""}, "separator must be a text of at least one character, not ''"),

@@ -10,25 +10,28 @@ from tests.reference import rank_posterior as plain
 @pytest.fixture(scope="module")
 def answers():
     rng = np.random.default_rng(3)
-    score = normal_scores(np.sort(rng.choice(80, 20, replace=False)), 80)
+    score = normal_scores(np.arange(80))[np.sort(rng.choice(80, 20, replace=False))]
     return score, rng.random(20) < 1 / (1 + np.exp(1 + 2 * score))
 
 
 def test_agrees_with_the_plain_transcription(answers):
-    open_score = normal_scores(np.arange(60), 60)
+    open_score = normal_scores(np.arange(60))
     weights = plain.posterior(*answers)
     posterior = RankPosterior(*answers, open_score)
     expected = [plain.hit_probability(weights, s) for s in open_score]
     np.testing.assert_allclose(posterior.hit_probability(open_score), expected, rtol=1e-9)
     for target in (0.5, 0.7, 0.9):
         assert posterior.limit(target) == plain.limit(weights, open_score, target)
+        for probability in (0.3, 0.6):
+            expected_limit = plain.sure_limit(weights, open_score, target, probability)
+            assert posterior.limit(target, probability) == expected_limit
     interval = plain.hits_interval(weights, open_score)
     np.testing.assert_allclose(posterior.hits_interval(), interval, rtol=1e-9)
     assert posterior.expected_hits(7) == pytest.approx(sum(expected[:7]))
 
 
 def test_bins_change_little(answers):
-    open_score = normal_scores(np.arange(1030), 1030)
+    open_score = normal_scores(np.arange(1030))
     posterior, weights = RankPosterior(*answers, open_score), plain.posterior(*answers)
     expected = [plain.hit_probability(weights, s) for s in open_score[::103]]
     np.testing.assert_allclose(posterior.hit_probability(open_score[::103]), expected, atol=0.02)
@@ -36,8 +39,8 @@ def test_bins_change_little(answers):
 
 def test_limit_follows_the_answers():
     scores, open_score = (
-        normal_scores(np.arange(0, 1000, 20), 1000),
-        normal_scores(np.arange(1000), 1000),
+        normal_scores(np.arange(1000))[::20],
+        normal_scores(np.arange(1000)),
     )
     step = RankPosterior(scores, np.arange(50) < 10, open_score)
     assert 80 < step.limit(0.9) < 280
@@ -51,7 +54,7 @@ def test_limit_follows_the_answers():
 
 def test_no_answers_and_no_open_tags():
     nothing = np.zeros(0)
-    prior = RankPosterior(nothing, nothing > 0, normal_scores(np.arange(10), 10))
+    prior = RankPosterior(nothing, nothing > 0, normal_scores(np.arange(10)))
     mean, low, high = prior.hits_interval()
     assert 0 <= low < mean < high <= 10
     done = RankPosterior(np.array([0.0]), np.array([True]), nothing)

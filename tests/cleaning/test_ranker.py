@@ -26,6 +26,7 @@ from schirn.cleaning import (
     SieveRanker,
 )
 from schirn.exceptions import InputError
+from schirn.labels.matrix import label_lists
 from schirn.labels.tags import read_tags
 
 
@@ -241,7 +242,7 @@ def test_texts_and_a_classifier():
         [names[i % 3], names[(i + 1) % 3]] if i % 4 == 0 else [names[i % 3]] for i in range(150)
     ]
     found = find_noisy_labels(texts, tags, method=LogisticRegression()).remove(below=0.5)
-    assert found.clean_lists() == [[names[i % 3]] for i in range(150)]
+    assert label_lists(found.clean, found.label_names) == [[names[i % 3]] for i in range(150)]
 
 
 def test_confidences_and_log_odds_agree(small):

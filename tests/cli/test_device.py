@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import schirn
 from schirn.cli import main
 from schirn.datasets import add_noise, load_digits_attributes
 from schirn.model_selection import CandidateSearchCV
@@ -25,11 +26,10 @@ def fit(tmp_path, name, *options):
 
 def test_a_model_trained_on_a_device_is_that_of_numpy(tmp_path, capsys):
     here = fit(tmp_path, "here.schirn")
-    first = json.loads(capsys.readouterr().out)
     there = fit(tmp_path, "there.schirn", "--device", "cpu")
-    second = json.loads(capsys.readouterr().out)
-    assert second["judged_wrong"] == pytest.approx(first["judged_wrong"], rel=0.01)
-    assert second["noise_finding"]["auc"] == pytest.approx(first["noise_finding"]["auc"], abs=1e-3)
+    first, second = schirn.load(here), schirn.load(there)
+    assert (first.noise_ == second.noise_).mean() > 0.999
+    np.testing.assert_allclose(second.label_confidence_, first.label_confidence_, atol=1e-3)
     scores = []
     for model, options in ((here, []), (there, []), (there, ["--device", "cpu"])):
         out = tmp_path / "scores.npz"

@@ -212,7 +212,7 @@ def _project() -> list[bytes]:
     table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
     head = {"format": "schirn-review", "version": 2, "labels": LABELS, "table": table}
     head |= {"method": "Sieve", "n_items": 2}
-    limits = {"precision": 0.9, "keep_one": True, "max_remove_per_row": 2}
+    limits = {"precision": 0.9, "keep_one": True}
     return [json.dumps(head | limits).encode(), json.dumps(head).encode()]
 
 

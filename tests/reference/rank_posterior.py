@@ -44,6 +44,17 @@ def limit(weights, scores, target):
     return best
 
 
+def sure_limit(weights, scores, target, probability):
+    """Longest prefix whose share of hits reaches the target with this probability."""
+    sure = [0.0] * len(scores)
+    for (a, b, g), w in weights.items():
+        hits = 0.0
+        for k, s in enumerate(scores):
+            hits += (1 - g) * (1 - sigmoid(b + a * s))
+            sure[k] += w * (hits >= target * (k + 1))
+    return max((k + 1 for k, p in enumerate(sure) if p >= probability), default=0)
+
+
 def hits_interval(weights, scores):
     """Mean and 90% interval of the number of hits."""
     totals = sorted(

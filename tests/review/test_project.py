@@ -56,7 +56,6 @@ def sentence(folder):
         ({"n_items": None}, "'n_items' cannot be None"),
         ({"n_items": 4}, "3 items, but project.json announces 4"),
         ({"precision": "high"}, "'precision' cannot be 'high'"),
-        ({"max_remove_per_row": -1}, "'max_remove_per_row' cannot be -1"),
     ],
 )
 def test_damaged_head(folder, change, says):

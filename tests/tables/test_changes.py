@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schirn.cleaning import Change, ChangeList, MissingTags, NoisyLabels
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells
+from schirn.labels.matrix import label_lists
 from schirn.tables.changes import apply_changes, row_keys
 from schirn.tables.files import open_table
 
@@ -343,7 +344,9 @@ def test_rankings_become_changes():
     ]
     assert changes.apply(["dog;beach", "dog", "beach"]) == ["beach", "beach", "beach"]
     own = ranking.changes()
-    assert own.apply([["beach", "dog"], ["dog"], ["beach"]]) == ranking.clean_lists()
+    assert own.apply([["beach", "dog"], ["dog"], ["beach"]]) == label_lists(
+        ranking.clean, ranking.label_names
+    )
     with pytest.raises(InputError, match="2 cells, but the ranking is about 3 rows"):
         ranking.changes(["a", "b"])
 

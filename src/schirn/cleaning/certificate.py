@@ -47,12 +47,17 @@ _WORDS = {
     ADDED: "added tags are right",
 }
 _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
-_FIRST_DRAW = 0.9
+_CONFIDENCE, _FIRST_DRAW = 0.95, 0.9
 # Numbers of misses for which the bound is computed.
 _GRID = 400
 _PATHS, _MOST_PLANNED = 200, 3000
 _MOST_TAGS = 10**9
-_TEXTS = ("of", "table_sha256", "tags_sha256", "date")
+_ENTRIES: dict[str, Any] = {
+    **dict.fromkeys(("of", "table_sha256", "tags_sha256", "date"), str),
+    **dict.fromkeys(("version", "draw", "n_tags", "n_changed"), int),
+    **dict.fromkeys(("target", "confidence"), int | float),
+    "options": dict,
+}
 _DERIVED = ("certified", "e_value", "precision_at_least")
 
 
@@ -212,8 +217,7 @@ class Certificate:
     @cached_property
     def e_value(self) -> float:
         """Evidence for the claim: the largest e-value so far."""
-        misses = np.array([self._most_misses])
-        return float(largest_e_values(self._is_miss, self.n_tags, misses)[0])
+        return float(e_values(self._is_miss, self.n_tags, self._most_misses).max(initial=1))
 
     @property
     def _most_misses(self) -> float:
@@ -230,7 +234,7 @@ class Certificate:
         if not self.n_tags or not len(self._is_miss):
             return 0.0
         misses = np.unique(np.linspace(1, self.n_tags, min(_GRID, self.n_tags)).astype(int))
-        rejected = largest_e_values(self._is_miss, self.n_tags, misses) >= self.needed
+        rejected = e_values(self._is_miss, self.n_tags, misses).max(axis=1) >= self.needed
         # All larger numbers of misses must be rejected as well.
         possible = np.flatnonzero(~rejected)
         first = int(possible[-1]) + 1 if len(possible) else 0
@@ -305,23 +309,19 @@ class Certificate:
             raise InputError(f"the certificate is not JSON ({error})") from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError("this is not a certificate of this version")
-        if values.get("version") != VERSION or isinstance(values.get("version"), bool):
-            raise InputError(f"the certificate has version {brief(values.get('version'))}")
-        for name in _TEXTS:
-            if not isinstance(values.get(name), str):
-                raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
         values = {"n_changed": 0, **values}
-        for name in ("draw", "n_tags", "n_changed"):
-            if not is_count(values.get(name)) or values[name] > _MOST_TAGS:
+        for name, kind in _ENTRIES.items():
+            if not isinstance(values.get(name), kind) or isinstance(values[name], bool):
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
+        if values["version"] != VERSION:
+            raise InputError(f"the certificate has version {values['version']}")
         OneOf(KINDS).check("of", values["of"])
-        Number(0, high=1, open_low=True).check("target", values.get("target"))
-        Number(0.5, high=1 - 1e-9).check("confidence", values.get("confidence"))
-        if not isinstance(values.get("options"), dict):
-            raise InputError("the certificate has no options")
-        names = ("of", "target", "confidence", "draw", "n_tags", "n_changed", "options", "date")
+        Number(0, high=1, open_low=True).check("target", values["target"])
+        Number(0.5, high=1 - 1e-9).check("confidence", values["confidence"])
+        for name in ("draw", "n_tags", "n_changed"):
+            Number(0, high=_MOST_TAGS, integer=True).check(name, values[name])
         certificate = cls(
-            **{name: values[name] for name in (*names, "table_sha256", "tags_sha256")},
+            **{name: values[name] for name in _ENTRIES if name != "version"},
             answers=_tags_of(values.get("answers"), "answers"),
             earlier=_tags_of(values.get("earlier_answers"), "earlier_answers"),
         )
@@ -387,7 +387,7 @@ class Certificate:
         return (members - set(self.earlier)) | set(self.answers)
 
 
-def e_values(is_miss: Array, n_tags: int, misses: float) -> Array:
+def e_values(is_miss: Array, n_tags: int, misses: float | Array) -> Array:
     """E-value after each answer against H0: the set has at least `misses` misses.
 
     Parameters
@@ -396,37 +396,29 @@ def e_values(is_miss: Array, n_tags: int, misses: float) -> Array:
         The answers in the order of drawing.
     n_tags : int
         Size of the set.
-    misses : float
+    misses : float or (k,) array
+
+    Returns
+    -------
+    (t,) or (k, t) float array
     """
-    return _e_values(is_miss, n_tags, np.array([misses]))[0]
-
-
-def largest_e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
-    """Largest e-value so far for several numbers of misses; 1 before the first answer."""
-    if not len(is_miss) or not n_tags:
-        return np.ones(len(misses))
-    return np.asarray(np.maximum(_e_values(is_miss, n_tags, misses).max(axis=1), 1))
-
-
-def _e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
+    misses = np.asarray(misses, dtype=np.float64)[..., None]
     earlier_misses = np.cumsum(is_miss) - is_miss
-    m = (misses[:, None] - earlier_misses) / (n_tags - np.arange(len(is_miss)))
-    m = np.clip(m, 1e-9, 1 - 1e-9)
+    m = np.clip((misses - earlier_misses) / (n_tags - np.arange(len(is_miss))), 1e-9, 1 - 1e-9)
     total = np.zeros(m.shape)
     for bet in _BETS:
-        r = np.minimum(bet * misses[:, None] / n_tags, 0.999 * m)
+        r = np.minimum(bet * misses / n_tags, 0.999 * m)
         steps = np.where(is_miss, np.log(np.maximum(r, 1e-12) / m), np.log((1 - r) / (1 - m)))
         # A stake of e^300 is as good as any.
-        total += np.exp(np.minimum(np.cumsum(steps, axis=1), 300))
+        total += np.exp(np.minimum(np.cumsum(steps, axis=-1), 300))
     return np.asarray(total / len(_BETS))
 
 
 def begin(
-    ranking: "NoisyLabels", *, of: str, k: int | None, target: float, confidence: float, draw: int
+    ranking: "NoisyLabels", *, of: str, k: int | None, target: float, draw: int
 ) -> Certificate:
     """Begin a certificate; see `NoisyLabels.certify`."""
     Number(0, high=1, open_low=True).check("target", target)
-    Number(0.5, high=1 - 1e-9).check("confidence", confidence)
     about: Any = ranking.missing if of == ADDED else ranking
     answer, known = about.worklist.answer, ranking.known
     if of != ADDED and known is not None:
@@ -443,7 +435,7 @@ def begin(
 
     tags, has_answer = pairs(members & np.isnan(answer)), ~np.isnan(answer)
     values = [None if value == UNSURE else bool(value) for value in answer[has_answer].tolist()]
-    names = ("method", "precision", "keep_one", "max_remove_per_row")
+    names = ("method", "precision", "keep_one")
     options = {name: getattr(ranking, name) for name in names} | {"checked": ranking.is_checked}
     if of == SUSPECTS:
         options["tags"] = [list(tag) for tag in tags]
@@ -451,7 +443,7 @@ def begin(
     return Certificate(
         of=of,
         target=float(target),
-        confidence=float(confidence),
+        confidence=_CONFIDENCE,
         draw=draw,
         n_tags=len(tags),
         table_sha256=table,

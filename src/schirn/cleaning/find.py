@@ -60,7 +60,6 @@ def find_noisy_labels(
     method: Any = None,
     cv: Any = None,
     precision: float = PRECISION,
-    max_remove_per_row: int | None = None,
     keep_one: bool = True,
     known: Any = None,
     known_clean: Any = None,
@@ -108,9 +107,6 @@ def find_noisy_labels(
         one fit of `Sieve`, and uses five folds for other methods. Not for a `Ranker`.
     precision : float, default=0.9
         Target precision: share of the removals that should be right, by the answers.
-    max_remove_per_row : int, optional
-        Remove at most this many tags per row, most suspicious first, besides those that a person
-        called wrong.
     keep_one : bool, default=True
         Whether a row that would lose all its tags keeps the most likely one, unless a person called
         it wrong.
@@ -178,7 +174,6 @@ def find_noisy_labels(
     True
     """
     Number(0, high=1, open_low=True).check("precision", precision)
-    Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
     Number(1).check("min_count", min_count)
     Number(open_low=True, none=True).check("max_memory", max_memory)
     is_nameless = getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
@@ -219,11 +214,9 @@ def find_noisy_labels(
         judged=evidence.judged | (task.known != 0),
         method=ranker.name,
         known=task.known,
-        experts=evidence.experts,
         planted_confidence=evidence.planted.confidence,
         missing=_missing(evidence, known, tags),
         precision=float(precision),
-        max_remove_per_row=max_remove_per_row,
         keep_one=keep_one,
         annotators=evidence.annotators,
         storage=storage,

@@ -31,6 +31,7 @@ from schirn.cleaning.questions import (
     UNSURE,
     Questions,
     Worklist,
+    tag_records,
 )
 from schirn.cleaning.ranker import Annotator
 from schirn.cleaning.storage import Storage
@@ -75,6 +76,14 @@ def _no_rows() -> Array:
     return np.zeros(0, dtype=np.int64)
 
 
+def _check_choice(k: int | None, limit: float | None, name: str) -> None:
+    """Tags are chosen by their number or by a limit of their confidence."""
+    Number(0, integer=True, none=True).check("k", k)
+    Number(0, high=1, none=True).check(name, limit)
+    if (k is None) == (limit is None):
+        raise InputError(f"give either a number of tags or {name}", parameter="k")
+
+
 @dataclass(frozen=True, eq=False)
 class MissingTags:
     """Tags that are not listed, ranked by how likely they are to be correct.
@@ -113,7 +122,7 @@ class MissingTags:
         answer = np.full(len(self), np.nan) if self.answer is None else self.answer
         everything = np.ones(len(self), dtype=bool)
         columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, None, everything, answer, 1)
+        return Worklist(*columns, everything, answer, 1)
 
     @property
     def confidence(self) -> Array:
@@ -128,10 +137,8 @@ class MissingTags:
         return MissingTags(row, column, p, self.label_names, answer)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield one dictionary per tag."""
-        columns = (self.row, self.label, self.confidence)
-        for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
-            yield {"row": row, "label": label, "confidence": confidence}
+        """Return one dictionary per tag."""
+        return tag_records(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,9 +176,8 @@ class NoisyLabels:
         Name of the method that ranked the tags.
     precision : float
         Target precision of removals and additions.
-    max_remove_per_row : int or None
     keep_one : bool
-        Limits to what a row may lose; answers go beyond them.
+        Whether a row keeps its likeliest tag unless a person called it wrong.
     annotators : list of Annotator or None
         Quality of every annotator, if `Votes` were given.
     is_checked : bool
@@ -190,12 +196,10 @@ class NoisyLabels:
     judged: Array
     method: str
     known: Array | None = None
-    experts: Array | None = None
     planted_confidence: Array = field(default_factory=lambda: np.zeros(0))
     missing: MissingTags = field(default_factory=MissingTags)
     answer: Array | None = None
     precision: float = PRECISION
-    max_remove_per_row: int | None = None
     keep_one: bool = True
     ordered: Array | None = None
     ordered_additions: Array | None = None
@@ -233,7 +237,7 @@ class NoisyLabels:
         answer = np.full(len(self.row), np.nan) if self.answer is None else self.answer
         usable = self.judged & (self._known == 0)
         columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, self.experts, usable, answer, 0)
+        return Worklist(*columns, usable, answer, 0)
 
     @property
     def _known(self) -> Array:
@@ -285,18 +289,12 @@ class NoisyLabels:
         columns = wrong[best], right[best]
         return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
-    def planted_among_suspects(self, share: float = _SUSPICIOUS_SHARE) -> float:
-        """Share of planted wrong tags that would be among the most suspicious listed ones.
-
-        Parameters
-        ----------
-        share : float, default=0.1
-            Share of the judged tags that counts as most suspicious.
-        """
+    def planted_among_suspects(self) -> float:
+        """Share of planted wrong tags that would be among the 10% most suspicious listed ones."""
         confidences = np.sort(self.model_confidence[self.worklist.usable])
         if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = confidences[max(int(share * len(confidences)) - 1, 0)]
+        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
     @cached_property
@@ -356,8 +354,8 @@ class NoisyLabels:
     ) -> Questions:
         """Choose tags to ask a person about; tags that were answered are never asked again.
 
-        Fifty answers do most in two steps of 25: the first along all ranks, the second around the
-        limit up to which the first ones would remove tags.
+        Fifty answers do most in two steps of 25: the first along all ranks, the second from the
+        most suspicious tags to somewhat beyond the last one that may turn out to be removable.
 
         Parameters
         ----------
@@ -365,10 +363,10 @@ class NoisyLabels:
         kind : {"listed", "missing"}, default="listed"
             Ask about listed tags, or about those in `missing`.
         order : {"spread", "limit", "suspicious", "close"}, optional
-            "spread" asks along all ranks, "limit" around the limit of the removals, "suspicious"
+            "spread" asks along all ranks, "limit" along those of possible removals, "suspicious"
             about the most suspicious tags (the likeliest missing ones), and "close" about those
-            that the answers leave most uncertain. None is "spread" while there are fewer than n
-            answers, then "limit".
+            that the answers leave most uncertain. None is "spread" for the first n answers, at most
+            25, then "limit".
         random_state : int, default=0
         """
         Number(1, integer=True).check("n", n)
@@ -465,10 +463,7 @@ class NoisyLabels:
         below : float, optional
             Remove all tags whose `confidence` is below this value.
         """
-        Number(0, integer=True, none=True).check("k", k)
-        Number(0, high=1, none=True).check("below", below)
-        if (k is None) == (below is None):
-            raise InputError("remove takes either a number of tags or below", parameter="k")
+        _check_choice(k, below, "below")
         order = self.worklist.order
         allowed = order[self.within_limits(order)[order]]
         chosen = allowed[:k] if below is None else allowed[self.confidence[allowed] < below]
@@ -486,10 +481,7 @@ class NoisyLabels:
         above : float, optional
             Add all tags of `missing` whose `confidence` is at least this value.
         """
-        Number(0, integer=True, none=True).check("k", k)
-        Number(0, high=1, none=True).check("above", above)
-        if (k is None) == (above is None):
-            raise InputError("add takes either a number of tags or above", parameter="k")
+        _check_choice(k, above, "above")
         order = self.missing.worklist.order
         chosen = order[:k] if above is None else order[self.missing.confidence[order] >= above]
         mask = np.zeros(len(self.missing), dtype=bool)
@@ -515,21 +507,17 @@ class NoisyLabels:
         return (chosen & np.isnan(work.answer)) | (work.answer == 1)
 
     def within_limits(self, chosen: Array) -> Array:
-        """Mask of tags to remove, the most suspicious first, within the limits for every row."""
+        """Mask of tags to remove, the most suspicious first; with `keep_one` not all of a row."""
         removed = np.zeros(len(self.row), dtype=bool)
+        if not self.keep_one:
+            removed[chosen] = True
+            return removed
         wrong = (self.worklist.answer == 0) | (self._known < 0)
         n_left = np.bincount(self.row[~wrong], minlength=self.n_rows)
-        allowance = np.full(self.n_rows, len(self.label_names))
-        if self.max_remove_per_row is not None:
-            allowance = self.max_remove_per_row - np.bincount(
-                self.row[wrong], minlength=self.n_rows
-            )
-        if self.keep_one:
-            allowance = np.minimum(allowance, n_left - 1)
         by_row = chosen[np.argsort(self.row[chosen], kind="stable")]
         rows = self.row[by_row]
         turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        removed[by_row[turn < allowance[rows]]] = True
+        removed[by_row[turn < n_left[rows] - 1]] = True
         return removed
 
     def certify(
@@ -538,7 +526,6 @@ class NoisyLabels:
         *,
         of: str = REMOVED,
         k: int | None = None,
-        confidence: float = 0.95,
         random_state: int = 0,
     ) -> Certificate:
         """Begin a certificate, which holds whenever you stop answering its questions.
@@ -552,7 +539,6 @@ class NoisyLabels:
             tags are right, or that added tags are. Tags that were answered already do not count.
         k : int, optional
             Number of suspects.
-        confidence : float, default=0.95
         random_state : int, default=0
             Number of the draw. Leave it at 0: another draw needs more evidence than the first.
         """
@@ -562,7 +548,7 @@ class NoisyLabels:
             raise InputError('k is the number of suspects; give it with of="suspects"')
         target = self.precision if target is None else target
         draw = self.draws + random_state
-        return begin(self, of=of, k=k, target=target, confidence=confidence, draw=draw)
+        return begin(self, of=of, k=k, target=target, draw=draw)
 
     def matrix(self, values: Any = None) -> Array:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
@@ -577,9 +563,7 @@ class NoisyLabels:
     @property
     def clean(self) -> Array:
         """Tags after all removals and additions, as an (n, l) 0/1 array."""
-        matrix = self.matrix((~self.removed).astype(np.uint8))
-        matrix[self.missing.row[self.added], self.missing.column[self.added]] = 1
-        return matrix
+        return self.clean_sparse.toarray()
 
     @property
     def clean_sparse(self) -> sp.csr_array:
@@ -589,14 +573,6 @@ class NoisyLabels:
         column = np.r_[self.column[remaining], self.missing.column[added]]
         ones, shape = np.ones(len(row), dtype=np.uint8), (self.n_rows, len(self.label_names))
         return sp.csr_array((ones, (row, column)), shape=shape)
-
-    def clean_lists(self) -> list[list[str]]:
-        """Return the names of the tags after all removals and additions, one list per row."""
-        lists: list[list[str]] = [[] for _ in range(self.n_rows)]
-        for tags, mask in ((self, ~self.removed), (self.missing, self.added)):
-            for k in np.flatnonzero(mask).tolist():
-                lists[tags.row[k]].append(self.label_names[tags.column[k]])
-        return lists
 
     def apply(self, tags: Any, *, separator: str = ";") -> Any:
         """Return the tags after all removals and additions, in the container that came in.
@@ -689,13 +665,6 @@ class NoisyLabels:
         pandas = optional("pandas", "table", "Making a table")
         index = None if self.index is None else self.index[self.row]
         return pandas.DataFrame(self._columns, index=index)
-
-    def to_polars(self) -> Any:
-        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
-        # No extra installs polars: those who ask for its tables have it.
-        import polars
-
-        return polars.DataFrame({name: values.tolist() for name, values in self._columns.items()})
 
     @property
     def _columns(self) -> dict[str, Array]:

@@ -31,9 +31,11 @@ _BINS = 100
 _TAIL = 0.05
 
 
-def normal_scores(rank: Array, size: int) -> Array:
-    """Normal scores of ranks 0 to size - 1."""
-    return np.asarray(ndtri((np.asarray(rank) + 0.5) / size))
+def normal_scores(values: Array) -> Array:
+    """Normal scores of the ranks of values; equal ones are ranked in their order."""
+    rank = np.empty(len(values), dtype=int)
+    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return np.asarray(ndtri((rank + 0.5) / max(len(values), 1)))
 
 
 class RankPosterior:
@@ -69,10 +71,16 @@ class RankPosterior:
         p = self._weight @ self._hits / self._counts
         return np.asarray(np.interp(score, self._middles, p))
 
-    def limit(self, target: float) -> int:
-        """Largest number of open tags, best first, whose expected share of hits is the target."""
-        precision = np.cumsum(self._weight @ self._hits) / self._ends
-        enough = np.flatnonzero(precision >= target)
+    def limit(self, target: float, probability: float | None = None) -> int:
+        """Largest number of open tags, best first, whose share of hits reaches the target.
+
+        The expected share must reach it, or the share with this probability.
+        """
+        share = np.cumsum(self._hits, axis=1) / self._ends
+        if probability is None:
+            enough = np.flatnonzero(self._weight @ share >= target)
+        else:
+            enough = np.flatnonzero(self._weight @ (share >= target) >= probability)
         return int(self._ends[enough[-1]]) if len(enough) else 0
 
     def expected_hits(self, count: int) -> float:

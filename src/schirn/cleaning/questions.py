@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn.cleaning.correction import corrected_scores, describe_tags
+from schirn.cleaning.correction import corrected_normal_scores, describe_tags
 from schirn.cleaning.posterior import RankPosterior, normal_scores
 
 Array = np.ndarray
@@ -22,10 +22,15 @@ UNSURE = 0.5
 """Value of an answer "unsure"; "right" is 1, "wrong" 0, and NaN means that nobody has answered."""
 LIKELY = 0.5
 """Probability from which on a tag looks right to the model."""
-# The second step asks around this share of the ranking at least.
-_LEAST_LIMIT = 0.03
+_FIRST_STEP = 25
+# The second step asks down to somewhat beyond the largest limit that has this probability, which is
+# at least this share of the ranking.
+_PLAUSIBLE, _LEAST_LIMIT = 0.25, 0.03
 # Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
 _FEWEST_ABOVE = 5
+# Missing tags are added if the target is reached with this probability: a wrong one is a new
+# mistake, while a wrong removal takes one of several tags away.
+_PROBABILITY_TO_ADD = 0.7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,10 +64,15 @@ class Questions:
         return f"Questions({len(self)} {self.kind} tags)"
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield one dictionary per tag."""
-        columns = (self.row, self.label, self.confidence)
-        for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
-            yield {"row": row, "label": label, "confidence": confidence}
+        """Return one dictionary per tag."""
+        return tag_records(self)
+
+
+def tag_records(tags: Any) -> Iterator[dict[str, Any]]:
+    """Yield row, label and confidence of each tag."""
+    columns = (tags.row, tags.label, tags.confidence)
+    for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
+        yield {"row": row, "label": label, "confidence": confidence}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +84,6 @@ class Worklist:
     row, column : (m,) int arrays
     confidence : (m,) float array
         Probability that each tag is correct, by the ranker.
-    experts : (e, m) float array or None
-        Standardised log-odds of each expert; None takes the confidences.
     usable : (m,) bool array
         Tags that were judged and are not known already.
     answer : (m,) float array
@@ -87,7 +95,6 @@ class Worklist:
     row: Array
     column: Array
     confidence: Array
-    experts: Array | None
     usable: Array
     answer: Array
     hit: int
@@ -101,26 +108,14 @@ class Worklist:
     def normal_score(self) -> Array:
         """Normal score of the rank of every usable tag, the likeliest hits lowest; 0 elsewhere."""
         usable = np.flatnonzero(self.usable)
-        right, score = self.answer[self.answered] == 1, None
-        if len(right):
-            score = corrected_scores(self._features, self.column, self.answered, right)
-        score = self.confidence if score is None else score
-        score = score[usable] if self.hit == 0 else -score[usable]
-        rank = np.empty(len(usable), dtype=int)
-        rank[np.argsort(score, kind="stable")] = np.arange(len(usable))
+        score = normal_scores(self.confidence[usable])
+        if len(self.answered):
+            column, index = self.column[usable], np.searchsorted(usable, self.answered)
+            X = describe_tags(score, self.row[usable], column)
+            score = corrected_normal_scores(X, column, index, self.answer[self.answered] == 1)
         out = np.zeros(len(self.row))
-        out[usable] = normal_scores(rank, max(len(usable), 1))
+        out[usable] = -score if self.hit else score
         return out
-
-    @cached_property
-    def _features(self) -> Array:
-        experts = self.experts
-        if experts is None:
-            order = np.argsort(self.confidence, kind="stable")
-            rank = np.empty(len(order), dtype=int)
-            rank[order] = np.arange(len(order))
-            experts = normal_scores(rank, len(order))[None]
-        return describe_tags(experts, self.row, self.column, self.usable)
 
     @cached_property
     def order(self) -> Array:
@@ -149,7 +144,9 @@ class Worklist:
 
         A limit that is not below five answers is extrapolated, and does not count.
         """
-        k = self.posterior.limit(target) if len(self.answered) else 0
+        if not len(self.answered):
+            return 0
+        k = self.posterior.limit(target, _PROBABILITY_TO_ADD if self.hit else None)
         score = self.normal_score
         n_above = int((score[self.answered] <= score[self.order[k - 1]]).sum()) if k else 0
         return k if n_above >= _FEWEST_ABOVE else 0
@@ -158,22 +155,20 @@ class Worklist:
         """Choose tags to ask about; see `NoisyLabels.questions`."""
         size = len(self.order)
         if order is None:
-            order = LIMIT if len(self.answered) >= n else SPREAD
-        low, high = 0, size
+            order = LIMIT if len(self.answered) >= min(n, _FIRST_STEP) else SPREAD
+        high = size
         if order == LIMIT and len(self.answered):
-            k = max(self.posterior.limit(target), int(_LEAST_LIMIT * size))
-            # At least n tags, also if the limit is low.
-            low = max(min(k // 2, size - n), 0)
-            high = min(max(k + k // 2, low + n), size)
+            k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))
+            high = min(max(k + k // 4, n), size)
         elif order == SUSPICIOUS:
             high = min(n, size)
         elif order == CLOSE:
             close = np.argsort(np.abs(self.probability[self.order] - 0.5), kind="stable")
             return np.asarray(self.order[np.sort(close[:n])])
-        n = min(n, high - low)
+        n = min(n, high)
         # One tag from each of n equal parts, which are at least one tag wide.
-        position = low + (np.arange(n) + rng.random(n)) * (high - low) / max(n, 1)
+        position = (np.arange(n) + rng.random(n)) * high / max(n, 1)
         position = np.unique(np.minimum(position.astype(int), size - 1))
-        spare = np.setdiff1d(np.arange(low, high), position)
+        spare = np.setdiff1d(np.arange(high), position)
         extra = rng.choice(spare, n - len(position), replace=False)
         return np.asarray(self.order[np.sort(np.r_[position, extra].astype(int))])

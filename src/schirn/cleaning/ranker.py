@@ -214,8 +214,6 @@ class Evidence(NamedTuple):
         The planted tags that could be judged.
     unlisted : UnlistedCells or None
         The likeliest unlisted cells; None if the ranker looks for none.
-    experts : (e, m) float array or None
-        Log-odds of the listed tags by each of several experts, if `log_odds` combines them.
     annotators : list of Annotator or None
         Quality of every annotator, if the votes name them.
     """
@@ -224,7 +222,6 @@ class Evidence(NamedTuple):
     judged: Array
     planted: PlantedTags = PlantedTags()
     unlisted: UnlistedCells | None = None
-    experts: Array | None = None
     annotators: list[Annotator] | None = None
 
     @classmethod
@@ -263,13 +260,11 @@ class Evidence(NamedTuple):
             return np.sum([np.where(j, v, 0) for j, v in zip(judged, values, strict=True)], axis=0)
 
         unlisted = [part.unlisted for part in parts if part.unlisted is not None]
-        experts = [part.experts for part in parts if part.experts is not None]
         return cls(
             total(part.log_odds for part in parts),
             np.any([part.judged for part in parts], axis=0),
             PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
             UnlistedCells(*map(np.concatenate, zip(*unlisted, strict=True))) if unlisted else None,
-            total(experts) if len(experts) == len(parts) else None,
             parts[0].annotators,
         )
 

@@ -104,7 +104,6 @@ data TABLE  table to clean
 --remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
 --add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
---max-remove-per-row N:natural  remove at most N tags per row
 [how to rank]
 {METHOD}
 --min-count N:positive = {MIN_COUNT}  keep tags that occur in fewer than N rows
@@ -128,7 +127,7 @@ _MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
 _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
 _RANKING = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
-    *("encoding", "delimiter", "merge", "known_clean", "max_remove_per_row", "remove"),
+    *("encoding", "delimiter", "merge", "known_clean", "remove"),
     *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
     *("categories", "method", "param", "answers", "suggest", "allow_empty"),
 )
@@ -281,7 +280,6 @@ class Run:
             self.tags,
             method=self.model if is_chosen else None,
             precision=args.precision,
-            max_remove_per_row=args.max_remove_per_row,
             keep_one=not args.allow_empty,
             known_clean=self.source.known_clean(),
             groups=features.groups,
@@ -606,7 +604,7 @@ def _next_commands(args: argparse.Namespace) -> list[str]:
     """Commands that ask about the tags, on the page and in a file."""
     words = same_command(args)
     questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
-    orders = (args.remove, args.remove_below, args.add, args.max_remove_per_row)
+    orders = (args.remove, args.remove_below, args.add)
     only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
     if only_clean or args.answers or args.allow_empty or any(value is not None for value in orders):
         project = f"{shlex.join(['schirn', *words])} --project to-review"

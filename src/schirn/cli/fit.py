@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import re
+import shlex
 import time
 from collections import Counter
 from dataclasses import replace
@@ -47,7 +48,6 @@ from schirn.features import TagPipeline
 from schirn.features.pipeline import make_method
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
-from schirn.metrics import noise_report
 from schirn.persist import save
 from schirn.tables.text import base_name
 
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print_json({**report, "params": model.get_params(deep=False), "model": args.output})
     else:
-        facts([*_lines(report), ("model", args.output)])
+        facts(_lines(report, args.output))
 
 
 def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[str, Any]]:
@@ -245,46 +245,30 @@ def train(model: PartialMultiLabelClassifier, data: Dataset, **extra: Any) -> No
 
 
 def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -> dict[str, Any]:
-    report = {
+    return {
         "data": data.name,
         "method": type(model).__name__,
         "rows": data.n_samples,
         "features": data.n_features,
         "labels": data.n_labels,
-        "candidates": int(data.candidates.sum()),
-        "judged_wrong": int(model.noise_.sum()),
-        "share_of_false_labels_listed": model.calibration_.noise_rate,
+        "tags": int(data.candidates.sum()),
         "rounds": int(model.n_iter_),
         "seconds": round(seconds, 3),
     }
-    if data.y_true is not None and (data.candidates != data.y_true).sum():
-        noise = noise_report(data.y_true, data.candidates, model.noise_, model.label_confidence_)
-        report["noise_finding"] = noise
-    return report
 
 
-def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(report: dict[str, Any], output: str) -> list[tuple[str, str]]:
     """The report as text."""
-    noise = report.get("noise_finding")
     rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
-    share = report["judged_wrong"] / max(1, report["candidates"])
-    learned, share_listed = report.get("learned_from"), report["share_of_false_labels_listed"]
-    lines = [
+    optional = {
+        "learned from": report.get("learned_from"),
+        "left out": brief_list(report.get("left_out") or (), 6),
+    }
+    return [
         ("data", report["data"]),
-        *[("learned from", learned)] * bool(learned),
-        *[("left out", brief_list(report.get("left_out", ()), 6))] * bool(report.get("left_out")),
+        *[(name, text) for name, text in optional.items() if text],
         ("method", f"{report['method']}, {rounds}, {report['seconds']:.2f} s"),
-        ("rows", f"{report['rows']:,}"),
-        ("features", f"{report['features']:,}"),
-        ("labels", f"{report['labels']:,}"),
-        ("candidates", f"{report['candidates']:,}"),
-        ("judged wrong", f"{report['judged_wrong']:,} ({share:.1%} of the candidates)"),
-        ("noise rate", f"an estimated {share_listed:.1%} of the false labels are candidates"),
+        *[(name, f"{report[name]:,}") for name in ("rows", "features", "labels", "tags")],
+        ("model", output),
+        ("next", f"schirn predict {shlex.quote(output)} new.csv -o tagged.csv"),
     ]
-    if noise:
-        text = (
-            f"{noise['n_wrong']:,} candidates are wrong; precision {noise['precision']:.3f}, "
-            f"recall {noise['recall']:.3f}, AUC {noise['auc']:.3f}"
-        )
-        lines.append(("against truth", text))
-    return lines

@@ -26,47 +26,34 @@ class LabelThreshold(NamedTuple):
     slopes: Array | None = None
 
     def apply(self, scores: Array) -> Array:
-        """0/1 predictions, (n, l)."""
+        """0/1 predictions, (n, l), where the scores are."""
+        xp, kind = namespace(scores), np.int8
+        cut: Any = self.cut
+        slopes: Any = self.slopes
         if is_device_array(scores):
-            return self._apply_on_device(scores)
-        if self.slopes is not None:
-            return (scores >= (scores @ self.slopes + self.cut)[:, None]).astype(np.int8)
+            kind = xp.int64
+            cut, slopes = (None if x is None else like(x, scores) for x in (cut, slopes))
+        if slopes is not None:
+            return xp.astype(scores >= (scores @ slopes + cut)[:, None], kind)
         if self.scale_rows:
             scores = scale_rows(scores)
         if self.top is None:
-            return (scores > self.cut).astype(np.int8)
-        predicted = np.zeros(scores.shape, dtype=np.int8)
-        k = min(self.top, scores.shape[1])
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        np.put_along_axis(predicted, best, 1, axis=1)
-        return predicted
-
-    def _apply_on_device(self, scores: Any) -> Any:
-        """As `apply`, of integers where the scores are."""
-        xp = namespace(scores)
-        if self.slopes is not None:
-            cuts = scores @ like(self.slopes, scores) + like(self.cut, scores)
-            return xp.astype(scores >= cuts[:, None], xp.int64)
-        if self.scale_rows:
-            low = xp.min(scores, axis=1, keepdims=True)
-            span = xp.max(scores, axis=1, keepdims=True) - low
-            scores = xp.where(span > 0, (scores - low) / xp.where(span > 0, span, 1 + 0 * span), 0)
-        if self.top is None:
-            return xp.astype(scores > like(self.cut, scores), xp.int64)
+            return xp.astype(scores > cut, kind)
         order = xp.argsort(-scores, axis=1, stable=True)
-        return xp.astype(xp.argsort(order, axis=1) < self.top, xp.int64)
+        return xp.astype(xp.argsort(order, axis=1) < self.top, kind)
 
 
-def scale_rows(scores: Array) -> Array:
+def scale_rows(scores: Any) -> Any:
     """Each row brought to [0, 1] by its smallest and largest score; equal scores give 0.
 
     >>> scale_rows(np.array([[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]))
     array([[0. , 0.5, 1. ],
            [0. , 0. , 0. ]])
     """
-    low = scores.min(axis=1, keepdims=True)
-    span = scores.max(axis=1, keepdims=True) - low
-    return np.divide(scores - low, span, out=np.zeros_like(scores), where=span > 0)
+    xp = namespace(scores)
+    low = xp.min(scores, axis=1, keepdims=True)
+    span = xp.max(scores, axis=1, keepdims=True) - low
+    return (scores - low) / xp.where(span > 0, span, 1 + 0 * span)
 
 
 def label_threshold(

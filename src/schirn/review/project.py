@@ -43,7 +43,7 @@ class Project:
     """Whether each tag is in the table; the others are suggestions."""
     method: str
     limits: dict[str, Any]
-    """Limits of the removals: `precision`, `keep_one` and `max_remove_per_row`."""
+    """Limits of the removals: `precision` and `keep_one`."""
     table: TableRoles
     fingerprint: str
     """Hash of ids and labels; the decisions and confidences of another project do not fit."""
@@ -146,7 +146,6 @@ def write_project(
             "n_items": ranking.n_rows,
             "precision": ranking.precision,
             "keep_one": ranking.keep_one,
-            "max_remove_per_row": ranking.max_remove_per_row,
             "command": list(command),
             "source_sha256": _hash_file(source),
             "table": write_project_table(folder, table, source, roles),
@@ -209,7 +208,6 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         limits={
             "precision": head.get("precision") or PRECISION,
             "keep_one": head.get("keep_one") is True,
-            "max_remove_per_row": head.get("max_remove_per_row"),
         },
         table=read_roles(folder, head.get("table")),
         fingerprint=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
@@ -235,13 +233,12 @@ def _read_head(folder: Path) -> dict[str, Any]:
             f"{path}: made by another version of schirn (format {brief(head.get('version'))}, not "
             f"{VERSION}); {_RESTART}"
         )
-    labels, precision, limit = (head.get(k) for k in ("labels", "precision", "max_remove_per_row"))
+    labels, precision = head.get("labels"), head.get("precision")
     rules = {
         "labels": isinstance(labels, list)
         and all(isinstance(name, str) for name in labels)
         and repeated(map(whole_text, labels)) is None,
         "precision": precision is None or (is_share(precision) and precision > 0),
-        "max_remove_per_row": limit is None or is_count(limit),
         "n_items": is_count(head.get("n_items")),
     }
     for key, holds in rules.items():

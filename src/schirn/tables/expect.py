@@ -81,8 +81,6 @@ class RunSummary:
         Share of the tags that were removed.
     tag_counts : dict from str to int
         Number of rows with each tag, before removals and after merges.
-    findings : dict from str to int
-        Number of each kind of finding.
     feature_drift : float or None
         Shift of the features of new rows since training, in standard deviations; None if unknown.
 
@@ -103,12 +101,11 @@ class RunSummary:
     wrong_share: float | None
     removed_share: float
     tag_counts: dict[str, int] = field(default_factory=dict)
-    findings: dict[str, int] = field(default_factory=dict)
     feature_drift: float | None = None
 
     @classmethod
-    def from_ranking(cls, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
-        """Summarize a ranking, and what `look_at_table` returned."""
+    def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
+        """Summarize a ranking."""
         counts = np.bincount(ranking.column, minlength=len(ranking.label_names)).tolist()
         named = zip(ranking.label_names, counts, strict=True)
         n_tags = len(ranking.row)
@@ -118,7 +115,6 @@ class RunSummary:
             ranking.wrong_share if ranking.n_answers else None,
             int(ranking.removed.sum()) / max(1, n_tags),
             {name: count for name, count in named if count},
-            {finding.kind: finding.count for finding in findings},
         )
 
 

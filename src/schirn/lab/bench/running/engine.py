@@ -62,8 +62,8 @@ class Engine:
         jobs: int,
         threads: int,
         time_limit: float | None,
-        retry: bool,
-        keep_scores: bool,
+        retry: bool = False,
+        keep_scores: bool = True,
         report: Callable[[Report], None] | None = None,
         stop_after: float | None = None,
     ):
