@@ -20,7 +20,7 @@ from schirn.cleaning.ranker import (
 from schirn.cleaning.storage import Storage
 from schirn.cleaning.swaps import Swaps
 from schirn.cleaning.text_ranker import TextRanker
-from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
+from schirn.cleaning.why import Explanation, Neighbour, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 from schirn.tables.changes import Change, ChangeList
 from schirn.tables.checks import Finding, look_at_table
@@ -53,7 +53,6 @@ __all__ = [
     "MissingTags",
     "Neighbour",
     "NoisyLabels",
-    "OtherTag",
     "PlantedTags",
     "Questions",
     "Ranker",

@@ -39,8 +39,8 @@ ENCODING = """
     --encoder, or show them in a report
 --image-root DIR  folder that holds the image files (default: the folder of the table)
 --encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
-    sentence-transformers:NAME, torchvision:NAME or a folder (default: tf-idf weights of words and
-    characters, colours and edges of pictures)
+    model2vec:NAME or sentence-transformers:NAME (default: tf-idf weights of words and characters,
+    colours and edges of pictures)
 """
 TEXT_FORMAT = """
 --encoding NAME = utf-8  encoding of the file

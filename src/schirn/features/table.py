@@ -183,8 +183,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if self.image is not None and self.encoder is None:
             notes.append(
                 f"{self.image}: the pictures are described by their colours and edges; a trained "
-                f"network sees more, such as the encoder torchvision:resnet50 "
-                f'(pip install "schirn[pictures]")'
+                f"network sees more, such as the encoder sentence-transformers:clip-ViT-B-32 "
+                f'(pip install "schirn[networks]")'
             )
         return notes
 

@@ -50,8 +50,6 @@ class Why:
                     {**session.about_row(neighbour["row"]), "similarity": neighbour["similarity"]}
                     for neighbour in why[name]
                 ]
-            for neighbour in why["other_tags"]:
-                neighbour["name"] = session.names[project.labels.index(neighbour["name"])]
         return why
 
     @cached_property

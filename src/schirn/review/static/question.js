@@ -1,6 +1,6 @@
 // One question at a time: the item, its tags and columns, notes, and why.
 
-import { $, app, chip, get, make, number, percent, picture, say, suggestTags } from "./dom.js";
+import { $, app, chip, get, make, percent, picture, say, suggestTags } from "./dom.js";
 
 export function showCurrent(current, before, choose) {
   const same = before && before.item === current.item && before.label === current.label;
@@ -107,10 +107,6 @@ function details(why) {
   if (why.words.length) {
     const most = Math.max(...why.words.map((word) => Math.abs(word.contribution)));
     parts.push(block("Words and columns", "of a linear model; right speaks for the tag", why.words.map((word) => bar(word.name, word.contribution, most))));
-  }
-  if (why.other_tags.length) {
-    const most = Math.max(...why.other_tags.map((tag) => Math.abs(tag.log_odds)));
-    parts.push(block("Other tags of the item", "share of their rows that have this tag", why.other_tags.map((tag) => bar(`${tag.name}: ${percent(tag.share)} of ${number(tag.rows)}`, tag.log_odds, most))));
   }
   parts.push(block("Most similar items with this tag", "", why.with_tag.map(similar)));
   parts.push(block("Most similar items without it", "", why.without_tag.map(similar)));
