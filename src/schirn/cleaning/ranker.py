@@ -8,7 +8,7 @@ a fit, or put it into another fold. `find_noisy_labels` does the rest, and takes
 
 - `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default);
 - `FoldRanker`: a method of this library or a scikit-learn classifier, in folds;
-- `CentroidRanker`: for very many labels (the default above 3,000), or two functions of your own;
+- `CentroidRanker`: for very many labels (the default above 3,000);
 - `TextRanker`: for many texts (the default above 8,000).
 
 If a ranker has log-odds of all cells, `Evidence.from_matrix` picks those that the task asks for.
