@@ -112,7 +112,7 @@ def test_names_that_mean_nothing_get_a_hint(tmp_path):
         InputError, match="does not encode images; for these there are pixels, sentence"
     ):
         Encoder("wordllama", of="image").fit()
-    with pytest.raises(InputError, match="of must be 'text' or 'image'"):
+    with pytest.raises(InputError, match="does not encode sounds"):
         Encoder("wordllama", of="sound").fit()
     with pytest.raises(NotFittedError):
         Encoder().transform(["a"])

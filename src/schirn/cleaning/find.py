@@ -219,7 +219,6 @@ def find_noisy_labels(
         judged=evidence.judged | (task.known != 0),
         method=ranker.name,
         known=task.known,
-        experts=evidence.experts,
         planted_confidence=evidence.planted.confidence,
         missing=_missing(evidence, known, tags),
         precision=float(precision),

@@ -33,7 +33,7 @@ Here, the ten nearest rows vote for each label:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -214,8 +214,6 @@ class Evidence(NamedTuple):
         The planted tags that could be judged.
     unlisted : UnlistedCells or None
         The likeliest unlisted cells; None if the ranker looks for none.
-    experts : (e, m) float array or None
-        Log-odds of the listed tags by each of several experts, if `log_odds` combines them.
     annotators : list of Annotator or None
         Quality of every annotator, if the votes name them.
     """
@@ -224,7 +222,6 @@ class Evidence(NamedTuple):
     judged: Array
     planted: PlantedTags = PlantedTags()
     unlisted: UnlistedCells | None = None
-    experts: Array | None = None
     annotators: list[Annotator] | None = None
 
     @classmethod
@@ -258,18 +255,12 @@ class Evidence(NamedTuple):
         if len(parts) == 1:
             return parts[0]
 
-        def total(values: Iterable[Array]) -> Array:
-            judged = (part.judged for part in parts)
-            return np.sum([np.where(j, v, 0) for j, v in zip(judged, values, strict=True)], axis=0)
-
         unlisted = [part.unlisted for part in parts if part.unlisted is not None]
-        experts = [part.experts for part in parts if part.experts is not None]
         return cls(
-            total(part.log_odds for part in parts),
+            np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
             np.any([part.judged for part in parts], axis=0),
             PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
             UnlistedCells(*map(np.concatenate, zip(*unlisted, strict=True))) if unlisted else None,
-            total(experts) if len(experts) == len(parts) else None,
             parts[0].annotators,
         )
 

@@ -237,8 +237,7 @@ class Reasons:
             n_near=len(nearest),
             usual=float(carried[counted].mean()) if counted.any() else 0.0,
         )
-        is_empty = sp.issparse(self._X) and not self._squares[row]
-        return replace(why, summary=_sentence(why, is_empty))
+        return replace(why, summary=_sentence(why))
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
         ranking, missing = self.ranking, self.ranking.missing
@@ -314,21 +313,15 @@ class Reasons:
 
     def _column(self, label: Any) -> int:
         names = self.ranking.label_names
-        if isinstance(label, int | np.integer):
-            if 0 <= label < len(names):
-                return int(label)
-            raise InputError(
-                f"label must be a name or a number from 0 to {len(names) - 1}, not {label!r}",
-                parameter="label",
-            )
-        if label not in names:
-            raise InputError(
-                f"there is no label {brief(label)}; {suggest(label, names)}", parameter="label"
-            )
-        return names.index(label)
+        if isinstance(label, int | np.integer) and 0 <= label < len(names):
+            return int(label)
+        if label in names:
+            return names.index(label)
+        hint = suggest(str(label), names)
+        raise InputError(f"there is no label {brief(str(label))}; {hint}", parameter="label")
 
 
-def _sentence(why: Explanation, is_empty: bool) -> str:
+def _sentence(why: Explanation) -> str:
     """The verdict and the reasons that agree with it, in one sentence."""
     p = 0.0 if why.confidence is None else why.confidence
     is_suspicious = why.verdict == "removed" or (why.verdict == "kept" and p < LIKELY)
@@ -340,8 +333,8 @@ def _sentence(why: Explanation, is_empty: bool) -> str:
         "unjudged": "was not judged, because it is too rare or in every row",
         "not listed": "is not listed",
     }[why.verdict]
-    reasons = ["the row has no features to compare it by"] if is_empty else []
-    if why.n_near and not is_empty:
+    reasons = []
+    if why.n_near:
         carry = "carries" if why.near == 1 else "carry"
         similar = "most similar row" + ("s" if why.n_near != 1 else "")
         reasons.append(

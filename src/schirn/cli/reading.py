@@ -73,8 +73,7 @@ COLUMNS = f"""
 --separator TEXT:separator  text between tags (default: ;)
 {_LEARNED}
 {ENCODING}
---features FILE  features: an .npy matrix, several whose rows follow each other (x.npy,y.npy or a
-    folder), a column of lists, or numeric columns such as a,b,c
+--features FILE  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
 {TEXT_FORMAT}
 {MERGE}
 """

@@ -156,8 +156,6 @@ def load_model(name: str, of: str) -> Model:
     if kind not in KINDS or bool(model) != (kind in _NAMED):
         hint = f"such as {kind}:MODEL" if kind in _NAMED else suggest(kind, KINDS)
         raise InputError(f"there is no encoder {brief(name)}; {hint}", parameter="encoder")
-    if of not in _BATCH:
-        raise InputError(f"of must be 'text' or 'image', not {brief(of)}", parameter="of")
     if of not in KINDS[kind][2]:
         others = ", ".join(other for other, (_, _, kinds, _) in KINDS.items() if of in kinds)
         raise InputError(
