@@ -209,7 +209,7 @@ class Reasons:
             block = pairs[start : start + _BLOCK]
             masks = [self._rows_of_label(row, column) for row, column in block]
             similarity = self._similarity([row for row, _ in block])
-            weights = self._weights([row for row, _ in block], masks)
+            weights = self._weights(*zip(*block, strict=True))
             for (row, column), *reasons in zip(block, masks, similarity, weights, strict=True):
                 explanations.append(self._explain(row, column, *reasons))
         return explanations
@@ -260,19 +260,26 @@ class Reasons:
         counted[row] = False
         return carried, counted
 
-    def _weights(self, rows: list[int], masks: Sequence[tuple[Array, Array]]) -> Array:
-        """Weights (k, d) of the named features in ridges that learn from none of the rows."""
-        carriers = (np.flatnonzero(carried & counted)[:_CARRIERS] for carried, counted in masks)
+    def _weights(self, rows: Sequence[int], columns: Sequence[int]) -> Array:
+        """Weights (k, d) of the named features in ridges that learn from none of the rows.
+
+        They learn how likely each tag is to be correct; one that was not judged is taken as right.
+        """
+        ranking = self.ranking
+        listed = [np.flatnonzero(ranking.column == column) for column in columns]
+        carriers = (ranking.row[tags][:_CARRIERS] for tags in listed)
         sample = np.setdiff1d(np.concatenate([self._sample, *carriers]), rows)
         if not len(sample) or not len(self._named):
-            return np.zeros((len(masks), len(self._named)))
+            return np.zeros((len(columns), len(self._named)))
+        Q = np.zeros((ranking.n_rows, len(columns)))
+        for k, tags in enumerate(listed):
+            Q[ranking.row[tags], k] = np.where(ranking.judged[tags], ranking.confidence[tags], 1)
         # Here, since most programs that import the library explain nothing.
         from sklearn.linear_model import Ridge
 
         Z = self._rows(sample)[:, self._named]
-        Q = np.stack([(carried & counted)[sample] for carried, counted in masks], axis=1)
         lam = max(_RIDGE * float(_squares(Z).sum()) / len(sample), 1e-12)
-        return np.atleast_2d(Ridge(alpha=lam, tol=1e-3).fit(Z, Q.astype(Z.dtype)).coef_)
+        return np.atleast_2d(Ridge(alpha=lam, tol=1e-3).fit(Z, Q[sample].astype(Z.dtype)).coef_)
 
     def _words(self, row: int, weights: Array) -> list[Word]:
         """Words with the largest contributions to the score of a row."""
