@@ -1,15 +1,14 @@
 """Cleaning very many labels: what it finds on EUR-Lex, and its cost with 100,000 labels.
 
-    SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex [--engines centroids,ridge]
+    SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex
     SCHIRN_DATA=... python -m benchmarks.many_labels --no-harm
     python -m benchmarks.many_labels --promise [--seed 1]
     python -m benchmarks.many_labels --rows 200000 --features 100000 --labels 100000
 
 --eurlex adds wrong labels to the training rows, drawn as often as the labels occur or uniformly;
-removes what `CentroidRanker` puts below one half, by label centroids and with the ridge
-of scikit-learn as an engine, or with those of `benchmarks.engines`; and prints precision at 1, 3
-and 5 on the test rows of a ridge that has learned from the candidates, from what is left of them,
-and from the true labels. An engine of `benchmarks.engines` given as --learner takes its place.
+removes what `CentroidRanker` puts below one half; and prints precision at 1, 3 and 5 on the test
+rows of a ridge that has learned from the candidates, from what is left of them, and from the true
+labels.
 
 --no-harm ranks EUR-Lex, also its first rows only, with few of its words and with rows in another
 order, which say little or nothing about the labels, and four other sets.
@@ -33,11 +32,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
-from benchmarks.engines import ENGINES
 from benchmarks.measure import peak_gigabytes
 from schirn.cleaning import CentroidRanker, NoisyLabels, find_noisy_labels
 from schirn.datasets import load
@@ -56,16 +53,13 @@ def main() -> None:
     parser.add_argument("--no-harm", action="store_true")
     parser.add_argument("--promise", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--engines", default="centroids,ridge", help="engines that judge EUR-Lex")
     parser.add_argument("--noise", default=",".join(NOISES), help="kinds of noise on EUR-Lex")
-    parser.add_argument("--learner", default="ridge", help="what learns from the result")
-    parser.add_argument("--train-rows", type=int, help="EUR-Lex: only the first training rows")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--features", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=100_000)
     args = parser.parse_args()
     if args.eurlex:
-        eurlex(args.engines.split(","), args.noise.split(","), args.learner, args.train_rows)
+        eurlex(args.noise.split(","))
     elif args.no_harm:
         no_harm()
     elif args.promise:
@@ -74,28 +68,23 @@ def main() -> None:
         generated(args.rows, args.features, args.labels)
 
 
-def eurlex(engines: list[str], noises: list[str], learner: str, rows: int | None) -> None:
+def eurlex(noises: list[str]) -> None:
     """Clean EUR-Lex and learn from the result."""
     data = load("eurlex4k")
-    data = data.subset([*range(rows or data.n_train), *range(data.n_train, data.n_samples)])
     X, truth = (sp.csr_array(part) for part in (normalize(data.X.astype(np.float32)), data.y_true))
     n = data.n_samples - N_TEST
     y = truth[:n]
-    learn = (Ridges if learner == "ridge" else Trees)(learner, X[:n], X[n:], truth[n:])
+    learn = Ridges(X[:n], X[n:], truth[n:])
     print(f"true labels: {learn.precision(y)}", flush=True)
     for popular, r in (NOISES[noise] for noise in noises):
         candidates = with_noise(y, r, popular, np.random.default_rng(0))
         kind = "by frequency" if popular else "uniform"
         print(f"{r} wrong labels per row, {kind}: {learn.precision(candidates)}", flush=True)
-        for engine in engines:
-            known = {"ridge": (fit_ridge, score_ridge), "centroids": (None, None), **ENGINES}
-            fit, score = known[engine][:2]
-            start = time.process_time()
-            ranker = CentroidRanker(fit, score)
-            ranking = find_noisy_labels(X[:n], candidates, method=ranker).remove(below=0.5)
-            took = time.process_time() - start
-            print(f"  cleaned by {engine}: {learn.precision(ranking.clean_sparse)}")
-            print(f"    {quality(ranking, y)}; {took:.1f} s", flush=True)
+        start = time.process_time()
+        ranking = judge(X[:n], candidates)
+        took = time.process_time() - start
+        print(f"  cleaned: {learn.precision(ranking.clean_sparse)}")
+        print(f"    {quality(ranking, y)}; {took:.1f} s", flush=True)
     print(f"peak memory {peak_gigabytes():.1f} GB")
 
 
@@ -167,7 +156,7 @@ def true_cells(ranking: Any, y: Any) -> np.ndarray:
 class Ridges:
     """Ridge regressions of several label matrices on the same rows, with one factor."""
 
-    def __init__(self, name: str, X: Any, X_test: Any, truth: Any) -> None:
+    def __init__(self, X: Any, X_test: Any, truth: Any) -> None:
         self.X, self.X_test, self.truth = X, X_test, truth.toarray()
         gram = (X.T @ X).toarray()
         gram.flat[:: len(gram) + 1] += 1
@@ -179,36 +168,11 @@ class Ridges:
         return precision_at(self.X_test @ W, self.truth)
 
 
-class Trees:
-    """An engine of `benchmarks.engines`, trained anew on each label matrix."""
-
-    def __init__(self, name: str, X: Any, X_test: Any, truth: Any) -> None:
-        self.fit, _, self.rank = ENGINES[name]
-        self.X, self.X_test, self.truth = X, X_test, truth.toarray()
-
-    def precision(self, labels: Any) -> str:
-        """Precision at 1, 3 and 5 on the test rows."""
-        scores = self.rank(self.fit(self.X, labels), self.X_test, 10)
-        return precision_at(scores.toarray(), self.truth)
-
-
 def precision_at(scores: np.ndarray, truth: np.ndarray) -> str:
     """Precision at 1, 3 and 5."""
     best = np.argsort(-scores, axis=1, kind="stable")[:, :5]
     hits = np.take_along_axis(truth, best, axis=1)
     return ", ".join(f"P@{k} {100 * hits[:, :k].mean():.1f}" for k in (1, 3, 5))
-
-
-def fit_ridge(X: Any, candidates: Any) -> Any:
-    """Train scikit-learn's ridge, one target per label; return its weights, (l, d)."""
-    ridge = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky")
-    return ridge.fit(X, candidates.toarray().astype(np.float32)).coef_
-
-
-def score_ridge(weights: Any, X: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Scores of single cells, some thousands at a time."""
-    pieces = np.array_split(np.arange(len(rows)), len(rows) // 5000 + 1)
-    return np.concatenate([X[rows[k]].multiply(weights[labels[k]]).sum(axis=1) for k in pieces])
 
 
 def with_noise(y: Any, r: int, popular: bool, rng: np.random.Generator) -> sp.csr_array:

@@ -7,8 +7,7 @@ Wrong tags are added and all tags are judged. Of the removals, a hundred are dra
 each, the words that speak most against the tag are taken out of its row (numbers are set to their
 mean), and Sieve, trained without these rows, scores the tag before and after. The same number of
 random words of the row, five times, and the same number of words with the largest weights are what
-it must be compared with. "Agreement" is the area under the ROC curve of the linear scores for the
-verdicts of Sieve.
+it must be compared with.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import roc_auc_score
 
 from schirn import Sieve, find_noisy_labels
 from schirn.datasets import add_noise, load
@@ -52,14 +50,13 @@ def measure(X: Any, C: np.ndarray, n_words: int, text: bool) -> dict[str, float]
     rest = np.setdiff1d(np.arange(ranking.n_rows), rows)
     model = Sieve(**options).fit(X[rest], C[rest])
     start = time.perf_counter()
-    reasons = ranking.reasons(X)
+    reasons = ranking.reasons(X, feature_names=[f"x{j}" for j in range(X.shape[1])])
     prepared = time.perf_counter()
     whys = reasons.explain_all(zip(rows.tolist(), columns.tolist(), strict=True))
     done = time.perf_counter()
     mean = np.asarray(X.mean(axis=0)).ravel()
     changed, owner, kind = [], [], []
     for k, (row, why) in enumerate(zip(rows, whys, strict=True)):
-        # The names of features without names are their numbers.
         against = [int(word.name[1:]) for word in why.words if word.contribution < 0][:n_words]
         own = X[[row]].indices if sp.issparse(X) else np.arange(X.shape[1])
         own = own[own >= 0]
@@ -85,19 +82,10 @@ def measure(X: Any, C: np.ndarray, n_words: int, text: bool) -> dict[str, float]
     before = score[kinds == "before"]
     change = {name: score[kinds == name] - before for name in ("named", "heavy")}
     change["random"] = score[kinds == "random"].reshape(-1, DRAWS).mean(axis=1) - before
-    some = rng.choice(
-        np.flatnonzero(ranking.judged), min(1000, ranking.judged.sum()), replace=False
-    )
-    linear = reasons.explain_all(
-        zip(ranking.row[some].tolist(), ranking.column[some].tolist(), strict=True)
-    )
-    ratio = [why.score - why.usual for why in linear]
-    verdict = ranking.confidence[some] >= 0.5
     return {
         **{name: float(values.mean()) for name, values in change.items()},
         "above_random": float(np.mean(change["named"] > change["random"])),
         "above_heavy": float(np.mean(change["named"] > change["heavy"])),
-        "agreement": float(roc_auc_score(verdict, ratio)) if len(set(verdict)) > 1 else np.nan,
         "prepare": prepared - start,
         "each": (done - prepared) / len(asked),
     }
@@ -132,8 +120,8 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"| data | rows | {args.words} named | random | heaviest | named > random |", end=" ")
-    print("named > heaviest | agreement | prepare, s | each, s |")
-    print("|---" + "|--:" * 9 + "|", flush=True)
+    print("named > heaviest | prepare, s | each, s |")
+    print("|---" + "|--:" * 8 + "|", flush=True)
     names = () if args.debian or not os.environ.get("SCHIRN_DATA") else SETS
     for name, r in names or (("Debian", 1),):
         if name == "Debian":
@@ -144,7 +132,7 @@ def main() -> None:
             X, C = data.X[np.sort(few)], add_noise(data.y_true[np.sort(few)], r, random_state=0)
         got = measure(X, np.asarray(C), args.words, text=name == "Debian")
         values = [f"{got[key]:+.2f}" for key in ("named", "random", "heavy")]
-        values += [f"{got[key]:.0%}" for key in ("above_random", "above_heavy", "agreement")]
+        values += [f"{got[key]:.0%}" for key in ("above_random", "above_heavy")]
         values += [f"{got['prepare']:.2f}", f"{got['each']:.3f}"]
         print(f"| {name} | {X.shape[0]:,} | {' | '.join(values)} |", flush=True)
 

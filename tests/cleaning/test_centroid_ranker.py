@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
 from schirn import find_noisy_labels
-from schirn.cleaning import CentroidRanker, find_noisy_labels_sparse
-from schirn.cleaning.centroids import fit_centroids, score_centroids
+from schirn.cleaning import CentroidRanker, centroid_ranker
+from schirn.cleaning.centroids import score_by_centroids
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import RowFile
@@ -25,91 +25,71 @@ def data():
     )
 
 
-def judge(X, candidates, *, fit=None, score=None, n_unlisted=20, **options):
-    ranker = CentroidRanker(fit=fit, score=score, n_unlisted=n_unlisted)
-    return find_noisy_labels(X, candidates, method=ranker, **options)
+def judge(X, candidates, **options):
+    return find_noisy_labels(X, candidates, method=CentroidRanker(), **options)
 
 
 class Recorder:
-    """An engine that scores by plain loops and remembers what it was asked."""
+    """Scores by plain loops, and remembers what was learned and asked."""
 
-    def __init__(self, scores=centroid_scores):
-        self.scores, self.learned, self.asked, self.cells = scores, [], [], []
+    def __init__(self):
+        self.learned, self.asked, self.cells = [], [], {}
 
-    def fit(self, X, candidates):
-        self.learned.append(candidates.toarray())
-        return X, self.learned[-1]
-
-    def score(self, model, X, rows, labels):
-        table = self.scores(*model, X)
-        self.asked.append(list(zip(rows, labels, strict=True)))
-        self.cells.append({cell: table[cell] for cell in self.asked[-1]})
+    def __call__(self, X, listed, train, rows, labels):
+        table = centroid_scores(X[train], listed.toarray()[train], X)
+        self.learned.append(train)
+        cells = list(zip(rows.tolist(), labels.tolist(), strict=True))
+        self.asked += cells
+        self.cells |= {cell: table[cell] for cell in cells}
+        assert not train[rows].any()
         return table[rows, labels]
 
 
+@pytest.fixture
+def recorder(monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setattr(centroid_ranker, "score_by_centroids", recorder)
+    return recorder
+
+
 @pytest.mark.parametrize("seed", [0, 1])
-def test_verdicts_are_those_of_the_formulas(data, seed):
+def test_verdicts_are_those_of_the_formulas(data, seed, recorder, monkeypatch):
+    monkeypatch.setattr(centroid_ranker, "_N_UNLISTED", 5)
     X, Y = data.X[:200], np.asarray(data.candidates)[:200]
-    engine = Recorder()
-    options = {"random_state": seed, "n_unlisted": 5}
-    ranking = judge(X, Y, fit=engine.fit, score=engine.score, **options)
-    cells = engine.cells[0] | engine.cells[1]
+    ranking = judge(X, Y, random_state=seed)
     scores = np.zeros(Y.shape)
-    scores[tuple(zip(*cells, strict=True))] = list(cells.values())
+    scores[tuple(zip(*recorder.cells, strict=True))] = list(recorder.cells.values())
     judged = np.zeros(Y.shape, dtype=bool)
     judged[ranking.row[ranking.judged], ranking.column[ranking.judged]] = True
     assert judged.sum() > 0.9 * Y.sum()
-    assert all(cell in cells for cell in zip(*np.nonzero(judged), strict=True))
+    assert all(cell in recorder.cells for cell in zip(*np.nonzero(judged), strict=True))
     # A cell may be drawn twice.
-    sampled = [cell for asked in engine.asked[:2] for cell in asked if not Y[cell]]
+    sampled = [cell for cell in recorder.asked if not Y[cell]]
     expected = confidences(scores, Y, judged, sampled)
     assert ranking.matrix() == pytest.approx(expected * Y, abs=1e-6)
-    dense = judge(X, Y, **options)
-    sparse = judge(sp.csr_array(X), sp.csr_array(Y), **options)
+
+
+def test_sparse_rows_get_the_verdicts_of_dense_ones(data):
+    dense = judge(data.X, data.candidates)
+    sparse = judge(sp.csr_array(data.X), sp.csr_array(data.candidates))
     assert sparse.confidence == pytest.approx(dense.confidence, abs=1e-3)
 
 
 def test_the_centroids_are_those_of_the_formulas(data):
-    X, Y = data.X[:200], np.asarray(data.candidates)[:200]
+    train, Y = np.arange(600) < 200, np.array(data.candidates)
+    Y[~train] = 0
     rows, labels = (part.ravel() for part in np.indices((600, 50)))
-    expected = centroid_scores(X, Y, data.X)
+    expected = centroid_scores(data.X[train], Y[train], data.X)
     for kind in (np.asarray, sp.csr_array):
-        ranking = score_centroids(
-            fit_centroids(kind(X), sp.csr_array(Y)), kind(data.X), rows, labels
-        )
-        assert ranking.reshape(600, 50) == pytest.approx(expected, abs=1e-5)
+        scores = score_by_centroids(kind(data.X), sp.csr_array(Y), train, rows, labels)
+        assert scores.reshape(600, 50) == pytest.approx(expected, abs=1e-5)
 
 
-def test_no_row_is_judged_by_an_engine_that_has_seen_it(data):
-    X = np.c_[np.arange(600.0) + 1, data.X]
-    seen = []
-
-    def fit(X, candidates):
-        return set(X[:, 0])
-
-    def score(model, X, rows, labels):
-        seen.extend(x in model for x in X[rows, 0])
-        return np.zeros(len(rows))
-
-    judge(X, data.candidates, fit=fit, score=score)
-    assert len(seen) > 1000
-    assert not any(seen)
-
-
-def test_copies_are_judged_together(data):
+def test_copies_are_judged_together(data, recorder):
     X, Y = np.repeat(data.X[:150], 2, axis=0), np.repeat(data.candidates[:150], 2, axis=0)
-    seen = []
-
-    def fit(X, candidates):
-        return {x.tobytes() for x in X}
-
-    def score(model, X, rows, labels):
-        seen.extend(X[i].tobytes() in model for i in rows)
-        return np.zeros(len(rows))
-
-    judge(X, Y, fit=fit, score=score)
-    assert seen
-    assert not any(seen)
+    judge(X, Y)
+    assert recorder.learned
+    assert all((train[::2] == train[1::2]).all() for train in recorder.learned)
 
 
 def test_wrong_tags_are_found(data):
@@ -133,18 +113,6 @@ def test_features_that_say_nothing_rank_at_random(data):
     # Only how often labels are listed says anything.
     assert roc_auc_score(wrong[ranking.judged], -ranking.confidence[ranking.judged]) < 0.7
     assert ranking.planted_among_suspects() < 0.25
-
-
-def test_an_engine_may_know_only_its_best_labels(data):
-    """Most cells have the same lowest score, wherever the median is."""
-    truth = np.asarray(data.y_true)
-
-    def score(model, X, rows, labels):
-        return truth[rows, labels] * 0.9
-
-    ranking = judge(data.X, data.candidates, fit=lambda *_: None, score=score).remove(below=0.5)
-    true = truth[ranking.row, ranking.column] == 1
-    assert (ranking.removed == (~true & ranking.judged)).mean() > 0.97
 
 
 def table(n, l, n_features=8, seed=0):
@@ -204,25 +172,6 @@ def test_names_changes_and_the_report(data):
     assert set(lists.label_names) == set(ranking.label_names)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"fit": lambda X, Y: None}, "give both or neither"),
-        ({"score": lambda *_: None}, "give both or neither"),
-        ({"n_unlisted": 0}, "n_unlisted"),
-        ({"precision": 2}, "precision"),
-        ({"fit": lambda X, Y: None, "score": lambda *_: np.zeros(3)}, "one per cell"),
-        (
-            {"fit": lambda X, Y: None, "score": lambda m, X, rows, _: np.full(len(rows), np.nan)},
-            "with NaN or infinity",
-        ),
-    ],
-)
-def test_bad_parameters(data, options, message):
-    with pytest.raises(InputError, match=message):
-        judge(data.X, data.candidates, **options)
-
-
 def test_bad_tables(data):
     with pytest.raises(InputError, match="nothing to clean"):
         judge(data.X, sp.csr_array((600, 5), dtype=np.uint8))
@@ -265,26 +214,17 @@ def test_memory_does_not_hold_rows_times_labels():
     assert peak - before < 100
 
 
-def test_checked_rows_are_kept_and_groups_stay_together(data):
+def test_checked_rows_are_kept_and_groups_stay_together(data, recorder):
     checked = np.arange(600) % 3 == 0
-    groups = np.arange(600) // 2
-    engine = Recorder()
-    seen = []
-
-    def fit(X, candidates):
-        seen.append({row.tobytes() for row in X})
-        return engine.fit(X, candidates)
-
-    options = {"known_clean": checked, "groups": groups}
-    ranking = judge(data.X, data.candidates, fit=fit, score=engine.score, **options)
-    ranking = ranking.remove(below=0.5)
-    mine = checked[ranking.row]
-    assert (ranking.confidence[mine] == 1).all()
-    assert ranking.judged[mine].all()
-    assert ranking.removed[~mine].any()
-    halves = np.array([row.tobytes() in seen[0] for row in data.X])
-    assert (halves[::2] == halves[1::2]).all()
-    assert 0 < halves.sum() < 600
+    options = {"known_clean": checked, "groups": np.arange(600) // 2}
+    ranking = judge(data.X, data.candidates, **options).remove(below=0.5)
+    tags_of_checked = checked[ranking.row]
+    assert (ranking.confidence[tags_of_checked] == 1).all()
+    assert ranking.judged[tags_of_checked].all()
+    assert ranking.removed[~tags_of_checked].any()
+    train = recorder.learned[0]
+    assert (train[::2] == train[1::2]).all()
+    assert 0 < train.sum() < 600
 
 
 def test_rows_in_a_file_get_the_verdicts_of_those_in_memory(data, tmp_path):
@@ -295,36 +235,6 @@ def test_rows_in_a_file_get_the_verdicts_of_those_in_memory(data, tmp_path):
     np.testing.assert_allclose(ranking.confidence, expected.confidence, atol=1e-12)
 
 
-def test_a_killed_run_goes_on(data, tmp_path):
-    """What was scored is not scored again."""
-    engine = Recorder()
-    options = {"checkpoint": tmp_path / "kept"}
-    expected = judge(data.X, data.candidates, fit=engine.fit, score=engine.score, random_state=1)
-    calls = []
-
-    def stops(*args):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return engine.score(*args)
-
-    def goes_on(*args):
-        calls.append(1)
-        return engine.score(*args)
-
-    goes_on.__qualname__ = stops.__qualname__
-    for score in (stops, goes_on):
-        try:
-            ranking = judge(
-                data.X, data.candidates, fit=engine.fit, score=score, random_state=1, **options
-            )
-        except KeyboardInterrupt:
-            assert (tmp_path / "kept").exists()
-    assert len(calls) == len(engine.asked) // 2 + 1
-    np.testing.assert_array_equal(ranking.confidence, expected.confidence)
-    assert not (tmp_path / "kept").exists()
-
-
 def test_very_many_labels_choose_this_ranker(data, monkeypatch):
     monkeypatch.setattr("schirn.cleaning.find.MANY_LABELS", 30)
     expected = judge(data.X, data.candidates)
@@ -333,13 +243,3 @@ def test_very_many_labels_choose_this_ranker(data, monkeypatch):
     np.testing.assert_array_equal(ranking.confidence, expected.confidence)
     for options in ({"method": "Sieve"}, {"cv": 2}, {"votes": (data.candidates, 1)}):
         assert find_noisy_labels(data.X, data.candidates, **options).method == "Sieve"
-
-
-def test_the_former_function_is_deprecated(data):
-    engine = Recorder()
-    options = {"fit": engine.fit, "score": engine.score, "n_unlisted": 5}
-    with pytest.warns(DeprecationWarning, match="CentroidRanker"):
-        ranking = find_noisy_labels_sparse(data.X, data.candidates, **options)
-    expected = judge(data.X, data.candidates, **options)
-    np.testing.assert_array_equal(ranking.confidence, expected.confidence)
-    np.testing.assert_array_equal(ranking.removed, expected.removed)

@@ -122,16 +122,9 @@ def test_one_file(folder, scratch, tmp_path, capsys):
     assert_same_tables(there, here)
 
 
-@pytest.mark.parametrize("kind", ["file", "list", "folder"])
-def test_npy_files_beside_a_table(data, folder, scratch, tmp_path, capsys, kind):
-    X, _ = data
-    (tmp_path / "pieces").mkdir()
-    paths = [tmp_path / "pieces" / f"{k}.npy" for k in range(3)]
-    for path, rows in zip(paths, np.array_split(X, 3), strict=True):
-        np.save(path, rows)
-    np.save(tmp_path / "x.npy", X)
-    features = {"file": tmp_path / "x.npy", "list": ",".join(map(str, paths))}
-    chosen = ["--features", features.get(kind, tmp_path / "pieces")]
+def test_an_npy_file_beside_a_table(data, folder, scratch, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", data[0])
+    chosen = ["--features", tmp_path / "x.npy"]
     expected = cleaned(capsys, folder, *chosen)
     assert_same(cleaned(capsys, folder, *chosen, *SCARCE), expected)
     assert not list(scratch.iterdir())

@@ -27,12 +27,12 @@ def kinds():
 
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
-    return static_folder(tmp_path_factory.mktemp("static"))
+    return f"model2vec:{static_folder(tmp_path_factory.mktemp('static'))}"
 
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
-    return clip_folder(tmp_path_factory.mktemp("clip"))
+    return f"sentence-transformers:{clip_folder(tmp_path_factory.mktemp('clip'))}"
 
 
 def write(path, columns):
@@ -95,7 +95,7 @@ def test_an_encoder_that_moved_is_named_again(kinds, tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     table = write(tmp_path / "items.csv", {"title": titles(kinds), "tags": tags(kinds)})
     model, out = str(tmp_path / "m.schirn"), str(tmp_path / "out.csv")
-    assert main(["fit", table, "--encoder", "words", "-o", model]) == 0
+    assert main(["fit", table, "--encoder", "model2vec:words", "-o", model]) == 0
     # The file holds the whole path.
     monkeypatch.chdir(tmp_path.parent)
     assert main(["predict", model, table, "-o", out]) == 0
@@ -103,12 +103,12 @@ def test_an_encoder_that_moved_is_named_again(kinds, tmp_path, capsys, monkeypat
     (tmp_path / "words").rename(tmp_path / "moved")
     capsys.readouterr()
     err = refused(capsys, "predict", model, table)
-    assert "items.csv: there is no encoder and no folder" in err
+    assert "items.csv: the model" in err
     assert "--encoder" in err
-    moved = ["--encoder", str(tmp_path / "moved")]
+    moved = ["--encoder", f"model2vec:{tmp_path / 'moved'}"]
     assert main(["predict", model, table, *moved, "-o", out]) == 0
     assert read_csv(out) == first
-    other = ["--encoder", static_folder(tmp_path / "other", scale=2.0)]
+    other = ["--encoder", f"model2vec:{static_folder(tmp_path / 'other', scale=2.0)}"]
     capsys.readouterr()
     assert "has other weights than in training" in refused(capsys, "predict", model, table, *other)
 
@@ -177,7 +177,7 @@ def test_pictures_need_no_encoder_and_are_only_shown_beside_texts(kinds, tmp_pat
     said = capsys.readouterr()
     assert "learned from  file (Sieve" in said.out
     assert "note: file: the pictures are described by their colours and edges" in said.err
-    assert 'pip install "schirn[pictures]"' in said.err
+    assert 'pip install "schirn[networks]"' in said.err
     check_cleaned(cleaned, kinds)
     assert main(["fit", cleaned, "--image", "file", "-o", model]) == 0
     assert main(["predict", model, new, "-o", out]) == 0
@@ -209,7 +209,7 @@ def test_an_unknown_encoder_is_one_sentence(kinds, tmp_path, capsys):
     learn = ["--text", "title", "--encoder", "wordlama"]
     for argv in (["clean", table, *learn], ["fit", table, *learn, "-o", str(tmp_path / "m")]):
         err = refused(capsys, *argv)
-        assert "there is no encoder and no folder 'wordlama'; did you mean 'wordllama'" in err
+        assert "there is no encoder 'wordlama'; did you mean 'wordllama'" in err
         assert "--encoder" in err
 
 

@@ -62,4 +62,4 @@ def test_pictures_need_no_encoder(tmp_path):
     assert again.predict_labels({"file": files[:4]}) == [["red"], ["navy"], ["green"], ["white"]]
     (note,) = TableFeatures(image="file").fit({"file": files}).notes({"file": files})
     assert note.startswith("file: the pictures are described by their colours and edges")
-    assert "schirn[pictures]" in note
+    assert "schirn[networks]" in note

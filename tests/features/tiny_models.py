@@ -74,42 +74,6 @@ def clip_folder(folder):
     return str(folder)
 
 
-def open_clip_folder(folder):
-    """An open_clip folder with random weights."""
-    torch, _ = pytest.importorskip("torch"), _torchvision()
-    open_clip = pytest.importorskip("open_clip", reason="the extra pictures is not installed")
-    from safetensors.torch import save_file
-
-    vision = {"image_size": 16, "layers": 1, "width": 64, "head_width": 64, "patch_size": 8}
-    text = {"context_length": 8, "vocab_size": 20, "width": 8, "heads": 1, "layers": 1}
-    size = {"embed_dim": 8, "vision_cfg": vision, "text_cfg": text}
-    colours = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
-    folder.mkdir()
-    config = {"model_cfg": size, "preprocess_cfg": colours}
-    (folder / "open_clip_config.json").write_text(json.dumps(config))
-    torch.manual_seed(0)
-    save_file(open_clip.CLIP(**size).state_dict(), folder / "open_clip_model.safetensors")
-    return str(folder)
-
-
-def _torchvision():
-    # A build for another torch raises RuntimeError.
-    try:
-        import torchvision
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(f"torchvision cannot be imported ({error})")
-    return torchvision
-
-
-def torchvision_file(folder):
-    """A file of random weights of a small network of torchvision."""
-    torch, models = pytest.importorskip("torch"), _torchvision().models
-    torch.manual_seed(0)
-    path = folder / "squeezenet1_1-0123abcd.pth"
-    torch.save(models.squeezenet1_1(weights=None).state_dict(), path)
-    return str(path)
-
-
 def write_pictures(folder, kinds, seed=0):
     """One PNG per kind: red, green or blue, with noise."""
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")

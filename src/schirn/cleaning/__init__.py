@@ -4,7 +4,7 @@ from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.decisions import Carried, Decision, Decisions, RowContent
-from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
+from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.nightly import TagState, Update, update_tags
 from schirn.cleaning.noisy_labels import LabelSummary, MissingTags, NoisyLabels
@@ -20,7 +20,7 @@ from schirn.cleaning.ranker import (
 from schirn.cleaning.storage import Storage
 from schirn.cleaning.swaps import Swaps
 from schirn.cleaning.text_ranker import TextRanker
-from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
+from schirn.cleaning.why import Explanation, Neighbour, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 from schirn.tables.changes import Change, ChangeList
 from schirn.tables.checks import Finding, look_at_table
@@ -53,7 +53,6 @@ __all__ = [
     "MissingTags",
     "Neighbour",
     "NoisyLabels",
-    "OtherTag",
     "PlantedTags",
     "Questions",
     "Ranker",
@@ -72,7 +71,6 @@ __all__ = [
     "Votes",
     "Word",
     "find_noisy_labels",
-    "find_noisy_labels_sparse",
     "look_at_table",
     "merge_tags",
     "propose_merges",

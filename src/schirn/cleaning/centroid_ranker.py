@@ -1,10 +1,10 @@
 """Judge tags of very many labels: only listed cells and a sample of the others are scored.
 
 Nothing here has a row for each row of the table and a column for each label. With c tags, l labels
-and k sampled cells per label, memory and time grow with c + k l, whatever the engine needs besides.
+and k sampled cells per label, memory and time grow with c + k l.
 
-1. Half of the rows teach an engine, which scores cells of the other half: all listed ones, and for
-   each label some rows that do not list it. Then the halves change places.
+1. Cells of one half of the rows are compared with the mean rows of the labels in the other half:
+   all listed cells, and for each label some rows that do not list it.
 2. Wrong tags that are listed regardless of the features score below the median of the rows that do
    not list the label half of the time. So the share w of wrong tags of a label is taken as twice
    the share of its tags below that median, pulled towards that of labels as frequent.
@@ -18,29 +18,25 @@ and k sampled cells per label, memory and time grow with c + k l, whatever the e
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
-from schirn._checkpoint import remembered
-from schirn._input import Number
 from schirn._progress import stage, track
-from schirn.cleaning.centroids import fit_centroids, score_centroids, taken
+from schirn.cleaning.centroids import score_by_centroids
 from schirn.cleaning.groups import with_copies
 from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ranker, RankingTask
-from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
 from schirn.scale.copies import equal_rows
 
 Array = np.ndarray
-Fit = Callable[[Any, sp.csr_array], Any]
-Score = Callable[[Any, Any, Array, Array], Any]
-
 CENTROIDS = "label centroids"
-"""What the default engine is called."""
+"""What results call the ranker."""
+# Rows without the label that are scored for each label; labels with more tags have more.
+_N_UNLISTED = 20
 _ROUNDS = 6
 _TRIES = 30
 # The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
@@ -59,22 +55,8 @@ class CentroidRanker(Ranker):
 
     `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, `Sieve` finds
     more, because it learns how labels occur together. The tags of one half of the rows are judged
-    by an engine that has learned from the other half. It learns nothing from known tags, and does
+    by the mean rows of the labels in the other half. It learns nothing from known tags, and does
     not look for missing ones.
-
-    Parameters
-    ----------
-    fit : function from (X, candidates) to a model, optional
-        Trains an engine on some rows; `candidates` is a 0/1 CSR array that has all labels. None
-        compares each row with the mean of the rows that list the label.
-    score : function from (model, X, rows, labels) to scores, optional
-        Score of row `rows[k]` of X for label `labels[k]`, for all k: the higher, the more likely
-        the label is correct. Scores should be comparable between labels. Cells that the engine
-        leaves out, such as those outside its best hundred, may all get the same low score. It is
-        called with all rows of X, but only with cells of those that the model has not seen.
-    n_unlisted : int, default=20
-        Number of rows without the label that are scored for each label; labels with more tags than
-        this have more.
 
     Examples
     --------
@@ -89,38 +71,57 @@ class CentroidRanker(Ranker):
     ('label centroids', (400, 40))
     """
 
-    fit: Fit | None = None
-    score: Score | None = None
-    n_unlisted: int = 20
-
-    def __post_init__(self) -> None:
-        if (self.fit is None) != (self.score is None):
-            missing = "score" if self.score is None else "fit"
-            raise InputError(
-                "fit and score belong together: give both or neither", parameter=missing
-            )
-        Number(1, integer=True).check("n_unlisted", self.n_unlisted)
-
     @property
     def name(self) -> str:
-        """What results call the engine."""
-        return CENTROIDS if self.fit is None else getattr(self.fit, "__name__", "engine")
-
-    def settings(self) -> dict[str, Any]:
-        """Return the names of the functions, and how many cells are sampled."""
-        engine = [getattr(each, "__qualname__", repr(each)) for each in (self.fit, self.score)]
-        return {"engine": engine, "n_unlisted": self.n_unlisted}
+        """What results call the ranker."""
+        return CENTROIDS
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge each half of the rows by an engine that has learned from the other."""
-        rng = np.random.default_rng(task.random_state)
-        halves = _Halves(X, task, self.fit or fit_centroids, self.score or score_centroids, rng)
-        cells = halves.score_cells(task.judged_columns, self.n_unlisted)
-        law, planted = judge_by_law(cells, task, halves.score_planted, rng)
+        """Judge each half of the rows by the other."""
+        rng, tags = np.random.default_rng(task.random_state), task.tags
+        stage("looking for copies")
+        groups = with_copies(equal_rows(X), tags, task.groups)
+        groups = np.arange(X.shape[0]) if groups is None else groups
+        groups = np.unique(groups, return_inverse=True)[1]
+        half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]
+        # Tags of the training rows for each half, which has the other number.
+        listed = [_tags_of(tags, half != side) for side in range(2)]
+        counts = np.stack([np.bincount(Y.indices, minlength=len(tags.names)) for Y in listed])
+
+        def score(row: Array, column: Array) -> Array:
+            """Scores of cells by the other half."""
+            scores = np.zeros(len(row))
+            for side in track(range(2), "half"):
+                cells = np.flatnonzero(half[row] == side)
+                scores[cells] = score_by_centroids(
+                    X, listed[side], half != side, row[cells], column[cells]
+                )
+            return scores
+
+        row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED, rng)
+        scored = counts[half[row], column] > 0
+        row, column = row[scored], column[scored]
+        # Without a single cell to compare with, a tag cannot be judged.
+        judged = np.bincount(column, minlength=len(tags.names))[tags.column] > 0
+        judged &= np.isin(tags.column, task.judged_columns)
+        judged &= counts[half[tags.row], tags.column] > 0
+        scores = score(np.r_[tags.row[judged], row], np.r_[tags.column[judged], column])
+        listed_scores = np.zeros(len(tags.row))
+        listed_scores[judged] = scores[: judged.sum()]
+        cells = Cells(judged, listed_scores, row, column, scores[judged.sum() :])
+        law, planted = judge_by_law(cells, task, score, rng)
         return Evidence(logit(law.q), cells.judged, planted)
 
 
-class Cells(NamedTuple):
+def _tags_of(tags: Tags, rows: Array) -> sp.csr_array:
+    """The tags of some rows, (n, l)."""
+    chosen = rows[tags.row]
+    cells = tags.row[chosen], tags.column[chosen]
+    return sp.csr_array((np.ones(len(cells[0]), np.uint8), cells), shape=tags.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
     """Held-out scores of the tags and of sampled cells that are not listed."""
 
     judged: Array
@@ -132,7 +133,8 @@ class Cells(NamedTuple):
     """Row, label and score of the sampled cells, sorted by label."""
 
 
-class Shares(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Shares:
     """Shares of wrong tags."""
 
     group: Array
@@ -192,93 +194,6 @@ def _is_below(scores: Array, label: Array, cells: Cells, n_labels: int) -> Array
     return np.asarray((scores < median) + 0.5 * (scores == median))
 
 
-class _Halves:
-    """Two halves of the rows, each scored by an engine that has learned from the other."""
-
-    def __init__(
-        self, X: Any, task: RankingTask, fit: Fit, score: Score, rng: np.random.Generator
-    ) -> None:
-        self.X, self.tags, self.fit, self.score, self.rng = X, task.tags, fit, score, rng
-        stage("looking for copies")
-        groups = with_copies(equal_rows(X), task.tags, task.groups)
-        groups = np.arange(X.shape[0]) if groups is None else groups
-        groups = np.unique(groups, return_inverse=True)[1]
-        self.half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]
-
-    def scores(
-        self, name: str, side: int, row: Array, column: Array, rows: Array, labels: Array
-    ) -> Array:
-        """Scores of cells `rows` and `labels` of one half; tags of the other are learned.
-
-        Parameters
-        ----------
-        name : str
-            Tells apart what is learned, for checkpoints.
-        side : {0, 1}
-        row, column : ndarray
-            Tags to learn.
-        rows, labels : ndarray
-            Cells to score.
-        """
-
-        def compute() -> Any:
-            train = np.flatnonzero(self.half != side)
-            place = (np.cumsum(self.half != side) - 1)[row], column
-            width = max(len(self.tags.names), int(column.max(initial=0)) + 1)
-            Y = sp.csr_array((np.ones(len(row), np.uint8), place), shape=(len(train), width))
-            Y.sum_duplicates()
-            Y.data[:] = 1
-            engine = self.fit(taken(self.X, train), Y)
-            return np.asarray(self.score(engine, self.X, rows, labels), dtype=np.float64)
-
-        scores = remembered(f"{name}-{side}", compute)
-        if scores.shape != rows.shape or not np.isfinite(scores).all():
-            raise InputError(
-                f"score must return {len(rows):,} finite numbers, one per cell, but returned an "
-                f"array of shape {scores.shape}"
-                + (" with NaN or infinity" if scores.shape == rows.shape else ""),
-                parameter="score",
-            )
-        return np.asarray(scores)
-
-    def score_cells(self, columns: Array, n_unlisted: int) -> Cells:
-        """Score all listed cells of some labels, and a sample of their other cells."""
-        tags, l = self.tags, len(self.tags.names)
-        row, column = sample_unlisted(tags, columns, n_unlisted, self.rng)
-        judged, scored = np.zeros(len(tags.row), dtype=bool), np.zeros(len(row), dtype=bool)
-        listed, unlisted = np.zeros(len(tags.row)), np.zeros(len(row))
-        for side in track(range(2), "half"):
-            taught = self.half[tags.row] != side
-            # Judged: frequent enough, and seen by the engine.
-            able = np.zeros(l, dtype=bool)
-            able[columns] = np.bincount(tags.column[taught], minlength=l)[columns] > 0
-            mine = np.flatnonzero(~taught & able[tags.column])
-            sampled = np.flatnonzero((self.half[row] == side) & able[column])
-            if not len(mine):
-                continue
-            rows = np.r_[tags.row[mine], row[sampled]]
-            labels = np.r_[tags.column[mine], column[sampled]]
-            scores = self.scores("half", side, tags.row[taught], tags.column[taught], rows, labels)
-            listed[mine], unlisted[sampled] = scores[: len(mine)], scores[len(mine) :]
-            judged[mine], scored[sampled] = True, True
-        # Without a single cell to compare with, a tag cannot be judged.
-        judged &= (np.bincount(column[scored], minlength=l) > 0)[tags.column]
-        listed[~judged] = 0
-        return Cells(judged, listed, row[scored], column[scored], unlisted[scored])
-
-    def score_planted(self, planted: PlantedTags) -> Array:
-        """Score cells that the caller has chosen."""
-        scores = np.zeros(len(planted.row))
-        for side in range(2):
-            taught = self.half[self.tags.row] != side
-            cells = self.half[planted.row] == side
-            tags = self.tags.row[taught], self.tags.column[taught]
-            scores[cells] = self.scores(
-                "planted", side, *tags, planted.row[cells], planted.column[cells]
-            )
-        return scores
-
-
 def sample_unlisted(
     tags: Tags, columns: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
@@ -295,7 +210,8 @@ def sample_unlisted(
     return row[free], column[free]
 
 
-class Law(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Law:
     """What the scores say about tags, and the posterior of all tags."""
 
     q: Array
@@ -309,7 +225,7 @@ class Law(NamedTuple):
 def judge_by_law(
     cells: Cells,
     task: RankingTask,
-    score_planted: Callable[[PlantedTags], Array],
+    score: Callable[[Array, Array], Array],
     rng: np.random.Generator,
 ) -> tuple[Law, PlantedTags]:
     """Return the posterior of all tags, and planted tags with their log-odds.
@@ -318,7 +234,7 @@ def judge_by_law(
     ----------
     cells : Cells
     task : RankingTask
-    score_planted : function
+    score : function from rows and labels
         Scores of planted tags that the task names; otherwise sampled cells are planted.
     rng : Generator
     """
@@ -329,7 +245,7 @@ def judge_by_law(
     stage("judging planted tags")
     if isinstance(task.planted, PlantedTags):
         planted = task.plant(law.q, cells.judged & np.isin(tags.column, task.judged_columns))
-        p = law.before(score_planted(planted), planted.column)
+        p = law.before(score(planted.row, planted.column), planted.column)
     else:
         planted, p = _plant(law, cells, task, shares.each, rng)
     return law, planted._replace(log_odds=logit(_judge_planted(law, tags, planted, p)))
@@ -379,12 +295,12 @@ def _ratio(listed: Array, unlisted: Array, weight: Array, share: float) -> Calla
 
     scores, is_listed = np.r_[listed, unlisted], np.zeros(len(listed) + len(unlisted))
     is_listed[: len(listed)] = 1
-    found = IsotonicRegression(y_min=1e-6, y_max=1 - 1e-6, out_of_bounds="clip").fit(
+    curve = IsotonicRegression(y_min=1e-6, y_max=1 - 1e-6, out_of_bounds="clip").fit(
         scores, is_listed, sample_weight=np.r_[np.ones(len(listed)), np.maximum(weight, 1e-9)]
     )
 
     def ratio(score: Array) -> Array:
-        p = found.predict(score)
+        p = curve.predict(score)
         h = (p / (1 - p) - share) / (1 - share)
         return np.asarray(np.clip(h, _LEAST_RATIO, 1 / _LEAST_RATIO), dtype=np.float64)
 

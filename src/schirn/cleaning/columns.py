@@ -599,7 +599,7 @@ def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
 
 
 def matrix_for(features: str, n_rows: int, table: str) -> Array:
-    """Read the features of the rows of a table from .npy files; a large matrix is mapped."""
+    """Read the features of the rows of a table from an .npy file; a large matrix is mapped."""
     rows = rows_for(features, n_rows, table)
     return rows.mapped() if isinstance(rows, RowFile) else rows
 
@@ -610,8 +610,7 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
     Parameters
     ----------
     features : str
-        An .npy file, several such as "a.npy,b.npy" with rows that follow each other, or a folder
-        of such files, in the order of their names.
+        An .npy file.
     n_rows : int
     table : str
         Name of the table in error messages.
@@ -620,35 +619,13 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
     -------
     ndarray, or RowFile if they take more than half of the memory that is free
     """
-    files = [Path(features)]
-    if files[0].is_dir():
-        files = sorted(files[0].glob("*.npy"))
-    elif not files[0].exists() and "," in features:
-        files = [Path(name.strip()) for name in features.split(",")]
-    if not files or any(path.suffix.lower() != ".npy" for path in files):
+    path = Path(features)
+    if path.suffix.lower() != ".npy":
         raise InputError(
-            f"{features!r} is neither an .npy file nor a list or folder of such files, nor a "
-            f"column of {table}",
-            parameter="features",
+            f"{features!r} is neither an .npy file nor a column of {table}", parameter="features"
         )
-    size = sum(path.stat().st_size for path in files if path.exists())
-    rows: Any
-    if not fits(size):
-        if len(files) > 1:
-            check_room(size, f"the numbers in {features}")
-        opened = [RowFile(path) for path in files]
-        rows = (
-            opened[0] if len(files) == 1 else RowFile(b for file in opened for b in file.blocks())
-        )
-    else:
-        matrices = [np.asarray(read_npy(path)) for path in files]
-        widths = {matrix.shape[1:] for matrix in matrices}
-        if len(widths) > 1 or any(not matrix.ndim for matrix in matrices):
-            raise DataError(
-                f"{features}: the matrices must have as many columns as each other, but there are "
-                f"{' and '.join(str(matrix.shape) for matrix in matrices[:4])}"
-            )
-        rows = matrices[0] if len(files) == 1 else np.concatenate(matrices)
+    is_small = not path.exists() or fits(path.stat().st_size)
+    rows: Any = np.asarray(read_npy(path)) if is_small else RowFile(path)
     shape = rows.shape
     is_matrix = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
     if not is_matrix or rows.dtype.kind not in "biuf":

@@ -1,7 +1,6 @@
 """Rank the tags of a table: read them, choose a ranker and a storage, rank."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -356,15 +355,3 @@ def _missing(evidence: Evidence, known: Any, tags: Tags) -> MissingTags:
         row, column, log_odds = row[possible], column[possible], log_odds[possible]
     order = np.lexsort((column, row))
     return MissingTags(row[order], column[order], np.asarray(expit(log_odds[order])), tags.names)
-
-
-def find_noisy_labels_sparse(X: Any, candidates: Any, **options: Any) -> NoisyLabels:
-    """Deprecated: `find_noisy_labels` with a `CentroidRanker`, whose parameters it also takes."""
-    warnings.warn(
-        "use find_noisy_labels(method=CentroidRanker()), the default for more than 3,000 labels",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    names = [name for name in ("fit", "score", "n_unlisted") if name in options]
-    ranker = CentroidRanker(**{name: options.pop(name) for name in names})
-    return find_noisy_labels(X, candidates, method=ranker, **options)

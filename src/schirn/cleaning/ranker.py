@@ -8,7 +8,7 @@ a fit, or put it into another fold. `find_noisy_labels` does the rest, and takes
 
 - `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default);
 - `FoldRanker`: a method of this library or a scikit-learn classifier, in folds;
-- `CentroidRanker`: for very many labels (the default above 3,000), or two functions of your own;
+- `CentroidRanker`: for very many labels (the default above 3,000);
 - `TextRanker`: for many texts (the default above 8,000).
 
 If a ranker has log-odds of all cells, `Evidence.from_matrix` picks those that the task asks for.
@@ -33,7 +33,7 @@ Here, the ten nearest rows vote for each label:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -255,13 +255,9 @@ class Evidence(NamedTuple):
         if len(parts) == 1:
             return parts[0]
 
-        def total(values: Iterable[Array]) -> Array:
-            judged = (part.judged for part in parts)
-            return np.sum([np.where(j, v, 0) for j, v in zip(judged, values, strict=True)], axis=0)
-
         unlisted = [part.unlisted for part in parts if part.unlisted is not None]
         return cls(
-            total(part.log_odds for part in parts),
+            np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
             np.any([part.judged for part in parts], axis=0),
             PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
             UnlistedCells(*map(np.concatenate, zip(*unlisted, strict=True))) if unlisted else None,

@@ -127,9 +127,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     listed = np.zeros((2, len(tags.row)))
     listed[:, judged] = scores(tags.row[judged], tags.column[judged])
     cells = Cells(judged, listed[0], row, column, other[0])
-    law, planted = judge_by_law(
-        cells, task, lambda planted: np.asarray(scores(planted.row, planted.column)[0]), rng
-    )
+    law, planted = judge_by_law(cells, task, lambda *cells: scores(*cells)[0], rng)
     experts = [logit(law.q), listed[1]]
     total = _Sum(*(expert[judged] for expert in experts))
     log_odds = total(*experts)

@@ -61,7 +61,7 @@ EXAMPLES = """
 schirn fit items.csv --labels tags --text description -o tagger.schirn
 schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
 schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
-schirn fit photos.csv --image file --encoder torchvision:resnet50 -o photos.schirn
+schirn fit photos.csv --image file --encoder sentence-transformers:clip-ViT-B-32 -o photos.schirn
 schirn fit photos.parquet --features embedding -o photos.schirn
 schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
 schirn fit digits_attributes --method CandidateRidge -o ridge.schirn

@@ -39,8 +39,8 @@ IMAGE = """
 ENCODING = """
 --image-root DIR  folder that holds the image files (default: the folder of the table)
 --encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
-    sentence-transformers:NAME, torchvision:NAME or a folder (default: tf-idf weights of words and
-    characters, colours and edges of pictures)
+    model2vec:NAME or sentence-transformers:NAME (default: tf-idf weights of words and characters,
+    colours and edges of pictures)
 """
 TEXT_FORMAT = """
 --encoding NAME = utf-8  encoding of the file
@@ -73,8 +73,7 @@ COLUMNS = f"""
 {LEARNED}
 {IMAGE}
 {ENCODING}
---features FILE  features: an .npy matrix, several whose rows follow each other (x.npy,y.npy or a
-    folder), a column of lists, or numeric columns such as a,b,c
+--features FILE  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
 {TEXT_FORMAT}
 {MERGE}
 """

@@ -21,7 +21,7 @@ from schirn.features.columns import (
     read_numbers,
 )
 from schirn.features.encoders import PIXELS, Encoder
-from schirn.features.output import arrays_of, as_output
+from schirn.features.output import arrays_of
 from schirn.features.text import TextFeatures, with_unit_rows
 from schirn.features.weights import choose_weights
 from schirn.labels.tags import read_tags
@@ -133,7 +133,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 self.scales_ *= choose_weights(self._scaled(blocks), tags)
         features = _joined(self._scaled(blocks))
         self.n_features_ = features.shape[1]
-        return as_output(self, features, X)
+        return features
 
     def transform(self, X: Any) -> "Array | sp.csr_array":
         """Return the features (n, d) of the rows of a table with the same columns."""
@@ -147,7 +147,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 f"{n} in training",
                 parameter="features",
             )
-        return as_output(self, features, X)
+        return features
 
     @property
     def kinds(self) -> list[str]:
@@ -182,8 +182,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if self.image is not None and self.encoder is None:
             notes.append(
                 f"{self.image}: the pictures are described by their colours and edges; a trained "
-                f"network sees more, such as the encoder torchvision:resnet50 "
-                f'(pip install "schirn[pictures]")'
+                f"network sees more, such as the encoder sentence-transformers:clip-ViT-B-32 "
+                f'(pip install "schirn[networks]")'
             )
         return notes
 

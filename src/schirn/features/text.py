@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, is_missing
 from schirn.exceptions import InputError
-from schirn.features.output import as_output
 from schirn.features.terms import TermCounter
 
 _MAX_WORDS, _MAX_CHARACTERS = 50_000, 20_000
@@ -98,7 +97,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
         """Learn words and character sequences, and return the weights of the same texts."""
-        X = X if hasattr(X, "index") or isinstance(X, str) else list(X)
+        X = X if isinstance(X, str) else list(X)
         return self.fit(X).transform(X)
 
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
@@ -114,7 +113,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         filled = (squares > 0).reshape(-1, 2).sum(axis=1).repeat(2)
         lengths = np.sqrt(np.where(squares > 0, squares * filled, 1)).astype(np.float32)
         weights.data /= lengths[block]
-        return as_output(self, weights, X)
+        return weights
 
     @property
     def _terms(self) -> "_Terms":

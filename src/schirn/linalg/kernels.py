@@ -9,6 +9,8 @@ from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_num
 from schirn.linalg.row_space import gram_spectrum
 
 _DISTANCE_SAMPLE = 1000
+# Share of the rows from which on a feature of sparse rows is frequent.
+_FREQUENT = 0.1
 
 
 class Kernel(NamedTuple):
@@ -20,8 +22,7 @@ class Kernel(NamedTuple):
     def __call__(self, A: Any, B: Any) -> Array:
         """The kernel between the rows of A and the rows of B, dense."""
         if self.name == "linear":
-            products = A @ B.T
-            return products.toarray() if sp.issparse(products) else products
+            return sparse_products(A, B) if sp.issparse(A) and sp.issparse(B) else A @ B.T
         distance = squared_distances(A, B)
         xp = namespace(distance)
         if xp is not np:
@@ -50,6 +51,18 @@ class KernelExpansion(NamedTuple):
             return [np.asarray(K @ W) + b for W, b in pairs]
         pairs = zip(like(self.weights, K), like(self.offsets, K), strict=True)
         return [K @ W + b for W, b in pairs]
+
+
+def sparse_products(A: Any, B: Any) -> np.ndarray:
+    """Products A B' of sparse rows, dense.
+
+    Features of many rows would take most of the time of a sparse product; those are dense.
+    """
+    frequent = np.bincount(A.indices, minlength=A.shape[1]) > _FREQUENT * A.shape[0]
+    columns = np.flatnonzero(frequent)
+    rare = sp.csr_array(A[:, ~frequent] @ B[:, ~frequent].T).toarray()
+    rare += A[:, columns].toarray() @ B[:, columns].toarray().T
+    return np.asarray(rare)
 
 
 def pick(Z: Any, rows: np.ndarray) -> Any:

@@ -164,7 +164,7 @@ class CleanReport:
             card._replace(
                 why={
                     "explanation": why,
-                    "words": [w for w in why.words[:_MAX_WORDS] if shows(w)] if why.named else [],
+                    "words": [word for word in why.words[:_MAX_WORDS] if shows(word)],
                     "with_tag": self._similar(why.with_tag),
                     "without_tag": self._similar(why.without_tag),
                 }
@@ -180,7 +180,7 @@ class CleanReport:
                 "text": self._text(row, _MAX_NEIGHBOUR_TEXT)
                 or self._tags(row, _MAX_NEIGHBOUR_TEXT),
             }
-            for row, similarity in neighbours[:_MAX_NEIGHBOURS]
+            for row, similarity in ((n.row, n.similarity) for n in neighbours[:_MAX_NEIGHBOURS])
         ]
 
     def _id(self, row: int) -> str:
