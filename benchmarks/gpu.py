@@ -57,7 +57,7 @@ def main() -> None:
     n, d = X.shape
     l = cells.shape[1]
     F, eigenvalues, seconds = clocked(args.device, lambda: factor(X))
-    print(f"{n} x {d}, {l} labels, {len(cells)} candidates; factored in {seconds:.2f} s")
+    print(f"{n} x {d}, {l} labels, {cells.row.shape[0]} candidates; factored in {seconds:.2f} s")
     rounds(F, eigenvalues, cells, 2)
     w, trace, seconds = clocked(args.device, lambda: rounds(F, eigenvalues, cells, args.rounds))
     rate = plain_rate(X, l, args.device)

@@ -232,6 +232,17 @@ def test_a_damaged_checkpoint_is_named(data, tmp_path, monkeypatch, always):
         model.fit(data.X, data.candidates)
 
 
+def test_a_rewritten_checkpoint_is_not_continued(data, tmp_path, monkeypatch, always):
+    model = interrupted(data, tmp_path / "kept", monkeypatch)
+    (path,) = (tmp_path / "kept").rglob("rounds.npz")
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    large = max(arrays, key=lambda name: arrays[name].size)
+    np.savez(path, **{**arrays, large: np.zeros_like(arrays[large])})
+    with pytest.raises(InputError, match=r"rounds\.npz: damaged .* delete the folder"):
+        model.fit(data.X, data.candidates)
+
+
 def test_what_cannot_be_continued_is_refused(data, tmp_path):
     torch = pytest.importorskip("torch", reason="a device array needs PyTorch")
     pytest.importorskip("array_api_compat", reason="so does the array interface")

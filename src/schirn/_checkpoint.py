@@ -171,7 +171,7 @@ def save(name: str, value: Any) -> None:
 
     arrays["structure"] = np.array(json.dumps(value, default=replace))
     with atomic_write(folder / f"{name}.npz") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
+        np.savez(stream, sum=np.array(_checksum(arrays)), **arrays)  # type: ignore[arg-type]
 
 
 def load(name: str) -> Any:
@@ -182,6 +182,8 @@ def load(name: str) -> Any:
     path = folder / f"{name}.npz"
     try:
         arrays = read_archive(path)
+        if str(arrays.pop("sum")) != _checksum(arrays):
+            raise ValueError("the checksum differs")
         return json.loads(
             str(arrays["structure"]),
             object_hook=lambda item: arrays[item[_ARRAY]] if _ARRAY in item else item,
@@ -191,6 +193,15 @@ def load(name: str) -> Any:
             f"{path}: damaged ({error}); delete the folder to start over",
             parameter="checkpoint",
         ) from None
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    """Hash of what a file holds: one that was rewritten would give another result."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
 
 
 def is_open() -> bool:

@@ -666,6 +666,13 @@ class NoisyLabels:
         index = None if self.index is None else self.index[self.row]
         return pandas.DataFrame(self._columns, index=index)
 
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
+        # No extra installs polars: those who ask for its tables have it.
+        import polars
+
+        return polars.DataFrame({name: values.tolist() for name, values in self._columns.items()})
+
     @property
     def _columns(self) -> dict[str, Array]:
         names = ("row", "label", "confidence", "verdict")

@@ -234,9 +234,9 @@ def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     S = xp.ones((l, n), dtype=total.dtype, **options)
     _add_at(S, cells.flat, 2 * at)
     projected = block.rows.project(cells.label, cells.row, at, l)
-    noise = xp.zeros(len(cells), dtype=xp.bool, **options)
+    noise = xp.zeros(n_cells, dtype=xp.bool, **options)
     offset = _subtract_mean(S) if eps(S) > 1e-10 else None
-    return State(S, at, noise, offset), (projected, total, len(cells))
+    return State(S, at, noise, offset), (projected, total, n_cells)
 
 
 def make_round(
