@@ -321,8 +321,8 @@ def table(tmp_path):
     return write_csv(tmp_path / "items.csv", items), items
 
 
-def type_answers(monkeypatch, items, extra=()):
-    """Answer in the terminal by the truth; return what was printed before each input."""
+def type_answers(monkeypatch, items, extra=(), most=50):
+    """Answer the first questions by the truth; return what was printed before each input."""
     import builtins
 
     import schirn.cli.terminal as terminal
@@ -335,7 +335,7 @@ def type_answers(monkeypatch, items, extra=()):
             return waiting.pop(0)
         if prompt.endswith("[y/n] "):
             return "y"
-        if sum("[y/n/u/b/q]" in each for each in printed) >= 50:
+        if sum("[y/n/u/b/q]" in each for each in printed) >= most:
             raise EOFError
         printed.append(prompt)
         label = prompt.split(": ")[1].split("?")[0]
@@ -358,7 +358,7 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert "Not yet certified" in printed[-1]
     assert "schirn review" in capsys.readouterr().err
     # The same command goes on; one without options as well.
-    type_answers(monkeypatch, items)
+    type_answers(monkeypatch, items, most=150)
     assert main(["review", path, "--terminal", "--order", "certify"]) == 0
     out = tmp_path / "cleaned.csv"
     assert main(["review", path, "--export", str(out)]) == 0

@@ -30,7 +30,7 @@ _PLAUSIBLE, _LEAST_LIMIT = 0.25, 0.03
 _FEWEST_ABOVE = 5
 # Missing tags are added if the target is reached with this probability: a wrong one is a new
 # mistake, while a wrong removal takes one of several tags away.
-_PROBABILITY_TO_ADD = 0.7
+_PROBABILITY_TO_ADD = 0.67
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +159,7 @@ class Worklist:
         high = size
         if order == LIMIT and len(self.answered):
             k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))
-            high = min(max(k + k // 4, n), size)
+            high = min(max(k + k // 2, n), size)
         elif order == SUSPICIOUS:
             high = min(n, size)
         elif order == CLOSE:
