@@ -293,6 +293,7 @@ def test_summaries_and_tables(answered):
     assert labels[0].removed == max(label.removed for label in labels)
     frame = answered.to_pandas()
     assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
+    assert answered.to_polars().to_dicts() == frame.to_dict("records")
     json.dumps(whole, allow_nan=False)
 
 
