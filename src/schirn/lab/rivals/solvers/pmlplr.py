@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from schirn._input import Array
 from schirn._progress import track
 from schirn.lab.rivals.solvers.anchors import AnchorResult
+from schirn.lab.rivals.solvers.conjugate_gradients import conjugate_gradients
 from schirn.lab.rivals.solvers.prox import polar_factor, project_simplex
 from schirn.linalg.arrays import row_slices
-from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.row_space import RowSpace
 
 _RANK_FLOOR = 1e-10
