@@ -1,6 +1,6 @@
 """Write a software bill of materials (CycloneDX 1.5) of a release.
 
-python release/sbom.py dist/schirn-0.2.0-py3-none-any.whl dist/schirn-0.2.0.cdx.json
+python release/sbom.py dist/schirn-0.3.0-py3-none-any.whl dist/schirn-0.3.0.cdx.json
 
 It lists the wheel with its SHA-256 checksum, and the versions and checksums of
 release/versions.txt: what the core needs as required, what only extras need as optional.

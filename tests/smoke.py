@@ -1,6 +1,6 @@
 """Install a wheel into an empty environment and run the code and commands of the README.
 
-`python tests/smoke.py dist/schirn-0.2.0-py3-none-any.whl`, or `make smoke`.
+`python tests/smoke.py dist/schirn-0.3.0-py3-none-any.whl`, or `make smoke`.
 """
 
 import csv

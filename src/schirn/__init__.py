@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from schirn.methods import CandidateRidge, OracleRidge, Schirn, Sieve, methods
     from schirn.persist import load, save
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "CandidateRidge",

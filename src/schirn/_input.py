@@ -45,10 +45,9 @@ class Number:
         article = "an integer" if self.integer else "a number"
         bound = f"{'more than' if self.open_low else 'at least'} {self.low:g}"
         top = "" if self.high == float("inf") else f" and at most {self.high:g}"
+        allowed = f"{self.low:g}" if self.low == self.high else f"{article} of {bound}{top}"
         none = " or None" if self.none else ""
-        return InputError(
-            f"{name} must be {article} of {bound}{top}{none}, got {value!r}", parameter=name
-        )
+        return InputError(f"{name} must be {allowed}{none}, got {value!r}", parameter=name)
 
 
 @dataclass(frozen=True)

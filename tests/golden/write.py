@@ -51,7 +51,6 @@ def cases():
         "Sieve-linear-many": (sieve(kernel="linear", max_kernel_rows=20), False),
         "Sieve-sparse": (sieve(), True),
         "Sieve-clean": (sieve(noise_level=0), False),
-        "Sieve-level": (sieve(noise_level=0.2), False),
         "Sieve-votes": (sieve(), False),
         "Schirn-intercept": (plain(fit_intercept=True, max_iter=20), False),
         "Schirn-cuts": (plain(threshold=[0.1, 0.2, 0.3, 0.4], max_iter=20), False),
