@@ -132,3 +132,12 @@ def test_bad_votes_raise(data, votes, change, message):
     with pytest.raises(InputError, match=message) as error:
         fit(data, votes, change(votes))
     assert error.value.parameter == "votes"
+
+
+def test_certain_votes_leave_the_objective_finite():
+    small = make_partial_multilabel(n_samples=48, n_features=6, n_labels=4, r=1, random_state=0)
+    rows, labels = np.nonzero(small.candidates)
+    cells = [(i, w, str(j)) for i, j in zip(rows, labels, strict=True) for w in range(5)]
+    unanimous = votes_to_candidates(*zip(*cells, strict=True), order=range(48))
+    model = Sieve().fit(small.X, unanimous.candidates, votes=unanimous)
+    assert np.isfinite(model.objective_).all()

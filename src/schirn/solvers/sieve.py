@@ -443,6 +443,8 @@ def probability(z: Array) -> Array:
 def mean_cross_entropy(p: Array, q: Array) -> float:
     """Mean of -q log p - (1 - q) log(1 - p), in double precision."""
     xp = namespace(p)
+    # Votes can make a candidate certain.
+    p = xp.clip(p, MARGIN, 1 - MARGIN)
     losses = -q * xp.log(p) - (1 - q) * xp.log1p(-p)
     return float(xp.sum(losses, dtype=xp.float64)) / max(len(losses), 1)
 
