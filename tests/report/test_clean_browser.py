@@ -38,7 +38,7 @@ def make_page():
     """One text is code as well."""
     texts = ["Sand and waves", f"Barking {NASTY}", "A puppy on the sand"]
     ids, ranking = ["a", "b", "c"], make_ranking()
-    X = np.array([[1.0, 0, 0, 1], [0, 1, 0, 2], [1, 0, 1, 0]])
+    X = np.array([[1.0, 0, 0, 1], [0, 1, 1, 2], [1, 0, 1, 0]])
     names = ["sand", "bark", NASTY, "price"]
     reasons = ranking.reasons(X, feature_names=names)
     title = f"items {NASTY}"

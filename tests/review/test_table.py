@@ -244,7 +244,7 @@ def test_program(tmp_path, capsys):
         code = main(["review", str(folder), *map(str, argv)])
         return code, capsys.readouterr().err
 
-    code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "b.jsonl")
+    code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "b.csv")
     assert code == 0
     assert "wrote 5 items to" in err
     code, err = run("--export", tmp_path / "a.txt")
@@ -252,7 +252,7 @@ def test_program(tmp_path, capsys):
     code, err = run("--export", tmp_path / "a.jsonl")
     assert (code, objects(tmp_path / "a.jsonl")[0]["tags"]) == (0, "beach")
     code, err = run("--changes", tmp_path / "a.txt")
-    assert (code, "must end in .csv or .jsonl" in err) == (2, True)
+    assert (code, "must end in .csv" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "a.csv")
     assert (code, "is given for both" in err) == (2, True)
 

@@ -80,7 +80,7 @@ schirn clean photos.parquet --features embeddings.npy --report report.html
 schirn clean items.csv --text description --answers q1.csv --changes changes.csv
 schirn clean items.csv --text description --propose-merges merges.csv
 schirn clean items.csv --text description --strict --expect expect.toml
-schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned.parquet
+schirn clean parquet-folder --features embedding --scheduler tcp://host:8786 -o cleaned.parquet
 """
 OPTIONS = f"""
 data TABLE  table to clean

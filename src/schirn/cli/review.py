@@ -64,7 +64,7 @@ data TABLE  a table, or a project folder
 --precision P:share = {PRECISION:g}  share of the removals that should be right, by the answers
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format of the name
---changes FILE  a .csv or .jsonl list of changes for schirn apply
+--changes FILE  a .csv list of changes for schirn apply
 """
 
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.metrics import label_ranking_average_precision_score
 from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
@@ -283,6 +282,9 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
+        # Loads much that a fit does not need.
+        from sklearn.metrics import label_ranking_average_precision_score
+
         check_is_fitted(self)
         labels = as_labels(y, names=self.label_names_, what="labels")
         scores = to_numpy(self.decision_function(X))

@@ -339,7 +339,7 @@ class Sieve(PartialMultiLabelClassifier):
         votes = knowledge.votes
         self.pool_, self.noise_model_ = result.pool, result.noise
         self.first_noise_model_ = result.first_noise
-        self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
+        self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams, dtype=float)
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
         if self.noise_level is None and votes is None:
