@@ -14,23 +14,6 @@ def data():
     return make_partial_multilabel(n_samples=60, n_features=5, n_labels=4, r=1, random_state=0)
 
 
-def test_sweeps_leave_out_runs_that_failed():
-    at = {**ablations.CENTRE, "alpha": 0.5}
-    results = [
-        {"dataset": "a", "params": dict(ablations.CENTRE), "metrics": {"average_precision": 0.5}},
-        {"dataset": "a", "params": at, "metrics": {"average_precision": 0.75}},
-        {"dataset": "a", "params": at, "metrics": {}},
-        {"dataset": "b", "params": at, "metrics": {}},
-        {"dataset": "c", "params": at, "metrics": {"average_precision": 0.6}},
-    ]
-    assert [[cell.text for cell in line] for line in ablations.sensitivity(results).table.body] == [
-        ["a", "alpha", "50.0", "0.8", "75.0", "0.5", "25.0"],
-        ["a", "beta", "50.0", "0.05", "50.0", "0.05", "0.0"],
-        ["a", "lam", "50.0", "100", "50.0", "100", "0.0"],
-        ["c", "alpha", "60.0", "0.5", "60.0", "0.5", "0.0"],
-    ]
-
-
 def test_authors_folds_with_runs_that_failed():
     folds = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
     data = tiny()
@@ -68,15 +51,6 @@ def test_cooccurrence_ties_labels(data, tmp_path):
     study = ablations.cooccurrence(results, [data])
     assert {result["method"] for result in study.records} >= {"high rank", "low rank", "NLR"}
     assert any("after tying" in note for note in study.table.notes)
-
-
-def test_sensitivity_varies_one_parameter_at_a_time(data, tmp_path):
-    request = ablations.sensitivity_request([data], 2, step=3)
-    results = ablations.sensitivity(run(**request, output=tmp_path, jobs=0)).records
-    for result in results:
-        changed = [k for k, v in ablations.CENTRE.items() if result["params"][k] != v]
-        assert len(changed) == (result["method"] != "centre")
-    assert {result["params"]["lam"] for result in results} == {0.01, 10.0, 100.0, 10_000.0}
 
 
 def test_authors_folds_compares_ridge_and_the_best_of_the_grid(data, tmp_path):

@@ -1,4 +1,4 @@
-"""Studies that run the benchmark: ablations, tied labels, sensitivity to the parameters.
+"""Studies that run the benchmark: ablations, tied labels, the folds of NLR's authors.
 
 Every study has a function that returns its arguments for `schirn.lab.bench.run` (the
 request), and one that makes a `Study` of the results.
@@ -14,7 +14,7 @@ from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import make_cooccurrence
 from schirn.lab.rank import exact_rank
-from schirn.lab.reproduction.studies import Record, Study, printed, show, spread
+from schirn.lab.reproduction.studies import Record, Study, printed, spread
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "Schirn": {},
@@ -26,14 +26,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 # Rank after tying, and wrong labels per row, in the published study.
 TIED = {"yeastmf": (29, 3), "yeastcc": (37, 5), "yeastbp": (158, 10)}
-
-# Near what Schirn chooses on most data sets; smaller alpha calls most candidates noise.
-CENTRE = {"alpha": 0.8, "beta": 0.05, "lam": 100.0}
-VALUES: dict[str, list[float]] = {
-    "alpha": [0.0, 0.1, 0.2, 0.5, 0.8, 1.0, 2.0],
-    "beta": [0.0, 0.001, 0.01, 0.05, 0.1, 0.5, 1.0],
-    "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0],
-}
 
 _TUNED = "α, β and λ are chosen on held-out candidates in every fold."
 
@@ -170,46 +162,6 @@ def tie(data: Dataset) -> tuple[Dataset, int]:
     truth = make_cooccurrence(data.y_true, target_rank=rank, random_state=0)
     candidates = add_noise(truth, level, kind="legacy", seed=level)
     return replace(data, name=f"{data.name}_tied", y_true=truth, candidates=candidates), level
-
-
-def sensitivity_request(sets: Sequence[Any], folds: int, step: int) -> Request:
-    """Request of `sensitivity`; `step` = 2 takes every second value."""
-    params = {"centre": dict(CENTRE)}
-    for name, values in VALUES.items():
-        for value in values[::step]:
-            if value != CENTRE[name]:
-                params[f"{name}={value:g}"] = {**CENTRE, name: value}
-    return {
-        "datasets": sets,
-        "methods": dict.fromkeys(params, "Schirn"),
-        "folds": folds,
-        "tuning": "none",
-        "params": params,
-    }
-
-
-def sensitivity(results: list[Record]) -> Study:
-    """Lowest and highest mean average precision of Schirn with one parameter varied at a time."""
-    body = []
-    for dataset in dict.fromkeys(result["dataset"] for result in results):
-        for name in VALUES:
-            precisions: dict[float, list[float]] = {}
-            for result in results:
-                centre = {k: v for k, v in CENTRE.items() if k != name}
-                value = result["metrics"].get("average_precision")
-                if result["dataset"] != dataset or value is None:
-                    continue
-                if all(result["params"][k] == v for k, v in centre.items()):
-                    precisions.setdefault(result["params"][name], []).append(100 * value)
-            at = {value: sum(folds) / len(folds) for value, folds in sorted(precisions.items())}
-            if at:
-                low, high = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
-                cells = [show(at[low]), Cell(f"{low:g}"), show(at[high]), Cell(f"{high:g}")]
-                body.append([Cell(str(dataset)), Cell(name), *cells, show(at[high] - at[low])])
-    head = ["data", "parameter", "lowest", "at", "highest", "at", "range"]
-    notes = [f"Around {', '.join(f'{k} = {v:g}' for k, v in CENTRE.items())}; nothing is tuned."]
-    title = "Sensitivity of Schirn: average precision in percent"
-    return Study("sensitivity", results, Table("sensitivity", title, head, body, notes, stub=2))
 
 
 def _with_published(

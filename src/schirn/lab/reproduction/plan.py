@@ -22,7 +22,6 @@ STUDIES = (
     "convergence",
     "authors_folds",
     "ablation",
-    "sensitivity",
     "cooccurrence",
 )
 TABLES = ("rows", "kernel", "oracle")
@@ -172,8 +171,6 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
         ]
     if "ablation" in chosen and items:
         requests["ablation"] = [ablations.ablation_request(items, part.folds)]
-    if "sensitivity" in chosen and items:
-        requests["sensitivity"] = [ablations.sensitivity_request(items, part.folds, part.step)]
     if "cooccurrence" in chosen and to_tie(plan):
         tied = [ablations.tie(data)[0] for data in to_tie(plan)]
         requests["cooccurrence"] = [ablations.cooccurrence_request(tied, part.folds)]

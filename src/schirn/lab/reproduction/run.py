@@ -145,7 +145,6 @@ def _studies(
             lambda: ablations.authors_folds(results["authors_folds"], theirs[0]),
         ),
         "ablation": (bool(noisy), lambda: ablations.ablation(results["ablation"])),
-        "sensitivity": (bool(noisy), lambda: ablations.sensitivity(results["sensitivity"])),
         "cooccurrence": (
             bool(tied),
             lambda: ablations.cooccurrence(results["cooccurrence"], tied),
