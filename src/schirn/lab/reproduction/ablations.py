@@ -1,4 +1,4 @@
-"""Studies that run the benchmark: ablations, tied labels, the folds of NLR's authors.
+"""Studies that run the benchmark: ablations and tied labels.
 
 Every study has a function that returns its arguments for `schirn.lab.bench.run` (the
 request), and one that makes a `Study` of the results.
@@ -9,9 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from schirn.datasets import Dataset, add_noise
-from schirn.lab.bench.published import Published, published
 from schirn.lab.bench.rendering import Cell, Table
-from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import make_cooccurrence
 from schirn.lab.rank import exact_rank
 from schirn.lab.reproduction.studies import Record, Study, printed, spread
@@ -79,81 +77,6 @@ def cooccurrence_request(tied: Sequence[Dataset], folds: int) -> Request:
         "folds": folds,
         "params": {"low rank": {"rank_term": "low"}},
     }
-
-
-def authors_folds(results: list[Record], data: Dataset) -> Study:
-    """Ridge with weight 1 and the best of Schirn's grid, on the folds of the authors of NLR.
-
-    The best of a grid is chosen on the true labels of the test rows, as an upper bound.
-    """
-    truth = to_dense(data.y_true)
-    for result in results:
-        if result["status"] == "done" and data.folds:
-            test = data.folds[result["fold"]][1]
-            filled = float((truth[test].sum(axis=1) > 0).mean())
-            result["metrics"]["coverage_all_rows"] = coverage_of_all_rows(
-                result["metrics"]["coverage"], filled, truth.shape[1]
-            )
-    return Study("authors_folds", results, _authors_table(results))
-
-
-def authors_folds_requests(data: Dataset) -> list[Request]:
-    """Requests of `authors_folds`."""
-    grid = {"alpha": [0.0, 0.2, 0.5, 0.8, 1.0], "lam": [0.1, 1.0, 10.0, 100.0, 250.0, 1000.0]}
-    fixed: Request = {"datasets": [(data, None)], "stored_folds": True}
-    ridge = {
-        "methods": {"ridge(1)": "CandidateRidge"},
-        "tuning": "none",
-        "params": {"ridge(1)": {"lam": 1.0}},
-    }
-    best = {
-        "methods": dict.fromkeys(("Schirn", "no high rank"), "Schirn"),
-        "tuning": "oracle",
-        "params": {"no high rank": {"rank_term": "none"}},
-        "grids": {"Schirn": {**grid, "beta": [0.01, 0.1, 1.0]}, "no high rank": grid},
-    }
-    return [fixed | ridge, fixed | best]
-
-
-def coverage_of_all_rows(coverage: float, filled: float, labels: int) -> float:
-    """Coverage if rows without a true label (all but a share `filled`) count as depth 0."""
-    return (filled * (coverage * labels + 1) - 1) / labels
-
-
-def _authors_table(results: Sequence[Record]) -> Table:
-    metrics = ("average_precision", "ranking_loss", "one_error", "coverage", "coverage_all_rows")
-    compared = {
-        "ridge(1)": ("GLC", lambda metric: published("birds", 3, "GLC", metric)),
-        "Schirn": ("Schirn", lambda metric: published("birds", 3, "Schirn", metric)),
-        "no high rank": ("Schirn, β=0", _published_ablation),
-    }
-    body = []
-    for name, (paper, find) in compared.items():
-        runs = [result for result in results if result["method"] == name]
-        line = [Cell(name + (" †" if any(result["oracle"] for result in runs) else ""))]
-        published_line = [Cell(f"{paper}, published")]
-        for metric in metrics:
-            line.append(
-                Cell(spread([v for r in runs if (v := r["metrics"].get(metric)) is not None]))
-            )
-            value = find("coverage" if metric == "coverage_all_rows" else metric)
-            published_line.append(
-                Cell(f"{100 * value.mean:.1f} ± {100 * value.std:.1f}" if value else "–")
-            )
-        body += [line, published_line]
-    notes = [
-        "† the best of the grid in every fold, chosen on the true labels of its test rows.",
-        "coverage: without rows that have no true label; coverage all rows: these count as depth "
-        "0, as in the code behind NLR's numbers.",
-    ]
-    head = ["method", *(metric.replace("_", " ") for metric in metrics)]
-    title = "Birds, r = 3, on the candidates and folds of NLR's authors, in percent"
-    return Table("authors_folds", title, head, body, notes)
-
-
-def _published_ablation(metric: str) -> Published | None:
-    paper = printed("ablation", "birds", 3, "no high rank", metric)
-    return Published(paper[0] / 100, paper[1] / 100) if paper else None
 
 
 def tie(data: Dataset) -> tuple[Dataset, int]:

@@ -20,13 +20,11 @@ STUDIES = (
     "theorem",
     "singular_values",
     "convergence",
-    "authors_folds",
     "ablation",
     "cooccurrence",
 )
 TABLES = ("rows", "kernel", "oracle")
 """Folders of the tables: features as in the paper, kernel features, Schirn tuned on the truth."""
-AUTHORS = "birds_nlr_r3"
 _LABELS_ONLY = "_labels_only"
 
 
@@ -165,10 +163,6 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
     """Requests of the chosen studies, by study."""
     part, items = plan.part, [as_item(*item) for item in studied(plan)]
     requests: dict[str, list[ablations.Request]] = {}
-    if "authors_folds" in chosen:
-        requests["authors_folds"] = [
-            request for data in authors(plan) for request in ablations.authors_folds_requests(data)
-        ]
     if "ablation" in chosen and items:
         requests["ablation"] = [ablations.ablation_request(items, part.folds)]
     if "cooccurrence" in chosen and to_tie(plan):
@@ -220,11 +214,6 @@ def labelled(plan: Plan) -> list[Dataset]:
                 break
             sets += _if_available(stem)
     return [data for data in sets if data.candidates is not None]
-
-
-def authors(plan: Plan) -> list[Dataset]:
-    """Data set of NLR's authors, if it is available."""
-    return list(_if_available(AUTHORS)) if plan.part.is_published else []
 
 
 def _if_available(name: str) -> Iterable[Dataset]:
