@@ -196,7 +196,7 @@ def test_a_user_without_a_home(capsys, monkeypatch):
     assert main(["data", "card", "digits_attributes"]) == 0
     assert main(["doctor", "--json"]) in (0, 1)
     assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
-    assert "SCHIRN_CACHE" in refused(capsys, "data", "fetch", "emotions")
+    assert "SCHIRN_CACHE" in refused(capsys, "data", "fetch", "emoji_keywords")
 
 
 def nobody():

@@ -38,7 +38,7 @@ def test_available(folders):
     assert entries["digits_attributes"].where == "built-in"
     assert entries["shared"].path == folders[0] / "shared.npz"
     assert entries["second_only"].where == "folder"
-    assert entries["emotions"].where == "downloadable"
+    assert entries["emoji_keywords"].where == "downloadable"
     assert list(entries) == sorted(entries)
 
 
@@ -46,9 +46,9 @@ def test_unknown_name_suggests_the_nearest(folders):
     with pytest.raises(DataError, match="did you mean 'second_only'") as caught:
         load("secnd_only")
     assert "digits_attributes" in str(caught.value)
-    assert "emotions" in str(caught.value)
-    with pytest.raises(DataError, match=r"download it with schirn\.lab\.data\.fetch\('emotions'\)"):
-        load("emotions")
+    assert "emoji_keywords" in str(caught.value)
+    with pytest.raises(DataError, match=r"schirn\.lab\.data\.fetch\('emoji_keywords'\)"):
+        load("emoji_keywords")
 
 
 def test_missing_folders_are_no_problem(tmp_path, monkeypatch):

@@ -1,12 +1,9 @@
 """The baselines of the benchmark: ordinary classifiers that take the candidates as true."""
 
-import dataclasses
 import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier
@@ -14,14 +11,12 @@ from sklearn.preprocessing import StandardScaler
 
 import schirn
 from schirn.datasets import make_partial_multilabel
-from schirn.exceptions import InputError, MissingExtraError
+from schirn.exceptions import MissingExtraError
 from schirn.lab import bench
-from schirn.lab.bench import BoostingBaseline, CleanlabBaseline, LogisticBaseline, tables
+from schirn.lab.bench import CleanlabBaseline, LogisticBaseline, tables
 from schirn.lab.bench.baselines import BASELINES
 from schirn.metrics import noise_report
-from schirn.testing import check_method, contract_checks
-
-QUICK = {"max_iter": 3, "folds": 2, "min_samples_leaf": 5}
+from schirn.testing import check_method
 
 
 @pytest.fixture(scope="module")
@@ -75,46 +70,11 @@ def test_a_missing_package_is_named_and_skipped_by_a_benchmark(data, monkeypatch
     assert result["status"] == "skipped"
 
 
-def test_boosting_learns_what_a_line_cannot():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(300, 2))
-    Y = np.column_stack([X[:, 0] * X[:, 1] > 0, np.ones(300)]).astype(np.uint8)
-    model = BoostingBaseline(max_iter=15, folds=2).fit(X, Y)
-    assert (model.predict(X) == Y).mean() > 0.95
-    assert (LogisticBaseline().fit(X, Y).predict(X)[:, 0] == Y[:, 0]).mean() < 0.7
-    assert model.models_[1] == pytest.approx(np.log(301))
-    np.testing.assert_allclose(model.predict_proba(X), expit(model.decision_function(X)))
-
-
 @pytest.mark.parametrize("cls", [LogisticBaseline, CleanlabBaseline])
 def test_linear_baselines_keep_the_contract(cls):
     if cls is CleanlabBaseline:
         pytest.importorskip("cleanlab", reason="cleanlab is not installed")
     check_method(cls, folds=2)
-
-
-@pytest.mark.parametrize("name", ["attributes", "parameters", "sparse_features", "odd_data"])
-def test_boosting_keeps_the_contract(name):
-    dict(contract_checks())[name](BoostingBaseline, **QUICK)
-
-
-def test_boosting_is_for_small_dense_tables(data):
-    skip = BoostingBaseline.bench_skip
-    assert skip(data.X, data.candidates) is None
-    assert "dense" in skip(sp.csr_array(data.X), data.candidates)
-    assert "20 million" in skip(np.zeros((30_000, 100)), np.zeros((30_000, 10)))
-    with pytest.raises(InputError, match="BoostingBaseline takes dense features only"):
-        BoostingBaseline().fit(sp.csr_array(data.X), data.candidates)
-
-
-def test_a_benchmark_skips_with_the_reason(data, tmp_path):
-    words = dataclasses.replace(data, X=sp.csr_array(data.X))
-    results = bench.run(
-        [(words, 1)], ["BoostingBaseline"], output=tmp_path, folds=2, jobs=0, tuning="none"
-    )
-    assert {(r["status"], r["reason"]) for r in results} == {
-        ("skipped", "gradient boosting takes dense features only")
-    }
 
 
 def test_baselines_are_named_tuned_and_marked(data, tmp_path):

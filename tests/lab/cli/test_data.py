@@ -88,8 +88,8 @@ def test_a_wrong_label_column_is_named(capsys, table):
 def test_messages_speak_of_options_of_the_program(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("SCHIRN_CACHE", str(tmp_path))
     monkeypatch.delenv("SCHIRN_DATA", raising=False)
-    assert main(["data", "card", "emotions"]) == 2
-    assert "in a terminal with: schirn data fetch emotions" in capsys.readouterr().err
+    assert main(["data", "card", "emoji_keywords"]) == 2
+    assert "in a terminal with: schirn data fetch emoji_keywords" in capsys.readouterr().err
     (tmp_path / "x.arff").write_text("@relation r\n@attribute a real\n@data\n1\n")
     assert main(["data", "card", str(tmp_path / "x.arff")]) == 2
     assert "(see --labels)" in capsys.readouterr().err

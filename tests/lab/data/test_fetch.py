@@ -22,10 +22,6 @@ def npz_bytes():
 
 
 GOOD = npz_bytes()
-ARFF = (
-    b"@relation r\n@attribute x numeric\n@attribute a {FALSE,TRUE}\n@attribute b {FALSE,TRUE}\n"
-    b"@data\n0.5,TRUE,FALSE\n1.5,FALSE,TRUE\n"
-)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -210,54 +206,8 @@ def test_only_web_addresses_and_known_suffixes(tmp_path):
         fetch("mine", url="http://127.0.0.1/a.exe")
     with pytest.raises(DataError, match="cannot be the name of a file"):
         fetch("../mine", url="http://127.0.0.1/a.npz")
-    with pytest.raises(DataError, match=r"no known address; pass url= or use birds"):
+    with pytest.raises(DataError, match=r"no known address; pass url= or use emoji_editions"):
         fetch("mine")
-
-
-@pytest.fixture
-def openml(server, monkeypatch):
-    about = {
-        "name": "emotions",
-        "url": f"{server.address}/emotions.arff",
-        "md5_checksum": hashlib.md5(ARFF).hexdigest(),
-        "default_target_attribute": "a,b",
-    }
-    monkeypatch.setattr("schirn.lab.data._fetch.API", f"{server.address}/api/")
-    server.files["/emotions.arff"] = ARFF
-
-    def serve(**changes):
-        body = json.dumps({"data_set_description": about | changes}).encode()
-        server.files["/api/40589"] = body
-
-    serve()
-    return serve
-
-
-def test_openml_labels_come_from_the_description(openml, cache):
-    data = fetch("emotions")
-    assert data.label_names == ["a", "b"]
-    assert data.y_true.tolist() == [[1, 0], [0, 1]]
-    assert data.X.tolist() == [[0.5], [1.5]]
-    assert load("emotions").label_names == ["a", "b"]
-
-
-def test_openml_md5_is_checked(openml, cache):
-    openml(md5_checksum="0" * 32)
-    with pytest.raises(DataError, match=r"MD5 checksum is .* expected 000"):
-        fetch("emotions")
-    assert files_in(cache) == []
-
-
-def test_openml_other_set_is_refused(openml):
-    openml(name="iris", default_target_attribute="class")
-    with pytest.raises(DataError, match="expected the multi-label set 'emotions', found 'iris'"):
-        fetch("emotions")
-
-
-def test_openml_foreign_answer(openml, server):
-    server.files["/api/40589"] = b"<html>maintenance</html>"
-    with pytest.raises(DataError, match="not a description of a data set"):
-        fetch("emotions")
 
 
 @pytest.mark.parametrize(

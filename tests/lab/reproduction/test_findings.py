@@ -7,13 +7,6 @@ from schirn.lab.bench.rendering import Table
 from schirn.lab.reproduction.findings import findings
 from schirn.lab.reproduction.studies import Study
 
-RIDGE = {
-    "average_precision": 0.539,
-    "ranking_loss": 0.228,
-    "one_error": 0.52,
-    "coverage_all_rows": 0.157,
-}
-
 
 def found(results=None, **studies):
     """Findings of studies, on results without findings of their own."""
@@ -42,33 +35,6 @@ def test_the_theorem_is_called_tight_only_where_it_is(lowest, words):
         f"The bound of the theorem holds in 2 of 3 cases{words}; for the actual noise it is "
         "negative, and so void, on 1 of 2 data sets."
     ]
-
-
-def authors(best, flat=0.568, **ridge):
-    values = {
-        "ridge(1)": RIDGE | ridge,
-        "Schirn": {"average_precision": best},
-        "no high rank": {"average_precision": flat},
-    }
-    results = [
-        make_result("birds", 3, name, 0) | {"metrics": metrics} for name, metrics in values.items()
-    ]
-    return made(results)
-
-
-def test_on_the_authors_folds_ridge_is_compared_digit_by_digit():
-    ridge, best = found(authors_folds=authors(0.571))
-    assert "reproduces 4 of the 4 printed means of GLC on Birds" in ridge
-    assert "has an average precision of 57.1, or 56.8 without the rank term" in best
-    assert best.endswith("the paper prints 61.8 ± 0.6.")
-    ridge, _ = found(authors_folds=authors(0.571, one_error=0.5211, coverage_all_rows=0.158))
-    assert "reproduces 2 of the 4 printed means" in ridge
-
-
-def test_fits_that_failed_are_not_compared():
-    assert len(found(authors_folds=authors(None))) == 1
-    assert len(found(authors_folds=authors(0.571, flat=None))) == 1
-    assert found(authors_folds=authors(0.571, average_precision=None)) == []
 
 
 def ablated(**values):

@@ -133,7 +133,6 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
     assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
     large = make_result("chess", 10, "Schirn", 0, average_precision=0.5)
     assert lines(page([*rows, large]), "- Only the first") == [
-        "- Only the first 2 of 5 folds, for time: sensitivity.",
         "- Only the first 2 of 5 folds, for time: chess.",
     ]
 
@@ -141,8 +140,8 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
 def test_the_fits_of_a_study_are_counted():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
     swept = [results[0] | {"key": "k", "tune_seconds": 7200.0}, {"round": 1}]
-    shown = Table("sensitivity", "A table of the study", ["data"], [[Cell("x")]])
-    studies = {"sensitivity": Study("sensitivity", swept, shown)}
+    shown = Table("cooccurrence", "A table of the study", ["data"], [[Cell("x")]])
+    studies = {"cooccurrence": Study("cooccurrence", swept, shown)}
     text = page(results, studies)
     assert "2 fits and their searches, which took 2.0 hours of wall time in one process" in text
     assert "## Studies\n\n**A table of the study**" in text

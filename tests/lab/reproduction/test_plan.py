@@ -10,8 +10,6 @@ from schirn.datasets import add_noise, load, make_partial_multilabel
 from schirn.lab.bench.running.methods import default_grid
 from schirn.lab.reproduction.experiments import FULL, QUICK
 from schirn.lab.reproduction.plan import (
-    AUTHORS,
-    authors,
     candidates_of,
     labelled,
     make_plan,
@@ -50,20 +48,16 @@ def test_labels_are_ranked_of_every_set_whose_labels_are_here(place):
 def test_data_sets_of_the_user_stand_alone(place):
     save(place, "yeastmf")
     save(place, "mine")
-    save(place, AUTHORS)
     plan = make_plan(QUICK, sets=["mine:own", "absent:2"], methods=["CandidateRidge"])
     assert list(plan.skipped) == ["absent:2"]
     assert [data.name for data in labelled(plan)] == ["mine"]
     assert [data.name for data in to_tie(plan)] == ["mine"]
-    assert authors(plan) == []
 
 
 def test_data_sets_of_the_studies(place):
     save(place, "yeastmf")
     save(place, "music_style_labels_only", features=False)
-    save(place, AUTHORS)
     plan = make_plan(FULL, methods=["CandidateRidge"])
-    assert [data.name for data in authors(plan)] == [AUTHORS]
     assert [data.name for data in to_tie(plan)] == ["yeastmf"]
 
 

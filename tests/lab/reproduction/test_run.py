@@ -68,7 +68,7 @@ def test_command_from_end_to_end(place, capsys):
     command = ["reproduce", "--quick", "--datasets", "tiny.npz:1,tiny.npz:own,absent:2"]
     command += ["--methods", "Schirn,NLR,CandidateRidge,OracleRidge", "--folds", "2", "--jobs", "0"]
     command += ["--output", "out"]
-    studied = ["--studies", "theorem,convergence,ablation,sensitivity"]
+    studied = ["--studies", "theorem,convergence,ablation"]
     assert main([*command, *studied]) == 0
     captured = capsys.readouterr()
     assert "schirn: skipped absent:2" in captured.err
@@ -82,7 +82,7 @@ def test_command_from_end_to_end(place, capsys):
     assert "We compare Schirn, Schirn†, NLR" not in tables
     assert "We compare Schirn, NLR, CandidateRidge and OracleRidge on one data set" in tables
     names = {path.name for path in (place / "out").iterdir()}
-    assert {"rows", "report.html", "theorem.jsonl", "ablation.jsonl", "sensitivity"} <= names
+    assert {"rows", "report.html", "theorem.jsonl", "ablation.jsonl"} <= names
     assert (place / "out" / "figures" / "gap_closed.svg").stat().st_size > 1000
     made = {path.suffix for path in (place / "out" / "tables").glob("ablation.*")}
     assert made == {".md", ".tex", ".csv"}

@@ -6,7 +6,7 @@
 
 from schirn._plugins import moved_names
 from schirn.lab.bench._overview import overview
-from schirn.lab.bench.baselines import BoostingBaseline, CleanlabBaseline, LogisticBaseline
+from schirn.lab.bench.baselines import CleanlabBaseline, LogisticBaseline
 from schirn.lab.bench.results import read_rows
 from schirn.lab.bench.running.engine import Report
 from schirn.lab.bench.running.methods import GRIDS, RECOMMENDED, default_grid, recommended
@@ -18,7 +18,6 @@ __all__ = [
     "DEFAULT_METHODS",
     "GRIDS",
     "RECOMMENDED",
-    "BoostingBaseline",
     "CleanlabBaseline",
     "LogisticBaseline",
     "Report",

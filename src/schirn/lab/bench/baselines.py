@@ -5,7 +5,6 @@ the classifier, without a model of the noise, and the verdicts on the training r
 """
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -21,49 +20,11 @@ from schirn.methods import Fit, LinearMethod, MethodInfo, PartialMultiLabelClass
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
 
-# Rows x features x labels up to which boosting takes minutes at most.
-_SMALL_TABLE = 2e7
 _FEW_FEATURES = 600
 
 
-class _OneVsRest(PartialMultiLabelClassifier):
-    """One classifier per label, and log-odds of the training rows out of fold."""
-
-    folds: int
-    random_state: Any
-
-    @abstractmethod
-    def _log_odds(self, X: Any, Y: Array, X_new: Any) -> Array:
-        """Train on X and return the log-odds of other rows."""
-
-    def _share_key(self) -> Hashable | None:
-        return ()
-
-    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        """A search needs no verdicts on the training rows."""
-        return lambda model, Y: model._log_odds(train, Y, test)
-
-    def _out_of_fold(self, X: Any, Y: Array) -> Array:
-        """Log-odds of each row by classifiers that did not see it."""
-        from sklearn.model_selection import KFold
-
-        folds = min(self.folds, len(Y))
-        if folds < 2:
-            return self._log_odds(X, Y, X)
-        scores = np.zeros(Y.shape, dtype=X.dtype)
-        seed = self.random_state
-        splits = KFold(folds, shuffle=True, random_state=seed).split(Y)
-        for train, test in track(splits, "fold", folds):
-            scores[test] = self._log_odds(X[train], Y[train], X[test])
-        return scores
-
-    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        # The probability is the sigmoid of the score, and confidences are probabilities.
-        return Calibration(1.0, 0.0, 1.0)
-
-
 @declare_parameters
-class LogisticBaseline(_OneVsRest, LinearMethod):
+class LogisticBaseline(LinearMethod):
     """One-vs-rest logistic regression on the candidates.
 
     Parameters
@@ -120,7 +81,33 @@ class LogisticBaseline(_OneVsRest, LinearMethod):
         self.coef_ = np.ascontiguousarray(W.T)
         return Fit(None, scores, 1, np.zeros(1))
 
+    def _share_key(self) -> Hashable | None:
+        return ()
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        """A search needs no verdicts on the training rows."""
+        return lambda model, Y: model._log_odds(train, Y, test)
+
+    def _out_of_fold(self, X: Any, Y: Array) -> Array:
+        """Log-odds of each row by classifiers that did not see it."""
+        from sklearn.model_selection import KFold
+
+        folds = min(self.folds, len(Y))
+        if folds < 2:
+            return self._log_odds(X, Y, X)
+        scores = np.zeros(Y.shape, dtype=X.dtype)
+        seed = self.random_state
+        splits = KFold(folds, shuffle=True, random_state=seed).split(Y)
+        for train, test in track(splits, "fold", folds):
+            scores[test] = self._log_odds(X[train], Y[train], X[test])
+        return scores
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        # The probability is the sigmoid of the score, and confidences are probabilities.
+        return Calibration(1.0, 0.0, 1.0)
+
     def _log_odds(self, X: Any, Y: Array, X_new: Any) -> Array:
+        """Train on X and return the log-odds of other rows."""
         W, b = self._weights(X, Y)
         return np.asarray(X_new @ W + b)
 
@@ -221,102 +208,6 @@ class CleanlabBaseline(LogisticBaseline):
         return scores, P, noise
 
 
-@declare_parameters
-class BoostingBaseline(_OneVsRest):
-    """One-vs-rest gradient boosting on the candidates, for small tables.
-
-    Parameters
-    ----------
-    learning_rate : float
-        Weight of each tree, as in `sklearn.ensemble.HistGradientBoostingClassifier`.
-    max_iter : int
-        Number of trees per label.
-    min_samples_leaf : int
-        Smallest number of rows in a leaf.
-    folds : int
-        Folds in which the training rows get their `label_confidence_`.
-    threshold : float, array or str
-        Rule of `predict`: 0 is a probability of one half.
-    random_state : int, RandomState or None
-        Seed of the folds and of the trees.
-    verbose : bool
-        Show stage, round, share done and time left on stderr.
-
-    Attributes
-    ----------
-    label_confidence_ : (n, l) probability out of fold that a candidate is listed; 0 outside them.
-    noise_ : (n, l) bool, candidates whose probability is below one half.
-    models_ : one classifier per label, or its log-odds if all or no rows list the label.
-
-    Notes
-    -----
-    `schirn bench` skips sparse features, and tables whose number of rows times features times
-    labels exceeds 20 million.
-    """
-
-    _takes_sparse: ClassVar = False
-    learning_rate: float = parameter(0.1, Number(open_low=True))
-    max_iter: int = parameter(100, Number(low=1, integer=True))
-    min_samples_leaf: int = parameter(20, Number(low=1, integer=True))
-    folds: int = parameter(5, Number(low=2, integer=True))
-    threshold: ThresholdRule = 0.0
-    random_state: Any = parameter(0, Seed())
-    verbose: bool = False
-
-    _info: ClassVar = MethodInfo(
-        family="baseline: gradient boosting",
-        reference="HistGradientBoostingClassifier of scikit-learn, one label at a time",
-        cost="n d l",
-        memory="n d",
-    )
-
-    @staticmethod
-    def bench_skip(X: Any, candidates: Array) -> str | None:
-        """The reason why a benchmark leaves out these data, or None."""
-        if sp.issparse(X):
-            return "gradient boosting takes dense features only"
-        if X.shape[0] * X.shape[1] * candidates.shape[1] > _SMALL_TABLE:
-            return "gradient boosting is for tables of up to 20 million rows x features x labels"
-        return None
-
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        scores = self._out_of_fold(X, Y)
-        self.models_ = self._train(X, Y)
-        return Fit(None, scores, 1, np.zeros(1))
-
-    def _scores(self, X: "Array | sp.csr_array") -> Array:
-        return _apply(self.models_, X)
-
-    def _log_odds(self, X: Any, Y: Array, X_new: Any) -> Array:
-        return _apply(self._train(X, Y), X_new)
-
-    def _train(self, X: Any, Y: Array) -> list[Any]:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        models = []
-        for j, prior in enumerate(_prior(Y)):
-            if not 0 < Y[:, j].sum(dtype=np.int64) < len(Y):
-                models.append(float(prior))
-                continue
-            model = HistGradientBoostingClassifier(
-                learning_rate=self.learning_rate,
-                max_iter=self.max_iter,
-                min_samples_leaf=self.min_samples_leaf,
-                early_stopping=False,
-                random_state=self.random_state,
-            )
-            models.append(model.fit(X, Y[:, j]))
-        return models
-
-
-def _apply(models: list[Any], X: Any) -> Array:
-    columns = [
-        np.full(X.shape[0], model) if isinstance(model, float) else model.decision_function(X)
-        for model in models
-    ]
-    return np.column_stack(columns).astype(X.dtype)
-
-
 def _without(Y: Array, noise: Array) -> Array:
     return np.where(noise, 0, Y).astype(Y.dtype)
 
@@ -328,6 +219,6 @@ def _prior(Y: Array) -> Array:
 
 
 BASELINES: dict[str, type[PartialMultiLabelClassifier]] = {
-    cls.__name__: cls for cls in (LogisticBaseline, CleanlabBaseline, BoostingBaseline)
+    cls.__name__: cls for cls in (LogisticBaseline, CleanlabBaseline)
 }
 """Baselines by name, which `schirn bench --methods` accepts like methods."""

@@ -57,10 +57,9 @@ def add(commands: Any) -> None:
         "fetch",
         run_fetch,
         help="download a data set into the cache",
-        description="Download a data set into the cache: a multi-label set of OpenML, a set with "
-        "real noise made from packages that npm downloads (emoji_editions, emoji_keywords), or "
-        "the file at an address.",
-        examples="schirn data fetch emotions\nschirn data fetch emoji_keywords\n"
+        description="Download a data set into the cache: a set with real noise made from "
+        "packages that npm downloads (emoji_editions, emoji_keywords), or the file at an address.",
+        examples="schirn data fetch emoji_keywords\n"
         "schirn data fetch mine --url https://example.org/mine.npz",
         options=_FETCH,
     )

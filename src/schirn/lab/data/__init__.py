@@ -3,7 +3,7 @@
 from typing import Any
 
 from schirn.lab.data._card import MAX_RANK_BYTES, data_card
-from schirn.lab.data._fetch import DOWNLOADABLE as DOWNLOADABLE
+from schirn.lab.data._emoji import EMOJI_SETS as DOWNLOADABLE  # noqa: F401
 from schirn.lab.data._fetch import fetch
 from schirn.lab.data._prepare import make_cooccurrence, noise_levels, prepare_yeast
 from schirn.lab.data.arff import read_arff

@@ -1,19 +1,14 @@
-"""Download public data sets into a cache.
-
-`sklearn.datasets.fetch_openml` takes neither a size limit nor a timeout, so it is not used.
-"""
+"""Download public data sets into a cache."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import urllib.parse
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +24,6 @@ from schirn.datasets.registry import NAMED_SUFFIXES, load
 from schirn.exceptions import DataError
 from schirn.lab.data._emoji import EMOJI_SETS, emoji_archive, emoji_packages
 
-API = "https://www.openml.org/api/v1/json/data/"
-# Ids of multi-label sets (version 4 of each name).
-OPENML: dict[str, int] = {
-    "birds": 40588,
-    "emotions": 40589,
-    "enron": 40590,
-    "genbase": 40591,
-    "image": 40592,
-    "langLog": 40593,
-    "reuters": 40594,
-    "scene": 40595,
-    "slashdot": 40596,
-    "yeast": 40597,
-}
-# Names of the sets that `fetch` downloads, and where they come from.
-DOWNLOADABLE = dict.fromkeys(OPENML, "OpenML") | dict.fromkeys(EMOJI_SETS, "npm")
 MAX_BYTES = 1024**3
 CHUNK = 1 << 20
 
@@ -62,13 +41,10 @@ def fetch(
 ) -> Dataset:
     """Download a data set once, and load it.
 
-    Without `url` the name must be one of the multi-label sets of OpenML (birds, emotions, enron,
-    genbase, image, langLog, reuters, scene, slashdot, yeast). Their labels are nominal TRUE/FALSE
-    columns, named in the description of the set; its MD5 checksum is verified.
-
-    emoji_editions and emoji_keywords are made from packages that npm, which must be installed,
-    downloads; their SHA-256 checksums are fixed, and they stay in the folder `packages` of the
-    cache. What such a set contains, and what it does not tell, is on the page about data.
+    Without `url` the name must be emoji_editions or emoji_keywords. These are made from packages
+    that npm, which must be installed, downloads; their SHA-256 checksums are fixed, and they stay
+    in the folder `packages` of the cache. What such a set contains, and what it does not tell, is
+    on the page about data.
 
     The SHA-256 checksum of a file is recorded next to it at the first download, and verified
     whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
@@ -83,7 +59,8 @@ def fetch(
     force : bool
         Download again even if the file exists.
     url : str, optional
-        Address of a file that `load` can read by its suffix: https, or http on this machine.
+        Address of a file that `load` can read by its suffix: https, or http on this machine. Needed
+        for every other name.
     sha256 : str, optional
         Expected checksum; a file with another one is discarded.
     max_bytes : int, optional
@@ -100,22 +77,22 @@ def fetch(
     Examples
     --------
     >>> from schirn.lab.data import fetch
-    >>> emotions = fetch("emotions")  # doctest: +SKIP
+    >>> emoji = fetch("emoji_keywords")  # doctest: +SKIP
     >>> mine = fetch("mine", url="https://example.org/mine.npz")  # doctest: +SKIP
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
-    is_made = url is None and name in EMOJI_SETS
-    target = cache_folder(data_home) / f"{name}{_suffix(name, url)}"
+    if url is None and name not in EMOJI_SETS:
+        raise DataError(f"{name!r} has no known address; pass url= or use {', '.join(EMOJI_SETS)}.")
+    target = cache_folder(data_home) / f"{name}{_suffix(url)}"
     is_new = force or not target.is_file()
-    if is_made and is_new:
+    if is_new and url is None:
         archive = emoji_archive(name, target.parent / "packages", timeout)
-        _keep(_Source(emoji_packages(name)), [archive], target, sha256)
-    elif is_new:
-        source = _openml(name, timeout) if url is None else _Source(url)
+        _keep(emoji_packages(name), [archive], target, sha256)
+    elif is_new and url is not None:
         if max_bytes is None:
             max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
-        _keep(source, _chunks(source.url, max_bytes, timeout), target, sha256)
+        _keep(url, _chunks(url, max_bytes, timeout), target, sha256)
     elif sha256 is not None and file_hash(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
     try:
@@ -128,79 +105,46 @@ def fetch(
         raise
 
 
-def _suffix(name: str, url: str | None) -> str:
+def _suffix(url: str | None) -> str:
     """Suffix of the file in the cache; raise DataError if there is no reader for it."""
     if url is None:
-        return ".npz" if name in EMOJI_SETS else ".arff"
+        return ".npz"
     suffix = Path(_split(url).path).suffix.lower()
     if suffix not in NAMED_SUFFIXES:
         raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
     return suffix
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Where a file comes from, its checksum and the options to read it with."""
-
-    url: str
-    md5: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-def _openml(name: str, timeout: float) -> _Source:
-    """Ask OpenML for the address, the checksum and the label columns of a set."""
-    if name not in OPENML:
-        raise DataError(f"{name!r} has no known address; pass url= or use {', '.join(OPENML)}.")
-    address = f"{API}{OPENML[name]}"
-    with _open(address, timeout) as response:
-        text = response.read(CHUNK)
-    try:
-        about = json.loads(text)["data_set_description"]
-        title, url, target = str(about["name"]), about["url"], about["default_target_attribute"]
-        labels = target.split(",") if isinstance(target, str) else list(target)
-        labels = [label.strip() for label in labels]
-        # Some descriptions are older than the https of their server.
-        url = re.sub(r"^http://(?=([a-z]+\.)?openml\.org/)", "https://", url)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{address}: the answer is not a description of a data set.") from None
-    if title.lower() != name.lower() or len(labels) < 2:
-        raise DataError(
-            f"{address}: expected the multi-label set {name!r}, found {title!r} "
-            f"with {len(labels)} target."
-        )
-    return _Source(url, about.get("md5_checksum"), {"labels": labels})
-
-
-def _keep(source: _Source, chunks: Iterable[bytes], target: Path, sha256: str | None) -> None:
+def _keep(source: str, chunks: Iterable[bytes], target: Path, sha256: str | None) -> None:
     """Put a file into the cache, whole and checked, or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    # MD5 is the only checksum that OpenML provides.
-    sha, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    sha = hashlib.sha256()
     with atomic_write(target) as stream:
         size = 0
         for chunk in chunks:
             if not size and chunk.lstrip()[:1] == b"<":
                 # None of the formats starts like this.
                 raise DataError(
-                    f"{source.url}: the answer is a web page, not a data set; does this network "
+                    f"{source}: the answer is a web page, not a data set; does this network "
                     f"ask for a login? Nothing was kept."
                 )
             size += stream.write(chunk)
             sha.update(chunk)
-            md5.update(chunk)
         digest = sha.hexdigest()
-        _check_sum(source.url, "SHA-256", digest, sha256)
-        _check_sum(source.url, "MD5", md5.hexdigest(), source.md5)
+        if sha256 is not None and digest != sha256.lower():
+            raise DataError(
+                f"{source}: the SHA-256 checksum is {digest}, expected {sha256}; the file was "
+                "discarded."
+            )
         recorded = recorded_sum(target)
         if recorded not in (None, digest):
             warnings.warn(
-                f"{source.url}: another file than at the last download (SHA-256 {digest}, before "
+                f"{source}: another file than at the last download (SHA-256 {digest}, before "
                 f"{recorded})",
                 stacklevel=3,
             )
-        record = {"url": source.url, "bytes": size, "sha256": digest, "options": source.options}
         # The record goes first: a record without a file is harmless, a file without one is not.
-        write_record(target, record)
+        write_record(target, {"url": source, "bytes": size, "sha256": digest})
 
 
 def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
@@ -267,11 +211,3 @@ def _check_address(url: str) -> None:
     is_local = parts.hostname in ("127.0.0.1", "::1", "localhost")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise DataError(f"{url!r} is not an https address.")
-
-
-def _check_sum(url: str, kind: str, digest: str, expected: str | None) -> None:
-    """Raise DataError for a file with an unexpected checksum."""
-    if expected is not None and digest != expected.lower():
-        raise DataError(
-            f"{url}: the {kind} checksum is {digest}, expected {expected}; the file was discarded."
-        )

@@ -1,4 +1,4 @@
-"""Studies that run the benchmark: ablations, tied labels, sensitivity to the parameters.
+"""Studies that run the benchmark: ablations and tied labels.
 
 Every study has a function that returns its arguments for `schirn.lab.bench.run` (the
 request), and one that makes a `Study` of the results.
@@ -9,12 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from schirn.datasets import Dataset, add_noise
-from schirn.lab.bench.published import Published, published
 from schirn.lab.bench.rendering import Cell, Table
-from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import make_cooccurrence
 from schirn.lab.rank import exact_rank
-from schirn.lab.reproduction.studies import Record, Study, printed, show, spread
+from schirn.lab.reproduction.studies import Record, Study, printed, spread
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "Schirn": {},
@@ -26,14 +24,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 # Rank after tying, and wrong labels per row, in the published study.
 TIED = {"yeastmf": (29, 3), "yeastcc": (37, 5), "yeastbp": (158, 10)}
-
-# Near what Schirn chooses on most data sets; smaller alpha calls most candidates noise.
-CENTRE = {"alpha": 0.8, "beta": 0.05, "lam": 100.0}
-VALUES: dict[str, list[float]] = {
-    "alpha": [0.0, 0.1, 0.2, 0.5, 0.8, 1.0, 2.0],
-    "beta": [0.0, 0.001, 0.01, 0.05, 0.1, 0.5, 1.0],
-    "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0],
-}
 
 _TUNED = "α, β and λ are chosen on held-out candidates in every fold."
 
@@ -89,127 +79,12 @@ def cooccurrence_request(tied: Sequence[Dataset], folds: int) -> Request:
     }
 
 
-def authors_folds(results: list[Record], data: Dataset) -> Study:
-    """Ridge with weight 1 and the best of Schirn's grid, on the folds of the authors of NLR.
-
-    The best of a grid is chosen on the true labels of the test rows, as an upper bound.
-    """
-    truth = to_dense(data.y_true)
-    for result in results:
-        if result["status"] == "done" and data.folds:
-            test = data.folds[result["fold"]][1]
-            filled = float((truth[test].sum(axis=1) > 0).mean())
-            result["metrics"]["coverage_all_rows"] = coverage_of_all_rows(
-                result["metrics"]["coverage"], filled, truth.shape[1]
-            )
-    return Study("authors_folds", results, _authors_table(results))
-
-
-def authors_folds_requests(data: Dataset) -> list[Request]:
-    """Requests of `authors_folds`."""
-    grid = {"alpha": [0.0, 0.2, 0.5, 0.8, 1.0], "lam": [0.1, 1.0, 10.0, 100.0, 250.0, 1000.0]}
-    fixed: Request = {"datasets": [(data, None)], "stored_folds": True}
-    ridge = {
-        "methods": {"ridge(1)": "CandidateRidge"},
-        "tuning": "none",
-        "params": {"ridge(1)": {"lam": 1.0}},
-    }
-    best = {
-        "methods": dict.fromkeys(("Schirn", "no high rank"), "Schirn"),
-        "tuning": "oracle",
-        "params": {"no high rank": {"rank_term": "none"}},
-        "grids": {"Schirn": {**grid, "beta": [0.01, 0.1, 1.0]}, "no high rank": grid},
-    }
-    return [fixed | ridge, fixed | best]
-
-
-def coverage_of_all_rows(coverage: float, filled: float, labels: int) -> float:
-    """Coverage if rows without a true label (all but a share `filled`) count as depth 0."""
-    return (filled * (coverage * labels + 1) - 1) / labels
-
-
-def _authors_table(results: Sequence[Record]) -> Table:
-    metrics = ("average_precision", "ranking_loss", "one_error", "coverage", "coverage_all_rows")
-    compared = {
-        "ridge(1)": ("GLC", lambda metric: published("birds", 3, "GLC", metric)),
-        "Schirn": ("Schirn", lambda metric: published("birds", 3, "Schirn", metric)),
-        "no high rank": ("Schirn, β=0", _published_ablation),
-    }
-    body = []
-    for name, (paper, find) in compared.items():
-        runs = [result for result in results if result["method"] == name]
-        line = [Cell(name + (" †" if any(result["oracle"] for result in runs) else ""))]
-        published_line = [Cell(f"{paper}, published")]
-        for metric in metrics:
-            line.append(
-                Cell(spread([v for r in runs if (v := r["metrics"].get(metric)) is not None]))
-            )
-            value = find("coverage" if metric == "coverage_all_rows" else metric)
-            published_line.append(
-                Cell(f"{100 * value.mean:.1f} ± {100 * value.std:.1f}" if value else "–")
-            )
-        body += [line, published_line]
-    notes = [
-        "† the best of the grid in every fold, chosen on the true labels of its test rows.",
-        "coverage: without rows that have no true label; coverage all rows: these count as depth "
-        "0, as in the code behind NLR's numbers.",
-    ]
-    head = ["method", *(metric.replace("_", " ") for metric in metrics)]
-    title = "Birds, r = 3, on the candidates and folds of NLR's authors, in percent"
-    return Table("authors_folds", title, head, body, notes)
-
-
-def _published_ablation(metric: str) -> Published | None:
-    paper = printed("ablation", "birds", 3, "no high rank", metric)
-    return Published(paper[0] / 100, paper[1] / 100) if paper else None
-
-
 def tie(data: Dataset) -> tuple[Dataset, int]:
     """Return the data set with tied pairs of labels and new noise, and its wrong labels per row."""
     rank, level = TIED.get(data.name, (None, 1))
     truth = make_cooccurrence(data.y_true, target_rank=rank, random_state=0)
     candidates = add_noise(truth, level, kind="legacy", seed=level)
     return replace(data, name=f"{data.name}_tied", y_true=truth, candidates=candidates), level
-
-
-def sensitivity_request(sets: Sequence[Any], folds: int, step: int) -> Request:
-    """Request of `sensitivity`; `step` = 2 takes every second value."""
-    params = {"centre": dict(CENTRE)}
-    for name, values in VALUES.items():
-        for value in values[::step]:
-            if value != CENTRE[name]:
-                params[f"{name}={value:g}"] = {**CENTRE, name: value}
-    return {
-        "datasets": sets,
-        "methods": dict.fromkeys(params, "Schirn"),
-        "folds": folds,
-        "tuning": "none",
-        "params": params,
-    }
-
-
-def sensitivity(results: list[Record]) -> Study:
-    """Lowest and highest mean average precision of Schirn with one parameter varied at a time."""
-    body = []
-    for dataset in dict.fromkeys(result["dataset"] for result in results):
-        for name in VALUES:
-            precisions: dict[float, list[float]] = {}
-            for result in results:
-                centre = {k: v for k, v in CENTRE.items() if k != name}
-                value = result["metrics"].get("average_precision")
-                if result["dataset"] != dataset or value is None:
-                    continue
-                if all(result["params"][k] == v for k, v in centre.items()):
-                    precisions.setdefault(result["params"][name], []).append(100 * value)
-            at = {value: sum(folds) / len(folds) for value, folds in sorted(precisions.items())}
-            if at:
-                low, high = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
-                cells = [show(at[low]), Cell(f"{low:g}"), show(at[high]), Cell(f"{high:g}")]
-                body.append([Cell(str(dataset)), Cell(name), *cells, show(at[high] - at[low])])
-    head = ["data", "parameter", "lowest", "at", "highest", "at", "range"]
-    notes = [f"Around {', '.join(f'{k} = {v:g}' for k, v in CENTRE.items())}; nothing is tuned."]
-    title = "Sensitivity of Schirn: average precision in percent"
-    return Study("sensitivity", results, Table("sensitivity", title, head, body, notes, stub=2))
 
 
 def _with_published(

@@ -42,7 +42,7 @@ class Part:
     sets : tuple of str
         Data sets of the main tables, followed by ":r" if noise is added.
     ablation : tuple of str
-        Data sets of the ablations and the sensitivity curves.
+        Data sets of the ablations.
     cooccurrence : tuple of str
         Data sets whose labels are tied.
     folds : int
@@ -50,14 +50,12 @@ class Part:
     search_rows : int
         Largest number of training rows of a fold that a grid is searched on.
     few_folds : dict of str to int
-        Number of folds to run, the first ones of `folds`, on large data sets and in tables of their
-        own ("kernel", "sensitivity"). All methods of a row have the same folds.
+        Number of folds to run, the first ones of `folds`, on large data sets and in the
+        tables "kernel". All methods of a row have the same folds.
     left_out : tuple of str
         Methods that take too long.
     draws : int
         Random draws per case of the theorem.
-    step : int
-        Take every n-th value of a swept parameter.
     is_published : bool
         Whether these are the data sets of the paper, not those of a user.
     """
@@ -71,7 +69,6 @@ class Part:
     few_folds: Mapping[str, int] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     draws: int = 50
-    step: int = 1
     is_published: bool = True
 
     def folds_of(self, table: str, dataset: str) -> int:
@@ -97,10 +94,7 @@ FULL = Part(
     ),
     ("scene:1", "birds:3", "medical:3", "enron:3", "chess:10", "philosophy:10"),
     ("yeastmf", "yeastcc", "yeastbp"),
-    few_folds={
-        "sensitivity": 2,
-        **dict.fromkeys(("chess", "philosophy", "yeastcc", "yeastbp", "yeastbp_tied"), 2),
-    },
+    few_folds=dict.fromkeys(("chess", "philosophy", "yeastcc", "yeastbp", "yeastbp_tied"), 2),
 )
 
 QUICK = Part(
@@ -109,8 +103,7 @@ QUICK = Part(
     ("scene:1", "birds:3", "medical:3"),
     ("yeastmf",),
     search_rows=300,
-    few_folds={"sensitivity": 2, "kernel": 2, "yeastmf": 2},
+    few_folds={"kernel": 2, "yeastmf": 2},
     left_out=("PAKS", "PARD"),
     draws=10,
-    step=2,
 )

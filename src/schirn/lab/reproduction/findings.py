@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from schirn.lab.bench import stats
 from schirn.lab.bench.comparison import Comparison, Contender, Result, Setting, compare
-from schirn.lab.bench.published import Published, published, published_values
+from schirn.lab.bench.published import published
 from schirn.lab.bench.tables import signed
 from schirn.lab.reproduction.studies import Study, printed
 
@@ -25,7 +25,6 @@ def findings(
         "theorem": _theorem,
         "singular_values": _singular_values,
         "ablation": _ablation,
-        "authors_folds": _authors_folds,
     }
     for name, make in makers.items():
         sentences += make(studies[name]) if name in studies else []
@@ -146,39 +145,6 @@ def _ablation(study: Study) -> list[str]:
 def _between(gains: Sequence[float]) -> str:
     """Describe the mean, lowest and highest gain."""
     return f"{signed(statistics.fmean(gains))} (from {signed(min(gains))} to {signed(max(gains))})"
-
-
-def _authors_folds(study: Study) -> list[str]:
-    """Whether ridge gives the printed GLC, and how far the best of Schirn's grid gets."""
-    metrics = {name: name for name in (_METRIC, "ranking_loss", "one_error")}
-    metrics["coverage_all_rows"] = "coverage"
-    distances = [
-        abs(_mean(study.records, "ridge(1)", ours) - _on_birds("GLC", theirs).mean)
-        for ours, theirs in metrics.items()
-    ]
-    if any(map(math.isnan, distances)):
-        return []
-    ridge = (
-        f"On the folds of NLR's authors, plain ridge with weight 1 reproduces "
-        f"{sum(distance < 0.00055 for distance in distances)} of the "
-        f"{len(metrics)} printed means of GLC on Birds to the last digit."
-    )
-    paper = _on_birds("Schirn", _METRIC)
-    best = 100 * _mean(study.records, "Schirn", _METRIC)
-    flat = 100 * _mean(study.records, "no high rank", _METRIC)
-    if math.isnan(best + flat):
-        return [ridge]
-    return [
-        ridge,
-        f"There, the best of Schirn's grid, chosen on the test rows of every fold, has an average "
-        f"precision of {best:.1f}, or {flat:.1f} without the rank term; the paper prints "
-        f"{100 * paper.mean:.1f} ± {100 * paper.std:.1f}.",
-    ]
-
-
-def _on_birds(method: str, metric: str) -> Published:
-    """Value that the paper prints for Birds with r = 3."""
-    return published_values()[metric, "birds", "3", method]
 
 
 def _mean(results: Sequence[Result], method: str, metric: str) -> float:

@@ -135,7 +135,7 @@ def _few_folds(part: Part, results: Sequence[Result]) -> list[str]:
     return [
         f"Only the first {count} of {part.folds} folds, for time: {name}."
         for name, count in part.few_folds.items()
-        if name in (*datasets, "kernel", "sensitivity")
+        if name in (*datasets, "kernel")
     ]
 
 

@@ -20,14 +20,11 @@ STUDIES = (
     "theorem",
     "singular_values",
     "convergence",
-    "authors_folds",
     "ablation",
-    "sensitivity",
     "cooccurrence",
 )
 TABLES = ("rows", "kernel", "oracle")
 """Folders of the tables: features as in the paper, kernel features, Schirn tuned on the truth."""
-AUTHORS = "birds_nlr_r3"
 _LABELS_ONLY = "_labels_only"
 
 
@@ -166,14 +163,8 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
     """Requests of the chosen studies, by study."""
     part, items = plan.part, [as_item(*item) for item in studied(plan)]
     requests: dict[str, list[ablations.Request]] = {}
-    if "authors_folds" in chosen:
-        requests["authors_folds"] = [
-            request for data in authors(plan) for request in ablations.authors_folds_requests(data)
-        ]
     if "ablation" in chosen and items:
         requests["ablation"] = [ablations.ablation_request(items, part.folds)]
-    if "sensitivity" in chosen and items:
-        requests["sensitivity"] = [ablations.sensitivity_request(items, part.folds, part.step)]
     if "cooccurrence" in chosen and to_tie(plan):
         tied = [ablations.tie(data)[0] for data in to_tie(plan)]
         requests["cooccurrence"] = [ablations.cooccurrence_request(tied, part.folds)]
@@ -223,11 +214,6 @@ def labelled(plan: Plan) -> list[Dataset]:
                 break
             sets += _if_available(stem)
     return [data for data in sets if data.candidates is not None]
-
-
-def authors(plan: Plan) -> list[Dataset]:
-    """Data set of NLR's authors, if it is available."""
-    return list(_if_available(AUTHORS)) if plan.part.is_published else []
 
 
 def _if_available(name: str) -> Iterable[Dataset]:

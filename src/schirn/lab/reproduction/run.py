@@ -16,7 +16,6 @@ from schirn.lab.reproduction.page import pages
 from schirn.lab.reproduction.plan import (
     STUDIES,
     Plan,
-    authors,
     candidates_of,
     labelled,
     own_noise,
@@ -133,19 +132,14 @@ def _studies(
     triples = [(title, d.X, c) for title, (d, c) in zip(titles, noisy, strict=True)]
     matrices = [(title, c, d.y_true) for title, (d, c) in zip(titles, noisy, strict=True)]
     matrices += [(d.name, c, d.y_true) for d, c in originals]
-    tied, theirs = to_tie(plan), authors(plan)
+    tied = to_tie(plan)
     makers: dict[str, tuple[bool, Callable[[], Study]]] = {
         "label_ranks": (True, lambda: studies.label_ranks(labelled(plan))),
         "prediction_ranks": (True, lambda: studies.prediction_ranks(originals or noisy)),
         "theorem": (True, lambda: studies.theorem(matrices, part.draws)),
         "singular_values": (True, lambda: studies.singular_values(matrices)),
         "convergence": (bool(noisy), lambda: studies.convergence(triples)),
-        "authors_folds": (
-            bool(theirs),
-            lambda: ablations.authors_folds(results["authors_folds"], theirs[0]),
-        ),
         "ablation": (bool(noisy), lambda: ablations.ablation(results["ablation"])),
-        "sensitivity": (bool(noisy), lambda: ablations.sensitivity(results["sensitivity"])),
         "cooccurrence": (
             bool(tied),
             lambda: ablations.cooccurrence(results["cooccurrence"], tied),

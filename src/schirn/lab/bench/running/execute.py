@@ -97,9 +97,6 @@ def _execute(run: Run, data: Prepared) -> Output:
     cls = import_class(run.method.path)
     fixed = _fixed_params(cls, run)
     fold = _fold(run, data)
-    reason = cls.bench_skip(fold.X, fold.candidates) if hasattr(cls, "bench_skip") else None
-    if reason is not None:
-        return without_result("skipped", reason)
     device = run.device if "device" in getattr(cls, "row_locations", ()) else None
     start = time.perf_counter()
     chosen = _tune(cls(**fixed), run, fold, device) if run.known["grid"] else {}

@@ -48,7 +48,6 @@ GRIDS: dict[str, Grid] = {
     "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30], "max_iter": [30, 60]},
     "LogisticBaseline": {"scale": ["standard", "none"], "C": [0.01, 0.1, 1.0, 100.0]},
     "CleanlabBaseline": {"scale": ["standard", "none"], "C": [0.01, 0.1, 1.0, 100.0]},
-    "BoostingBaseline": {"max_iter": [20, 60, 200]},
     "PMLLENFN": {"lam1": [1.0, 10.0, 100.0], "a0": [0.3, 0.7], "nu": [0.1, 0.4]},
     "PMLPLR": {"beta": [0.01, 0.1, 1.0], "lam": [0.01, 0.1, 1.0, 10.0]},
     **{key: {"lam": [1.0, 10.0, 100.0], "gamma": [0.1, 0.5]} for key in ("PMLLC", "PMLFP")},
