@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 # From the bottom up. A package may import itself and every package on a lower line, also inside a
 # function; packages on one line do not import each other unless a pair is named below.
 LAYERS = (
-    "exceptions _files _input _optional _progress _checkpoint _claims _plugins",
+    "exceptions _files _input _optional _progress _checkpoint _plugins",
     "linalg labels",
     "metrics",
     "noise scale",
@@ -31,8 +31,6 @@ NEIGHBOURS = {
     ("_checkpoint", "exceptions"),
     ("_checkpoint", "_files"),
     ("_checkpoint", "_progress"),
-    ("_claims", "exceptions"),
-    ("_claims", "_files"),
     ("persist", "features"),
     ("persist", "model_selection"),
     ("cleaning", "report"),

@@ -218,13 +218,12 @@ def no_locks(*anything):
 
 
 @pytest.mark.parametrize("fcntl", [None, SimpleNamespace(flock=no_locks, LOCK_EX=2, LOCK_NB=4)])
-def test_where_the_system_has_no_locks_a_claim_takes_their_place(path, monkeypatch, fcntl):
+def test_without_locks_the_second_writer_is_refused_when_it_writes(path, monkeypatch, fcntl):
     monkeypatch.setitem(sys.modules, "fcntl", fcntl)
-    with Journal(path, "mine") as journal:
+    with Journal(path, "mine") as journal, Journal(path, "mine") as second:
         assert journal.append({"item": "d"}) == 4
-        with pytest.raises(InputError, match="already open"):
-            Journal(path, "mine")
+        with pytest.raises(DataError, match="another program replaced, changed or deleted"):
+            second.append({"item": "x"})
     with Journal(path, "mine") as journal:
         assert journal.append({"item": "e"}) == 5
     assert items(path) == ["a", "b", "c", "d", "e"]
-    assert [found.name for found in path.parent.iterdir()] == ["journal.jsonl"]

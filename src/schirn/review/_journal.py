@@ -9,13 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from schirn._claims import Claims
 from schirn._files import Record, atomic_write, complete_lines, put, sync_folder
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1
-# Where the folder cannot be locked, the claim of a dead program counts for this long.
-_STALE_SECONDS = 20.0
 
 
 class Journal:
@@ -202,11 +199,9 @@ def _lock(folder: Path) -> Callable[[], None]:
     """Let one program at a time write to a folder; return the function that ends this.
 
     The folder is locked rather than a file in it, which another program could replace. The system
-    releases the lock of a dead program.
+    releases the lock of a dead program. Windows and some network file systems have no such locks;
+    there, the second program is refused when it writes.
     """
-    refusal = InputError(
-        f"{folder}: already open in another schirn review; use that page, or stop it first"
-    )
     with contextlib.suppress(ImportError):
         import fcntl
 
@@ -216,12 +211,9 @@ def _lock(folder: Path) -> Callable[[], None]:
             return lambda: os.close(handle)
         except BlockingIOError:
             os.close(handle)
-            raise refusal from None
+            raise InputError(
+                f"{folder}: already open in another schirn review; use that page, or stop it first"
+            ) from None
         except OSError:
-            # Windows has no such locks, and neither have some network file systems.
             os.close(handle)
-    claims = Claims(folder / "open", stale_after=_STALE_SECONDS)
-    if claims.take("journal"):
-        return claims.close
-    claims.close()
-    raise refusal
+    return lambda: None

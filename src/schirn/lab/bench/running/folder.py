@@ -10,7 +10,6 @@ import scipy
 import sklearn
 
 import schirn
-from schirn._claims import Claims
 from schirn.lab.bench.results import (
     FIELDS,
     Result,
@@ -19,6 +18,7 @@ from schirn.lab.bench.results import (
     identity,
     read_rows,
 )
+from schirn.lab.bench.running.claims import Claims
 from schirn.lab.bench.running.execute import Output
 from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.scores import write_arrays

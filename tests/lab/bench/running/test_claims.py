@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from schirn import _claims as module
-from schirn._claims import Claims
+from schirn.lab.bench.running import claims as module
+from schirn.lab.bench.running.claims import Claims
 
 
 @pytest.fixture
