@@ -6,7 +6,6 @@ from schirn._plugins import from_plugins, moved_names
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._synthetic import make_partial_multilabel
 from schirn.datasets.dataset import Dataset
-from schirn.datasets.dataset import label_matrix as label_matrix
 from schirn.datasets.noise import add_noise
 from schirn.datasets.registry import Available, available, load
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, file_hash, reason_of
+from schirn._files import file_hash, reason_of
 from schirn.exceptions import DataError
 
 
@@ -34,20 +34,6 @@ def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
 def record_path(path: Path) -> Path:
     """Return the path of the record that belongs to a cached file."""
     return path.with_name(f"{path.name}.json")
-
-
-def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write the record of a file, whole or not at all."""
-    with atomic_write(record_path(path)) as stream:
-        stream.write(json.dumps(record, indent=1).encode())
-
-
-def recorded_sum(path: Path) -> str | None:
-    """Return the checksum recorded for a file, or None if there is no record."""
-    try:
-        return str(json.loads(record_path(path).read_text("utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
 
 
 def recorded_options(path: Path) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from schirn.cli.output import facts, note, print_json, table, working
 from schirn.cli.parser import add_command
 from schirn.cli.reading import READING, read
 from schirn.datasets import available
-from schirn.datasets.cache import recorded_sum
 from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
+from schirn.lab.data._fetch import recorded_sum
 
 _ABOUT = """\
 schirn data list

@@ -14,12 +14,7 @@ from typing import Any
 
 from schirn._files import VARIABLE, atomic_write, byte_limit, file_hash, reason_of, too_large
 from schirn.datasets import Dataset
-from schirn.datasets.cache import (
-    cache_folder,
-    record_path,
-    recorded_sum,
-    write_record,
-)
+from schirn.datasets.cache import cache_folder, record_path
 from schirn.datasets.registry import NAMED_SUFFIXES, load
 from schirn.exceptions import DataError
 from schirn.lab.data._emoji import EMOJI_SETS, emoji_archive, emoji_packages
@@ -144,7 +139,7 @@ def _keep(source: str, chunks: Iterable[bytes], target: Path, sha256: str | None
                 stacklevel=3,
             )
         # The record goes first: a record without a file is harmless, a file without one is not.
-        write_record(target, {"url": source, "bytes": size, "sha256": digest})
+        _write_record(target, {"url": source, "bytes": size, "sha256": digest})
 
 
 def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
@@ -211,3 +206,17 @@ def _check_address(url: str) -> None:
     is_local = parts.hostname in ("127.0.0.1", "::1", "localhost")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise DataError(f"{url!r} is not an https address.")
+
+
+def _write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write the record of a file, whole or not at all."""
+    with atomic_write(record_path(path)) as stream:
+        stream.write(json.dumps(record, indent=1).encode())
+
+
+def recorded_sum(path: Path) -> str | None:
+    """Return the checksum recorded for a file, or None if there is no record."""
+    try:
+        return str(json.loads(record_path(path).read_text("utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None

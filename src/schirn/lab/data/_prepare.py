@@ -9,9 +9,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from schirn.datasets import Dataset, label_matrix
+from schirn.datasets import Dataset
 from schirn.datasets.noise import add_noise
 from schirn.exceptions import InputError
+from schirn.lab.data.content import label_matrix
 from schirn.lab.rank.exact import exact_rank
 
 

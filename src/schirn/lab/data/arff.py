@@ -16,14 +16,9 @@ from scipy import sparse
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
-from schirn.datasets.dataset import (
-    Dataset,
-    dataset_from_file,
-    densified,
-    errors_named,
-    label_matrix,
-)
+from schirn.datasets import Dataset
 from schirn.exceptions import DataError
+from schirn.lab.data.content import dataset_from_file, densified, errors_named, label_matrix
 from schirn.tables.text import is_packed, read_text
 
 YES = {"yes", "true", "t", "y"}

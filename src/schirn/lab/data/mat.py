@@ -21,8 +21,9 @@ import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
-from schirn.datasets.dataset import Dataset, dataset_from_file, label_matrix
+from schirn.datasets import Dataset
 from schirn.exceptions import DataError
+from schirn.lab.data.content import dataset_from_file, label_matrix
 from schirn.tables.text import check_size, unreadable_named
 
 _KIND = "MATLAB file, or truncated"

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from schirn._files import brief, read_archive
-from schirn.datasets.arrays import checked_csr, features_of
-from schirn.datasets.dataset import Dataset, dataset_from_file, errors_named, label_matrix
+from schirn._files import brief, check_sparse, read_archive, reason_of
+from schirn.datasets import Dataset
 from schirn.exceptions import DataError
+from schirn.lab.data.content import dataset_from_file, errors_named, label_matrix
 from schirn.lab.data.crowd import crowd_content
 
 
@@ -65,7 +66,7 @@ def read_npz(
     arrays = read_archive(path, max_bytes)
     with errors_named(path):
         content: dict[str, Any] = {"label_names": _names(arrays, "label_names") or []}
-        content["X"] = X = features_of(path, arrays)
+        content["X"] = X = _features_of(path, arrays)
         if "votes" in arrays:
             draw: dict[str, Any] = {"workers": workers, "share": share}
             names = content["label_names"]
@@ -109,7 +110,7 @@ def _labels(arrays: dict[str, np.ndarray], key: str) -> Any:
     if indices.size and indices.dtype.kind in "iu":
         n_labels = n_labels or int(indices.max()) + 1
     ones = np.ones(indices.size, dtype=np.uint8)
-    return checked_csr(key, ones, indices, indptr, (indptr.size - 1, n_labels))
+    return _checked_csr(key, ones, indices, indptr, (indptr.size - 1, n_labels))
 
 
 def _names(arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
@@ -157,3 +158,38 @@ def _folds(
         )
     train, test = (mask.T for mask in masks)
     return [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in zip(train, test, strict=True)]
+
+
+def _features_of(path: Path, arrays: dict[str, np.ndarray]) -> Any:
+    """Return X from the dense key or the CSR arrays, or None if the file has neither."""
+    with errors_named(path):
+        if "X" in arrays:
+            if arrays["X"].ndim != 2 or arrays["X"].dtype.kind not in "iufb":
+                raise DataError(f"X must be a matrix of numbers, not {arrays['X'].shape}.")
+            return arrays["X"]
+        keys = ("data", "indices", "indptr", "shape")
+        missing = [key for key in keys if key not in arrays]
+        if len(missing) == len(keys):
+            return None
+        if missing:
+            raise DataError(f"the sparse features lack the key {missing[0]!r}.")
+        data, indices, indptr, shape = (arrays[key] for key in keys)
+        if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "iufb":
+            raise DataError("the sparse features are not a matrix of numbers.")
+        return _checked_csr("X", data, indices, indptr, (int(shape[0]), int(shape[1])))
+
+
+def _checked_csr(
+    key: str, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> sparse.csr_array:
+    """Return a checked CSR matrix."""
+    for name, values in (("indices", indices), ("indptr", indptr)):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise DataError(f"{name} of {key} must be a list of whole numbers.")
+    try:
+        matrix = sparse.csr_array((data, indices, indptr), shape=shape)
+        check_sparse(matrix)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise DataError(f"the sparse matrix {key} is damaged ({reason_of(error)}).") from error
+    matrix.sort_indices()
+    return matrix

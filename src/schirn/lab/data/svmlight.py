@@ -11,8 +11,9 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from schirn._files import reason_of
-from schirn.datasets.dataset import Dataset, dataset_from_file, densified, errors_named
+from schirn.datasets import Dataset
 from schirn.exceptions import DataError
+from schirn.lab.data.content import dataset_from_file, densified, errors_named
 from schirn.tables.text import read_text
 
 # Indices above this do not fit into the arrays that hold them.

@@ -14,14 +14,9 @@ from scipy import sparse
 
 from schirn._files import brief, brief_list
 from schirn._input import Array, is_missing
-from schirn.datasets.dataset import (
-    Dataset,
-    dataset_from_file,
-    densified,
-    errors_named,
-    label_matrix,
-)
+from schirn.datasets import Dataset
 from schirn.exceptions import DataError, InputError
+from schirn.lab.data.content import dataset_from_file, densified, errors_named, label_matrix
 from schirn.labels.cells import TagCells
 from schirn.tables.files import LABEL_COLUMNS, Table, open_table
 from schirn.tables.text import to_numbers
