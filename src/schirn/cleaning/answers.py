@@ -8,9 +8,9 @@ those of other files.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe, spreadsheet_text
 from schirn._input import is_missing
@@ -30,7 +30,8 @@ _QUESTION = re.compile(
 )
 
 
-class _Line(NamedTuple):
+@dataclass(frozen=True)
+class _Line:
     """One answer."""
 
     where: str

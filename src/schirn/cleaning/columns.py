@@ -3,10 +3,11 @@
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,8 @@ _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
 
 
-class Features(NamedTuple):
+@dataclass(frozen=True)
+class Features:
     """Features of the rows, the columns or the file they come from, and groups of rows."""
 
     X: Any

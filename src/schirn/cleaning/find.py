@@ -76,112 +76,83 @@ def find_noisy_labels(
 ) -> NoisyLabels:
     """Rank every tag of every row by how likely it is to be correct.
 
-    Nothing is removed and nothing is claimed: the features cannot tell a wrong tag from a correct
-    one that they do not mention. Ask a person about some `questions` of the result, pass the
-    answers to `answered`, and it tells which tags can be removed, and how many are wrong.
-
-    No row influences its own ranks. `Sieve` ranks all tags by a single fit, in which each row
-    is left out in closed form. With other methods, or if `cv` is given, the tags of a fold are
-    ranked by a model trained on the other folds. Rows with equal features are taken as copies and
-    left out together, so that they do not vouch for each other. Unless you name a method, more than
-    3,000 labels are ranked by a `CentroidRanker`, and more than 8,000 texts by a `TextRanker`.
+    Nothing is removed and nothing is claimed: ask a person about some `questions` of the result,
+    and pass the answers to `answered`. No row influences its own ranks. Clean my tags
+    (docs/cleaning.md) has examples, and what the arguments do in detail.
 
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        Features of the rows. Those of a `schirn.scale.RowFile` or a `numpy.memmap` stay in their
-        file and are read some rows at a time; what `Sieve` computes of a `RowFile` lies in
-        temporary files as well. Tensors on a GPU are judged there. A Dask array, or a list of
-        delayed blocks, stays with the workers of the current client (docs/scale.md); blocks may
-        also be lists of texts.
+        Features of the rows, also a `schirn.scale.RowFile`, tensors on a GPU or Dask blocks.
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
-        Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
-        row.
+        Tags of the rows: a matrix, lists of names, or texts such as "beach;dog".
     method : Ranker, estimator, class or str, default=None
-        A method of this library or its name, a scikit-learn classifier that has `predict_proba`, or
-        a `Ranker`. None is `Sieve`, a `CentroidRanker` for more than 3,000 labels, or a
-        `TextRanker` for more than 8,000 texts.
+        None is `Sieve`, or a faster ranker for more than 3,000 labels or 8,000 texts.
     cv : int, splitter or iterable of (train, test) row indices, optional
-        Number of folds, a scikit-learn splitter, or the folds themselves. None judges all rows by
-        one fit of `Sieve`, and uses five folds for other methods. Not for a `Ranker`.
+        Folds; by default one fit of `Sieve`, and five folds of other methods.
     precision : float, default=0.9
-        Target precision: share of the removals that should be right, by the answers.
+        Share of the removals that should be right, by the answers.
     keep_one : bool, default=True
-        Whether a row that would lose all its tags keeps the most likely one, unless a person called
-        it wrong.
-    known : (n, l) array, sparse matrix or DataFrame, optional
-        1 for a tag known to be correct, -1 for one known to be wrong, 0 elsewhere. Known tags get
-        confidence 1 or 0. `Sieve` also learns from them about the other tags.
-    known_clean : (n,) or (n, l) bool array, optional
-        Rows or cells that were checked: their tags are known to be correct.
+        Whether each row keeps at least one tag that nobody called wrong.
+    known, known_clean : (n, l) array, and (n,) or (n, l) bool array, optional
+        1 for tags known to be correct, -1 for wrong ones, 0 elsewhere; rows or cells all correct.
     prior : (n, l) array, sparse matrix or DataFrame, optional
-        Prior probabilities, such as those of `votes_to_candidates`. They multiply the odds, so 0.5
-        changes nothing. The columns of a DataFrame are matched by name, here and in `known` and
-        `known_clean`; a tag without a column gets 0.5 here and 0 there.
+        Prior probabilities, which multiply the odds.
     votes : Votes or (counts, voters), optional
-        The result of `votes_to_candidates`, or the number of votes for each cell, (n, l), and the
-        number of voters, for all rows or for each. `Sieve` weighs them by how often votes are
-        right; with `Votes` it also estimates the quality of every annotator.
+        Result of `votes_to_candidates`, or votes for each cell and the number of voters.
     groups : sequence of n values, optional
-        Rows with the same value, such as versions of a text or images of one scene, are left out
-        together. A row with a missing value is a group of its own. Above `max_kernel_rows` rows,
-        `Sieve` needs folds for this, and copies are not searched for.
+        Rows with the same value are left out together.
     min_count : int, default=5
-        A tag listed in fewer rows than this, or in all of them, is not judged: it is kept with
-        confidence 0.5 and the verdict "unjudged". Other rows of its own group do not count; with
-        folds, only training rows do. Tables of up to 1,000 labels have such tags among the missing.
+        A tag that fewer rows list, or all of them, is kept with the verdict "unjudged".
     scaled : bool, default=False
-        Whether `Sieve`, if it is taken by default or by its name, uses X as it is, as with
-        ``Sieve(features="none")``. Texts are scaled already.
+        Whether `Sieve` takes X as it is.
     max_memory : float, optional
-        Gigabytes. If what `Sieve` computes for more than `max_kernel_rows` rows needs more than
-        this, it goes through the rows in blocks and keeps its numbers in temporary files (see
-        `storage` of the result). None is the memory that is free.
-    label_names : sequence of str, optional
-        Names of the columns of `candidates`, if it has none.
-    separator : str, default=";"
-        Text between the tags of a row.
-    random_state : int, default=0
-        Seed of the folds and of the planted tags.
-    checkpoint : path, optional
-        Folder for the state of a long run. A run that was killed goes on there if it is started
-        again with the same data and parameters; when it is done, the folder is removed. Folds
-        that are done are kept for all methods, and rounds of a fit for `Sieve` and `Schirn`.
-    verbose : bool, default=False
-        Show stage, fold, round, share done and time left on stderr.
-
-    Returns
-    -------
-    NoisyLabels
-
-    Examples
-    --------
-    >>> from schirn import find_noisy_labels
-    >>> from schirn.datasets import load_digits_attributes
-    >>> digits = load_digits_attributes(r=2).subset(range(400))
-    >>> ranking = find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
-    >>> ranking
-    NoisyLabels(400 rows, 10 labels, 2403 tags, 0 answers, 0 removed)
-
-    Here, the truth answers fifty questions in two steps:
-
-    >>> for _ in range(2):
-    ...     asked = ranking.questions(25)
-    ...     ranking = ranking.answered(asked, digits.y_true[asked.row, asked.column] == 1)
-    >>> removed = digits.y_true[ranking.row, ranking.column][ranking.removed]
-    >>> bool(removed.mean() < 0.1)
-    True
+        Gigabytes; what needs more goes to temporary files.
+    label_names, separator : sequence of str, optional, and str, default=";"
+        Names of the columns of a matrix, and the text between the tags of a row.
+    random_state, checkpoint, verbose : int, path and bool, optional
+        Seed; folder from which a killed run goes on; whether to show progress on stderr.
     """
     Number(0, high=1, open_low=True).check("precision", precision)
-    Number(1).check("min_count", min_count)
     Number(open_low=True, none=True).check("max_memory", max_memory)
+    knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
+    tags = _read(candidates, label_names, separator, votes)
+    task = _task(tags, **knowledge, min_count=min_count, random_state=random_state)
+    X, ranker = _ranker(X, task, method, cv, scaled)
+    with memory_limit(max_memory):
+        X, storage = _store(X, task, ranker, {**knowledge, "cv": cv, "checkpoint": checkpoint})
+        folder = ranker.checkpoint if checkpoint is None else checkpoint
+        with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
+            evidence = _rank(ranker, X, task, storage)
+    evidence = _add_prior(evidence, prior, tags)
+    ranking = _ranking(evidence, task, _missing(evidence, known, tags), ranker.name, storage)
+    index = candidates.index if hasattr(candidates, "iloc") else None
+    return replace(ranking, precision=float(precision), keep_one=keep_one, index=index)
+
+
+def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, votes: Any) -> Tags:
+    """Read the tags, with the names of the votes if they have none."""
     is_nameless = getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
     if label_names is None and isinstance(votes, Votes) and is_nameless:
         label_names = votes.label_names
     tags = read_tags(candidates, label_names, separator)
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
-    task = RankingTask(
+    return tags
+
+
+def _task(
+    tags: Tags,
+    *,
+    known: Any,
+    known_clean: Any,
+    votes: Any,
+    groups: Any,
+    min_count: int,
+    random_state: int | None,
+) -> RankingTask:
+    Number(1).check("min_count", min_count)
+    return RankingTask(
         tags,
         _columns_to_rank(tags, min_count),
         known_tags(known, known_clean, tags),
@@ -191,19 +162,22 @@ def find_noisy_labels(
         n_unlisted=_number_to_rank(tags),
         random_state=random_state,
     )
+
+
+def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tuple[Any, Ranker]:
+    """Read the features, and choose what judges the tags by them."""
     X, _, is_text = read_features(X)
     where, is_scaled = location(X), scaled or is_text
     sparse = sp.issparse(X)
     if where == "dask" and is_scaled:
         sparse = is_text or kind_of_blocks(X) == "sparse"
-    ranker = choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
-    folder = ranker.checkpoint if checkpoint is None else checkpoint
-    arguments = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
-    with memory_limit(max_memory):
-        X, storage = _store(X, task, ranker, arguments | {"cv": cv, "checkpoint": checkpoint})
-        with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
-            evidence = _rank(ranker, X, task, storage)
-    evidence = _add_prior(evidence, prior, tags)
+    return X, choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
+
+
+def _ranking(
+    evidence: Evidence, task: RankingTask, missing: MissingTags, method: str, storage: Storage
+) -> NoisyLabels:
+    tags = task.tags
     return NoisyLabels(
         n_rows=tags.n_rows,
         label_names=tags.names,
@@ -211,15 +185,12 @@ def find_noisy_labels(
         column=tags.column,
         model_confidence=np.asarray(expit(evidence.log_odds)),
         judged=evidence.judged | (task.known != 0),
-        method=ranker.name,
+        method=method,
         known=task.known,
         planted_confidence=evidence.planted.confidence,
-        missing=_missing(evidence, known, tags),
-        precision=float(precision),
-        keep_one=keep_one,
+        missing=missing,
         annotators=evidence.annotators,
         storage=storage,
-        index=candidates.index if hasattr(candidates, "iloc") else None,
     )
 
 

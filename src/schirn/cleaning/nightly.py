@@ -295,12 +295,8 @@ class Update:
         Tags that were removed since last night, and that came back.
     carried : Carried
         Decisions found in the table.
-    answers, wrong_answers : int
-        Answers since last night, and how many of them say "wrong".
-    tag_drift, feature_drift : float or None
-        Differences from training; the second is None if few rows are new.
-    advice : list of str
-        Reasons to train again.
+    since : list of Decision
+        Answers since last night.
     """
 
     ranking: NoisyLabels
@@ -313,11 +309,24 @@ class Update:
     removed: list[tuple[int, str]]
     restored: list[tuple[int, str]]
     carried: Carried
-    answers: int
-    wrong_answers: int
-    tag_drift: float
-    feature_drift: float | None
-    advice: list[str]
+    since: list[Decision]
+
+    @property
+    def tag_drift(self) -> float:
+        """Difference of the frequencies of the tags from those of training."""
+        summary: Any = self.state.summary
+        return frequency_drift(self.state.tag_counts, summary.tag_counts)[0]
+
+    @property
+    def feature_drift(self) -> float | None:
+        """Shift of the features since training; None if few rows are new."""
+        summary: Any = self.state.summary
+        return summary.feature_drift
+
+    @property
+    def advice(self) -> list[str]:
+        """Reasons to train again."""
+        return _advise(self)
 
 
 def update_tags(
@@ -335,21 +344,14 @@ def update_tags(
 
     Parameters
     ----------
-    model : TagPipeline
-        A fitted model.
-    columns : dict from str to list
-        Columns that the model learned from.
-    tags : list of lists of str
-        Tags of each row.
-    rows : RowContent
-    last : TagState, optional
-        Last night; without it all rows are new.
-    decisions : Decisions, optional
-        Answers of people.
-    model_hash : str
-        Hash of the model file. After another model, all rows are judged again.
-    precision : float, default=0.9
-        Target precision of the removals.
+    model, columns : TagPipeline, and dict from str to list
+        A fitted model, and the columns that it learned from.
+    tags, rows : list of lists of str, and RowContent
+        Tags, ids and content of each row.
+    last, decisions : TagState and Decisions, optional
+        Last night, without which all rows are new, and answers of people.
+    model_hash, precision : str, and float, default=0.9
+        Hash of the model file, and target precision. After another model, all rows are judged.
     """
     time, last = utc_now(), last or TagState()
     cells, is_same_model = ListedTags.of(tags, model.label_names_), last.model in ("", model_hash)
@@ -375,12 +377,10 @@ def update_tags(
     # Nobody has answered since, so there is nothing new to say about old tags.
     had_answers = last.summary is not None and last.summary.wrong_share is not None
     is_settled = is_old_tag & (is_same_model and had_answers and not since)
-    ranking = replace(
-        ranking,
-        ordered=_removals(ranking, was.copy(), carried, is_settled),
-        # Of an addition, no state remembers that it was made: only answers add tags.
-        ordered_additions=np.zeros(len(ranking.missing), dtype=bool),
-    )
+    # Of an addition, no state remembers that it was made: only answers add tags.
+    none_added = np.zeros(len(ranking.missing), dtype=bool)
+    ordered = _removals(ranking, was.copy(), carried, is_settled)
+    ranking = replace(ranking, ordered=ordered, ordered_additions=none_added)
     summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
     state = TagState(
         model=model_hash,
@@ -397,7 +397,7 @@ def update_tags(
         profile=last.profile,
         summary=summary,
     )
-    update = Update(
+    return Update(
         ranking=ranking,
         state=state,
         new=np.flatnonzero(is_new).tolist(),
@@ -408,13 +408,8 @@ def update_tags(
         removed=cells.pairs(ranking.removed & (was != REMOVED)),
         restored=cells.pairs(~ranking.removed & (was == REMOVED)),
         carried=carried,
-        answers=sum(d.answer != OPEN for d in since),
-        wrong_answers=sum(d.answer == WRONG for d in since),
-        tag_drift=frequency_drift(counts, summary.tag_counts)[0],
-        feature_drift=drift,
-        advice=[],
+        since=[decision for decision in since if decision.answer != OPEN],
     )
-    return replace(update, advice=_advise(update))
 
 
 def state_path(model: str) -> str:

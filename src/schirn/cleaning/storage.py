@@ -1,6 +1,7 @@
 """Where features and intermediate results are stored: in memory, in files or elsewhere."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from schirn.scale.row_file import RowFile
 _BLOCK_BYTES = 2**25
 
 
-class Needs(NamedTuple):
+@dataclass(frozen=True)
+class Needs:
     """What a ranker needs of main memory.
 
     Attributes

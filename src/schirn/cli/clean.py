@@ -4,7 +4,7 @@ import argparse
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -415,7 +415,7 @@ class Run:
         """Findings and violations for JSON."""
         return {
             "findings": [item.to_dict() for item in self.findings],
-            "violations": [item._asdict() for item in self.violations],
+            "violations": [asdict(item) for item in self.violations],
         }
 
     def print(self) -> None:

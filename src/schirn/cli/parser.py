@@ -7,8 +7,9 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import schirn
 from schirn.exceptions import suggest
@@ -67,7 +68,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-class Command(NamedTuple):
+@dataclass(frozen=True)
+class Command:
     """A command, whose module is imported when it is used."""
 
     name: str

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from schirn._progress import stage
 from schirn.cleaning import Decisions, Expectations, TagState, Update, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
-from schirn.cleaning.decisions import RowContent, ask_again
+from schirn.cleaning.decisions import WRONG, RowContent, ask_again
 from schirn.cleaning.nightly import state_path
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cleaning.questions import LISTED, MISSING
@@ -118,7 +119,7 @@ def _update(args: argparse.Namespace) -> int:
         "last": None if last is None else last.time,
         **_document(update, rows.ids),
         "decisions": None if store is None else len(store),
-        "violations": [violation._asdict() for violation in violations],
+        "violations": [asdict(violation) for violation in violations],
         "seconds": round(time.perf_counter() - start, 2),
         **{name: getattr(args, name) for name in ("output", "changes", "questions")},
         "state": None if violations else state,
@@ -206,8 +207,8 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "removed_since": [[ids[i], tag] for i, tag in update.removed],
         "restored_since": [[ids[i], tag] for i, tag in update.restored],
         "decisions_to_ask_again": len(update.carried.changed),
-        "answers_since": update.answers,
-        "wrong_answers_since": update.wrong_answers,
+        "answers_since": len(update.since),
+        "wrong_answers_since": sum(decision.answer == WRONG for decision in update.since),
         "tag_drift": update.tag_drift,
         "feature_drift": update.feature_drift,
         "advice": update.advice,
@@ -251,9 +252,9 @@ def _report(
         lines.append(("unseen tags", f"{sum(unseen.values()):,}, kept: {names}"))
     if decisions:
         lines.append(("decisions", decisions))
-    if update.answers:
-        share = update.wrong_answers / update.answers
-        lines.append(("new answers", f"{update.answers:,}, {share:.0%} of them 'wrong'"))
+    if update.since:
+        share = document["wrong_answers_since"] / len(update.since)
+        lines.append(("new answers", f"{len(update.since):,}, {share:.0%} of them 'wrong'"))
     lines += [("wrong tags", ranking.sentence), ("removed", removed), *no_others(ranking)]
     shift = update.feature_drift
     features = "" if shift is None else f"; features {shift:.2f} standard deviations"

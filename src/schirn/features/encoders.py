@@ -16,10 +16,11 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -141,7 +142,8 @@ def _is_empty(item: Any) -> bool:
     return is_missing(item) or (isinstance(item, str) and not item.strip())
 
 
-class Model(NamedTuple):
+@dataclass(frozen=True)
+class Model:
     """A loaded model."""
 
     encode: Callable[[list[Any]], Any]

@@ -1,7 +1,8 @@
 """The whole road from a table to tags, as one estimator."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +17,8 @@ from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 
 
-class Judgement(NamedTuple):
+@dataclass(frozen=True)
+class Judgement:
     """What a model says about the tags of one row."""
 
     confidence: dict[str, float]

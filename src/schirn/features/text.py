@@ -2,7 +2,8 @@
 
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +26,8 @@ _TEXTS = 50_000
 _TERMS = "_remembered_terms"
 
 
-class _Terms(NamedTuple):
+@dataclass(frozen=True)
+class _Terms:
     words: Array
     counter: TermCounter
     idf: Array

@@ -2,9 +2,10 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ _LEAST_SHOWN = 0.0005
 _MAX_IMAGE_BYTES = 300_000
 
 
-class Card(NamedTuple):
+@dataclass(frozen=True)
+class Card:
     """A tag to look at, with its row."""
 
     row: int
@@ -161,13 +163,14 @@ class CleanReport:
 
         whys = reasons.explain_all((card.row, card.label) for card in cards)
         return [
-            card._replace(
+            replace(
+                card,
                 why={
                     "explanation": why,
                     "words": [word for word in why.words[:_MAX_WORDS] if shows(word)],
                     "with_tag": self._similar(why.with_tag),
                     "without_tag": self._similar(why.without_tag),
-                }
+                },
             )
             for card, why in zip(cards, whys, strict=True)
         ]

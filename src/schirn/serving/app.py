@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -165,7 +165,7 @@ class _Api:
         if not rows:
             return {"rows": []}
         judgements = self.model.judge(rows, [row[column] for row in rows])
-        return {"rows": [_rounded(judgement._asdict()) for judgement in judgements]}
+        return {"rows": [_rounded(asdict(judgement)) for judgement in judgements]}
 
     def health(self, request: Request) -> Response:
         """Answer that the model is loaded."""

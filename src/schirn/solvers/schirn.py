@@ -108,38 +108,30 @@ def schirn_rounds(
 ) -> SchirnTrace:
     """Minimise ||C - (Y - N)||_F^2 + alpha ||N||_1 - beta ||C||_* + lam ||W||_F^2, C = X W.
 
-    N is binary and at most Y. With `rank_term="low"` the nuclear norm is added instead of
-    subtracted, with "none" it is left out.
+    N is binary and at most Y; `rank_term="low"` adds the nuclear norm, "none" leaves it out.
 
     Parameters
     ----------
-    store : RowStore
-        Blocks of rows with their candidates Y.
-    coordinates : Coordinates
-        The solver of the ridge systems.
-    alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter
-        As in `schirn.Schirn`.
-    tol : float
-        Stop when ||X W - C||_F <= tol ||C||_F and N no longer changes; 0 runs all rounds.
+    store, coordinates : RowStore and Coordinates
+        Blocks of rows with their candidates Y, and the solver of the ridge systems.
+    alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter, tol
+        As in `schirn.Schirn`; the residual is ||X W - C||_F relative to ||C||_F.
     whole : callable or None
-        Returns G (n, l) if it lies in one piece. An SVD of G then replaces a Gram matrix that
-        resolves too little, and the smaller of the two Gram matrices is used.
+        Returns G (n, l) if it lies in one piece: then the smaller Gram matrix is used, or an SVD.
     """
     kept, total, n_cells = store.step(start)
     kept = coordinates.receive(kept)
-    C = coordinates.receive(total)[:, None] + 0 * kept
-    L = C
-    threshold = noise_threshold(alpha, noise_rule)
+    C = L = coordinates.receive(total)[:, None] + 0 * kept
     term = "none" if beta == 0 else rank_term
     sign = {"high": -1, "low": 1, "none": 0}[term]
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
-    # The Gram matrix of G that the rank term needs.
+    # What a round needs: when a candidate is noise, and the Gram matrix of the rank term.
+    threshold = noise_threshold(alpha, noise_rule)
     side = None if term == "none" else "rows" if wide else "labels"
-    trace = []
+    trace, rounds = list[tuple[float, float, int]](), Rounds(max_iter)
     # The arguments of `make_C` travel with the next round, unless something waits for its sums.
     pending: tuple[Any, ...] | None = None
     last: _Round | None = None
-    rounds = Rounds(max_iter)
     if rounds.state is not None:
         kept, C, L, mu, trace = rounds.state
         store.step(read_state, rounds.blocks(rounds.done))
@@ -157,14 +149,9 @@ def schirn_rounds(
         G = mu * normal + L + 2 * kept
         # eq. (18): singular values of G/(2 + mu) shifted by 2 beta/(2 + mu)
         scale = 1 / (2 + mu)
-        matrix, square, nuclear = None, None, 0.0
-        if gram is not None:
-            right, square, nuclear = _shift(gram, floor, 2 * beta, term, wide, whole)
-            matrix = namespace(kept).astype(right * scale, kept.dtype)
-            square, nuclear = square * scale**2, nuclear * scale
+        matrix, square, nuclear = _shift(gram, floor, beta, term, wide, whole, scale, kept.dtype)
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        penalties = alpha * n_noise, sign * beta * nuclear, ridge
-        last = _Round(mu, square, n_cells, penalties, n_noise)
+        last = _Round(mu, square, n_cells, (alpha * n_noise, sign * beta * nuclear, ridge), n_noise)
         # eq. (19)
         pending = matrix, scale, mu, wide
         from_rows = wide and matrix is not None
@@ -207,21 +194,26 @@ class _Round:
 
 
 def _shift(
-    gram: Array,
+    gram: Array | None,
     floor: float,
-    tau: float,
+    beta: float,
     term: RankTerm,
     wide: bool,
     whole: Callable[[], Array] | None,
-) -> tuple[Array, float, float]:
-    """The matrix that shifts the singular values of G; the sum of their squares, and their sum."""
-    shifted = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
+    scale: float,
+    dtype: Any,
+) -> tuple[Array | None, float | None, float]:
+    """The matrix that scales G and shifts its singular values; the sums of squares and values."""
+    if gram is None:
+        return None, None, 0.0
+    shifted = shift_by_gram(gram, 2 * beta, term, floor=floor, strict=whole is not None)
     if shifted is None:
         assert whole is not None
         G = whole()
-        shifted = shift_singular_values(G.T if wide else G, tau, term)
+        shifted = shift_singular_values(G.T if wide else G, 2 * beta, term)
     values = to_numpy(shifted.values).astype(np.float64)
-    return shifted.right, float(values @ values), float(values.sum())
+    right = namespace(gram).astype(shifted.right * scale, dtype)
+    return right, float(values @ values) * scale**2, float(values.sum()) * scale
 
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:

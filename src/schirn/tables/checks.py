@@ -69,7 +69,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding for JSON."""
-        return {**asdict(self), "merges": [merge._asdict() for merge in self.merges]}
+        return asdict(self)
 
 
 def look_at_table(

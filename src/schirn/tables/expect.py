@@ -25,7 +25,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,7 +43,8 @@ _SHARES = ("wrong_share", "removed_share")
 _DRIFT = ("wrong_share", "tags", "new_tags", "features")
 
 
-class Violation(NamedTuple):
+@dataclass(frozen=True)
+class Violation:
     """An expectation that is not met.
 
     Attributes

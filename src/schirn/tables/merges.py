@@ -16,9 +16,10 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schirn._files import (
     atomic_write,
@@ -72,7 +73,8 @@ vacation vocation
 _NOT_PLURAL, _WORDS = frozenset(_NO_PLURALS.split()), frozenset(_LOOKALIKES.split())
 
 
-class Merge(NamedTuple):
+@dataclass(frozen=True)
+class Merge:
     """A tag that seems to be another spelling of a more frequent one.
 
     Attributes
