@@ -98,8 +98,8 @@ data TABLE  table to clean
 {DECISIONS.strip()}; needs --id
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 [act]
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P of
-    the removals is right
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
 --remove N:natural  remove the N most suspicious tags, {NOT_CHECKED}
 --remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
 --add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
@@ -591,7 +591,10 @@ class Run:
             steps = [f"{command} --questions q{len(args.answers) + 1}.csv"]
             if ranking.removed.any():
                 steps = [f"{command} -o cleaned.csv", *steps]
-            say("\nNext, write the copy, or answer more questions:" + "".join(f"\n  {step}" for step in steps))
+            say(
+                "\nNext, write the copy, or answer more questions:"
+                + "".join(f"\n  {step}" for step in steps)
+            )
         spelled = any(step.kind == "spelling" for step in self.findings)
         if spelled and not args.propose_merges:
             note(
@@ -662,7 +665,9 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.remove is not None and args.remove_below is not None:
         raise InputError("give only one of --remove and --remove-below")
     if not args.precision:
-        raise InputError("--precision must be above 0; to remove tags without answers, use --remove")
+        raise InputError(
+            "--precision must be above 0; to remove tags without answers, use --remove"
+        )
     if args.add is not None and not (args.output or args.changes):
         raise InputError("--add needs --output for the copy, or --changes for the list of changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}

@@ -50,7 +50,8 @@ data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
 --order first|suspicious|close|tag|suggested|swaps|certify = first  what to ask in the
     terminal: the first fifty questions, the most suspicious tags, close calls, one tag at a time,
-    missing tags, pairs of a wrong tag and the one to list instead, or removed tags for a certificate
+    missing tags, pairs of a wrong tag and the one to list instead, or removed tags for a
+    certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
 --name NAME  name of the person who decides (default: the page asks)
@@ -60,8 +61,8 @@ data TABLE  a table, or a project folder
 {GROUP}
 --known-clean COLUMN  1 for rows whose tags were checked
 {DECISIONS.strip()}; needs --id
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P of
-    the removals is right
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format of the name
 --changes FILE  a .csv list of changes for schirn apply

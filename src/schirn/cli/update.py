@@ -55,8 +55,8 @@ data TABLE  tonight's table
 {DECISIONS}
 -o, --output FILE  write the cleaned copy, in the format of its name
 --changes FILE  write a .csv list of all changes, to check before schirn apply
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P of
-    the removals is right
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
 [ask]
 {ASK}
 [how to read the table]
@@ -266,8 +266,8 @@ def _report(
             table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
-            "note: all rows are new; the model is too sure about rows that it was trained on, unless "
-            "schirn fit --id has judged them"
+            "note: all rows are new; the model is too sure about rows that it was trained on, "
+            "unless schirn fit --id has judged them"
         )
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
