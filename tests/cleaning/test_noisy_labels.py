@@ -79,7 +79,7 @@ def test_fifty_answers_remove_wrong_tags(digits, answered):
     assert low < share < high
     assert low < answered.wrong_share < high
     assert high - low < 0.25
-    assert answered.sentence.startswith("By 50 answers, about")
+    assert answered.sentence.startswith("Based on 50 answers, about")
     next_wrong = wrong(answered, digits, answered.worklist.order[:100]).sum()
     assert abs(answered.expected_wrong(100) - next_wrong) < 10
 

@@ -65,7 +65,7 @@ def test_the_whole_loop(table, items, tmp_path, capsys):
     assert len(rows) == 25
     assert [int(row["row"]) for row in rows] == sorted(int(row["row"]) for row in rows)
     assert clean(table, "--answers", first, "--questions", second, "--number", "30") == 0
-    assert "By 25 answers, about" in capsys.readouterr().out
+    assert "Based on 25 answers, about" in capsys.readouterr().out
     assert len(fill(second, items)) == 30
     pages = ("--report", tmp_path / "r.html", "--changes", tmp_path / "c.csv")
     assert clean(table, "--answers", first, "--answers", second, "-o", out, *pages, "--json") == 0
@@ -78,7 +78,7 @@ def test_the_whole_loop(table, items, tmp_path, capsys):
     right = sum(len(gone & item[2]) for gone, item in zip(removed, items, strict=True))
     assert right >= 0.85 * sum(map(len, removed))
     assert right >= 0.3 * n_wrong
-    assert "By 55 answers" in (tmp_path / "r.html").read_text("utf-8")
+    assert "Based on 55 answers" in (tmp_path / "r.html").read_text("utf-8")
     assert len(read_csv(tmp_path / "c.csv")) == sum(map(len, removed))
     assert "tags_note" not in read_csv(out)[0]
 

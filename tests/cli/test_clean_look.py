@@ -34,7 +34,7 @@ def clean(source, *argv):
 def test_findings_are_in_the_summary(source, capsys):
     assert clean(source) == 0
     out, err = capsys.readouterr()
-    section = out.partition("\nLook at the table\n")[2].partition("\n\n")[0].splitlines()
+    section = out.partition("\nTable checks\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split("  ")[0] for line in section] == [
         "spelling", "copies", "empty texts", "tags in all rows", "tags in one row",
     ]  # fmt: skip
@@ -51,14 +51,14 @@ def test_findings_are_in_json_and_on_the_report(source, tmp_path, capsys):
     assert {merge["before"] for merge in kinds["spelling"]["merges"]} == {"Beach", "sunsett"}
     assert document["violations"] == []
     page = (tmp_path / "r.html").read_text("utf-8")
-    assert "Look at the table" in page
+    assert "Table checks" in page
     assert "sunsett (2 rows) → sunset" in page
 
 
 def test_a_table_without_findings_says_nothing(tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv", make_items(40))
     assert clean(source, "--strict") == 0
-    assert "Look at the table" not in capsys.readouterr().out
+    assert "Table checks" not in capsys.readouterr().out
 
 
 def test_proposed_merges_are_applied(source, tmp_path, capsys):
@@ -69,7 +69,7 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
     capsys.readouterr()
     order = ("--remove-below", 0.5)
     assert clean(source, "--merge", merges, *order, "-o", copy, "--changes", changes) == 0
-    assert "spelling" not in capsys.readouterr().out.partition("Look at the table")[2]
+    assert "spelling" not in capsys.readouterr().out.partition("Table checks")[2]
     before, after = read_csv(source), read_csv(copy)
     names = {
         tag for row in after for name in ("tags", "tags_removed") for tag in row[name].split(";")

@@ -199,10 +199,10 @@ def test_nothing_judged_still_makes_a_page():
 
 def test_the_report_says_what_is_known(digits, ranking):
     text = ranking.report().html()
-    assert "by order, <b>not checked</b>" in text
+    assert "at your request, <b>not checked</b>" in text
     assert "schirn review TABLE" in text
     # First the cards, then what to do, then numbers, and at the end what the words mean.
-    places = [text.index(f">{each}<") for each in ("Go on", "Numbers", "Tag by tag", "Words")]
+    places = [text.index(f">{each}<") for each in ("Next steps", "Numbers", "Tag by tag", "Words")]
     assert places == sorted(places)
     assert text.index('class="card"') < places[0]
     ranking = find_noisy_labels(digits.X, digits.candidates)
@@ -212,7 +212,7 @@ def test_the_report_says_what_is_known(digits, ranking):
     text = answered.report().html()
     Page(text)
     assert answered.sentence in text
-    assert "By 25 answers" in text
+    assert "Based on 25 answers" in text
     assert "not checked" not in text
     assert "five minutes" not in text
 

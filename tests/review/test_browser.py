@@ -171,7 +171,7 @@ def test_answers_a_removal_and_a_certificate(driver, larger):
     assert driver.find_element("id", "order").get_property("value") == "suspicious"
     assert driver.find_element("id", "opinion").is_displayed()
     count = session.known()["remove"]["count"]
-    words = f"Remove the {count} tags that are wrong with 90% precision"
+    words = f"Remove {count} tags at a target precision of 90%"
     wait(driver, "remove", words)
     driver.find_element("id", "remove").click()
     until(driver, lambda: not driver.find_element("id", "remove").is_displayed())

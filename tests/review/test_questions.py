@@ -352,7 +352,7 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     argv = ["review", path, "--labels", "tags", "--text", "description", "--terminal"]
     printed = type_answers(monkeypatch, items, ["b", "x", "u", "b"])
     assert main(argv) == 0
-    assert "There is nothing to take back." in printed
+    assert "There is nothing to undo." in printed
     assert [line for line in printed if line.startswith("question ")][-1] == "question 50 of 50"
     assert any("of all tags are wrong (" in line for line in printed)
     assert "Not yet certified" in printed[-1]
@@ -385,7 +385,7 @@ def test_the_terminal_says_when_nothing_else_can_be_removed(table, tmp_path, cap
     monkeypatch.setattr("schirn.cli.terminal._offer_changes", lambda session, name: None)
     assert main(argv) == 0
     assert main(["review", path, "--export", out]) == 0
-    assert "the answers allow to remove" in capsys.readouterr().err
+    assert "the answers allow removing" in capsys.readouterr().err
 
 
 def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
@@ -414,7 +414,7 @@ def test_mistakes_about_the_table(table, tmp_path, capsys):
     empty = tmp_path / "empty.csv"
     empty.write_text("description,tags\n")
     assert "has no rows" in refused(str(empty), "--text", "description")
-    assert "was not reviewed yet" in refused(path, "--export", str(tmp_path / "x.csv"))
+    assert "has not been reviewed yet" in refused(path, "--export", str(tmp_path / "x.csv"))
     assert main(["clean", path, "--text", "description", "--project", str(tmp_path / "p")]) == 0
     assert "knows its columns" in refused(str(tmp_path / "p"), "--text", "description")
     # Where the images are may change.

@@ -44,7 +44,9 @@ def test_a_limit_may_be_reached(ranking):
     answered = ranking.answered(ranking.suspects(10), [False] * 2 + [True] * 8)
     assert Expectations(wrong_share=0.2).check(answered) == []
     (violation,) = Expectations(wrong_share=0.19).check(answered)
-    words = "wrong_share: 20.00% of the judged tags are wrong, by the answers, limit 19.00%"
+    words = (
+        "wrong_share: 20.00% of the ranked tags are wrong according to the answers, limit 19.00%"
+    )
     assert str(violation) == words
 
 

@@ -193,8 +193,7 @@ class TagState:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
-                f"{path}: not the state of an update, or damaged; delete it, and all rows are "
-                f"judged again"
+                f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
             ) from None
 
     def find(self, rows: RowContent, cells: ListedTags) -> tuple[Array, Array, Array]:

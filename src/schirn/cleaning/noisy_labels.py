@@ -338,7 +338,7 @@ class NoisyLabels:
             return "Nobody can know the number of wrong tags without answers."
         answers = "1 answer" if self.n_answers == 1 else f"{self.n_answers:,} answers"
         return (
-            f"By {answers}, about {self.wrong_share:.0%} of the tags are wrong ({low:.0%} to "
+            f"Based on {answers}, about {self.wrong_share:.0%} of the tags are wrong ({low:.0%} to "
             f"{high:.0%})."
         )
 

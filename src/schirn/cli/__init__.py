@@ -22,7 +22,7 @@ from schirn.exceptions import InputError, MissingExtraError
 __all__ = ["main"]
 
 _COMMANDS = {
-    "demo": "rank the tags of digit images, ask, remove wrong ones; write a page about it",
+    "demo": "rank the tags of digit images, ask, act, and write a page that shows it",
     "fit": "train a method and write the model to a file",
     "predict": "predict labels, or judge the candidates of new rows",
     "serve": "answer requests for tags over HTTP",

@@ -12,7 +12,7 @@ from schirn.tables.files import open_table, write_copy
 from schirn.tables.indicators import with_tag_column
 
 DESCRIPTION = (
-    "Make the changes that schirn clean --changes has listed, in a copy of the "
+    "Make the changes that schirn clean --changes listed, in a copy of the "
     "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
     "by their id, or else by their other cells, so rows may have been added, deleted or moved. "
     "If the tags of a row are not what the list says, it is named and nothing is written. All "
@@ -29,7 +29,7 @@ OPTIONS = f"""
 changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
 -o, --output FILE  write the copy, in the format of its name
---partial  skip rows that are not as the list says, instead of stopping; the exit code is then 3
+--partial  skip rows that differ from the list instead of stopping, with exit code 3
 [how to read the table]
 {TEXT_FORMAT}
 """

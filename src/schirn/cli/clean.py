@@ -64,8 +64,8 @@ from schirn.tables.files import open_table, write_copy
 
 DESCRIPTION = (
     "Rank every tag of a table by comparing its row with similar rows. Nothing is "
-    "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
-    ".json, .xlsx, .parquet or .feather file, or a folder of .parquet files; it is "
+    "removed until you answer some questions, or ask for it with --remove. TABLE is a .csv, .tsv, "
+    ".jsonl, .json, .xlsx, .parquet or .feather file, or a folder of .parquet files; it is "
     "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
     "columns: the removed tags, and the probability that each tag is correct."
 )
@@ -85,44 +85,44 @@ schirn clean parquet-folder --features embedding --scheduler tcp://host:8786 -o 
 OPTIONS = f"""
 data TABLE  table to clean
 -o, --output FILE  write the cleaned copy, in the format of its name
---changes FILE  write a .csv list of all changes to check first, for schirn apply and undo
+--changes FILE  write a .csv list of all changes, to check before schirn apply
 --report FILE  write an HTML report (.html)
 --project DIR  write a new project folder for schirn review
 {COLUMNS}
 --id COLUMN  column of row names (default: 1, 2, ...)
 {GROUP}
---known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (no other
-    method) learns from them
+--known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (but no
+    other method) learns from them
 [ask]
 {ASK}
 {DECISIONS.strip()}; needs --id
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 [act]
---precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
-    right, by the answers
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
 --remove N:natural  remove the N most suspicious tags, {NOT_CHECKED}
 --remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
 --add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
 [how to rank]
 {METHOD}
---min-count N:positive = {MIN_COUNT}  keep tags that occur in fewer than N rows
---max-memory GB:gigabytes  keep features that need more than half of this, and what is computed of
-    them if that needs more, in temporary files (default: the free memory)
+--min-count N:positive = {MIN_COUNT}  do not rank tags of fewer than N rows
+--max-memory GB:gigabytes  memory to use; what needs more is kept in temporary files (default: the
+    free memory)
 {CHECKPOINT}
 [check the table itself]
 --propose-merges FILE  write tags that look like other spellings of a tag to a .csv file, to edit
     and pass to --merge
 --strict  stop with exit code 4, before any tag is ranked, if there is a finding that --expect does
     not allow
---expect FILE  a .toml or .json file of expectations; exit code 4 if one is not met
+--expect FILE  a .toml file of expectations; exit code 4 if one is not met
 {DEVICE}
 --scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
     columns of numbers from TABLE, a folder of .parquet files, or get the texts of --text
 """
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
-_MANY = "each is ranked by the mean of the rows that list it, since Sieve is for fewer tags"
+_MANY = "too many for Sieve; each is ranked by the mean of the rows that list it"
 _MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
 _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
 _RANKING = (
@@ -229,7 +229,7 @@ def _refuse(run: "Run", violations: list[Violation]) -> int:
         print_json({"data": run.args.data, **run.checks()})
     for violation in violations:
         note(str(violation), error=True)
-    note("no tag was ranked, because of --strict", error=True)
+    note("no tag was ranked because of --strict", error=True)
     if run.args.propose_merges:
         note(f"wrote the proposed merges to {run.args.propose_merges}")
     return UNEXPECTED
@@ -266,7 +266,7 @@ class Run:
 
     def look(self) -> None:
         """Look at the table before it is ranked."""
-        stage("looking at the table")
+        stage("checking the table")
         texts, separator = self.features.texts(self.source.table), self.source.separator
         self.findings = look_at_table(self.tags, texts=texts, separator=separator)
 
@@ -317,7 +317,7 @@ class Run:
             id_column = args.id
             if args.id is not None and (name := repeated(source.ids())) is not None:
                 note(
-                    f"note: the id {name!r} occurs more than once, so --changes tells rows by "
+                    f"note: the id {name!r} occurs more than once, so --changes identifies rows by "
                     f"their cells"
                 )
                 id_column = None
@@ -430,7 +430,7 @@ class Run:
             if args.suggest:
                 self._print_swaps()
             if self.findings:
-                say("\nLook at the table")
+                say("\nTable checks")
                 facts([(item.title, item.sentence) for item in self.findings])
             labels = [label for label in ranking.labels() if label.removed][:_MAX_LABELS]
             if labels:
@@ -586,12 +586,15 @@ class Run:
             note(f"to answer questions on a page: schirn review {shlex.quote(args.project)}")
         elif ranking.judged.any() and not ranking.n_answers:
             commands = "".join(f"\n  {step}" for step in _next_commands(args))
-            say(f"\nNext, ask, on a page or in a file: {_FIFTY}.{commands}")
+            say(f"\nNext, answer questions, on a page or in a file: {_FIFTY}.{commands}")
         elif ranking.n_answers and not args.output:
             steps = [f"{command} --questions q{len(args.answers) + 1}.csv"]
             if ranking.removed.any():
                 steps = [f"{command} -o cleaned.csv", *steps]
-            say("\nNext, write the copy, or ask more:" + "".join(f"\n  {step}" for step in steps))
+            say(
+                "\nNext, write the copy, or answer more questions:"
+                + "".join(f"\n  {step}" for step in steps)
+            )
         spelled = any(step.kind == "spelling" for step in self.findings)
         if spelled and not args.propose_merges:
             note(
@@ -662,9 +665,11 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.remove is not None and args.remove_below is not None:
         raise InputError("give only one of --remove and --remove-below")
     if not args.precision:
-        raise InputError("--precision must be above 0; to remove by order, use --remove")
+        raise InputError(
+            "--precision must be above 0; to remove tags without answers, use --remove"
+        )
     if args.add is not None and not (args.output or args.changes):
-        raise InputError("--add changes the copy; give its path with --output, or list the changes")
+        raise InputError("--add needs --output for the copy, or --changes for the list of changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
     outputs |= {"list of changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges}

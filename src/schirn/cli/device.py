@@ -14,7 +14,7 @@ from schirn.scale.row_file import RowFile
 
 DEVICE = """
 [where to compute]
---device DEVICE  compute on a PyTorch device such as cuda, in single precision; auto takes a GPU if
+--device DEVICE  compute on a PyTorch device such as cuda, in single precision; auto uses a GPU if
     there is one (default: NumPy on the CPU)
 """
 

@@ -30,7 +30,7 @@ _COMMON = """
 [common options]
 --threads N:positive  number of threads for linear algebra (default: all)
 --debug  show the traceback of an error (also: SCHIRN_DEBUG=1)
---quiet  print errors only, besides JSON and data
+--quiet  print only errors, JSON and data
 --log-json  write notes, stages and errors to stderr as lines of JSON
 --config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
 """

@@ -74,8 +74,8 @@ model MODEL  a file written by schirn fit
 {READING}
 {ENCODING}
 []
---threshold RULE  a score, one score per label such as [0.2, 0.5], top-3 or cardinality (default:
-    the rule of the model)
+--threshold RULE  a score, one score per label such as [0.2, 0.5], top-3, row-0.9 or cardinality
+    (default: the rule of the model)
 --proba  add the probability of each label
 --scores  add the score of each label
 --disambiguate  judge each candidate: its probability of being true, and a verdict

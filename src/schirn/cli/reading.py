@@ -33,8 +33,8 @@ LEARNED = """
 --categories COLUMNS:names  columns of categories to use as features, such as brand,colour
 """
 IMAGE = """
---image COLUMN  column of image files: learn from them if there are no other columns or with an
-    --encoder, or show them in a report
+--image COLUMN  column of image files, shown in the report; also the features if there are no
+    others or an --encoder
 """
 ENCODING = """
 --image-root DIR  folder that holds the image files (default: the folder of the table)
@@ -51,7 +51,7 @@ MERGE = """
     --propose-merges)
 """
 GROUP = """
---group COLUMN  rows with the same value belong together, such as duplicates
+--group COLUMN  rows with the same value belong together and do not judge each other
 """
 READING = f"""
 data DATA  name of a data set, or a file
@@ -78,15 +78,15 @@ COLUMNS = f"""
 {MERGE}
 """
 DECISIONS = """
---decisions FILE  .jsonl file of answers by row id, which carries them over from run to run
+--decisions FILE  .jsonl file that keeps answers by row id from run to run
 """
 ASK = """
 --questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
 --number N:positive = 25  number of questions
---answers FILE...  files of questions that were answered; all answers add up
---name NAME  who answered, for the decisions
+--answers FILE...  a file of questions with your answers; may be repeated
+--name NAME  who answered, stored with the decisions
 --suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
---seed S:natural = 0  seed of the questions, and of folds
+--seed S:natural = 0  seed of questions and folds
 """
 METHOD = """
 --method METHOD = Sieve  method
@@ -177,7 +177,7 @@ def no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
     if not ranking.n_answers or not ranking.is_checked or by_limit.any():
         return []
     why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
-    return [("no others", f"{why}; answer more, or lower --precision")]
+    return [("others", f"{why}; answer more questions, or lower --precision")]
 
 
 def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:

@@ -31,8 +31,8 @@ from schirn.scale.memory import memory_limit
 
 DESCRIPTION = (
     "Rank the tags of TABLE and ask about them on a page that only this machine "
-    "can open: fifty questions first, then in the order that you choose. Every answer ranks "
-    "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
+    "can open: fifty questions first, then in the order that you choose. Every answer updates "
+    "the ranking, the estimated number of wrong tags and what can be removed. TABLE is never "
     "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
     "Ctrl-C and continue whenever you like."
 )
@@ -48,20 +48,21 @@ schirn review items.csv --id sku --decisions decisions.jsonl
 OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
---order first|suspicious|close|tag|suggested|swaps|certify = first  what the terminal asks: first
-    questions along all ranks and around the limit of the removals, the most suspicious tags, close
-    calls, one tag at a time, missing tags, a wrong tag together with the one to list instead, or
-    tags drawn from those removed, for a certificate
+--order first|suspicious|close|tag|suggested|swaps|certify = first  what to ask in the
+    terminal: the first fifty questions, the most suspicious tags, close calls, one tag at a time,
+    missing tags, pairs of a wrong tag and the one to list instead, or removed tags for a
+    certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
 --name NAME  name of the person who decides (default: the page asks)
---project DIR  folder for ranks and decisions (default: TABLE-review, beside the table)
+--project DIR  folder for ranks and decisions (default: TABLE-review, next to the table)
 {COLUMNS}
 --id COLUMN  column of row names (default: 1, 2, ...)
 {GROUP}
 --known-clean COLUMN  1 for rows whose tags were checked
 {DECISIONS.strip()}; needs --id
---precision P:share = {PRECISION:g}  share of the removals that should be right, by the answers
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format of the name
 --changes FILE  a .csv list of changes for schirn apply
@@ -127,7 +128,7 @@ def _project_folder(args: argparse.Namespace) -> str:
             )
         _set_aside(folder, args.decisions)
     if args.export or args.changes:
-        raise InputError(f"{args.data}: was not reviewed yet, so there is nothing to write")
+        raise InputError(f"{args.data}: has not been reviewed yet, so there is nothing to write")
     check_new_folder(folder)
     with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
         source = clean.open_source(args)
@@ -156,7 +157,7 @@ def _set_aside(folder: str, decisions: str) -> None:
     open_session(folder, decisions=decisions).journal.close()
     aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
     os.rename(folder, aside)
-    note(f"the table or the options have changed; the former project is now {aside}")
+    note(f"the table or the options have changed; the old project is now {aside}")
 
 
 def _holds_tables(folder: Path) -> bool:
@@ -196,7 +197,7 @@ def _write(args: argparse.Namespace, folder: str) -> None:
         f"removed"
     )
     if ready:
-        note(f"note: the answers allow to remove {ready:,} more tags; open the review to do so")
+        note(f"note: the answers allow removing {ready:,} more tags; open the review to do so")
     for path in outputs[1:]:
         note(f"wrote {path}")
 

@@ -20,13 +20,13 @@ SCHIRN_TOKEN=secret schirn serve tagger.schirn
 """
 OPTIONS = """
 model MODEL  a file written by schirn fit on a table
---host ADDRESS = 127.0.0.1  address to listen at; 0.0.0.0 for all of this machine
---port N:port = 8000  port; 0 takes a free one
+--host ADDRESS = 127.0.0.1  address to listen on; 0.0.0.0 for all network interfaces
+--port N:port = 8000  port; 0 chooses a free one
 --workers N:positive = 1  number of processes
 --token TEXT  requests must have the header Authorization: Bearer TEXT (also: SCHIRN_TOKEN)
---max-rows N:positive = 10000  rows in one request
---max-bytes BYTES:memory_size = 16M  size of one request
---timeout SECONDS:positive = 30  time for one request
+--max-rows N:positive = 10000  most rows in one request
+--max-bytes BYTES:memory_size = 16M  largest request
+--timeout SECONDS:positive = 30  most time for one request
 """
 
 

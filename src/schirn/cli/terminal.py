@@ -71,7 +71,7 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
     if other_tags:
         say(f"other tags: {printable(', '.join(other_tags))}")
     if current["earlier"]:
-        say(f"before the row has changed, {printable(current['earlier'])}")
+        say(f"before the row changed, {printable(current['earlier'])}")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
     keys, swap = "y/n/u/b/q", current["swap"]
     if swap is not None:
@@ -90,7 +90,7 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
         return True
     if key == "b":
         if view["last"] is None:
-            say("There is nothing to take back.")
+            say("There is nothing to undo.")
         else:
             session.undo(view["seq"], name)
         return True
@@ -104,14 +104,13 @@ def _offer_changes(session: Session, name: str) -> None:
     if known["answers"] and not known["remove"]["count"]:
         say(
             f"Only tags that you called wrong are removed: the answers allow no others at a "
-            f"precision of {known['precision']:.0%}. Answer more, or lower --precision."
+            f"precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
         )
-    words = {"remove": ("Remove", "wrong"), "complete": ("Add", "missing")}
-    for action, (verb, state) in words.items():
+    for action, verb in (("remove", "Remove"), ("complete", "Add")):
         new, count = known[action]["new"], known[action]["count"]
         condition = ", for a new certificate" if action == "remove" and known["certificate"] else ""
-        share = f"with {known['precision']:.0%} precision{condition}"
-        question = f"{verb} {new:,} tags that are {state} {share}?"
+        share = f"at a target precision of {known['precision']:.0%}{condition}"
+        question = f"{verb} {new:,} {'tag' if new == 1 else 'tags'} {share}?"
         if new and _read(f"\n{question} [y/n] ", ("y", "n", "q")) == "y":
             session.apply_answers(action, count, session.sequence, name)
 

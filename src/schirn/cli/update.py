@@ -38,7 +38,7 @@ from schirn.tables.merges import read_merges
 
 DESCRIPTION = (
     "Judge the rows of a table that are new or have changed since the last "
-    "update, with a stored model, and tell what has changed. Answers of people stay, verdicts "
+    "update, with a stored model, and report what has changed. People's answers stay, verdicts "
     "on other rows stay unless the answers clearly ask for a change, and tags that the model "
     "does not know are kept and listed. The model is not trained; the report says when it "
     "should be."
@@ -50,14 +50,14 @@ schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --ans
 schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
 """
 OPTIONS = f"""
-data TABLE  the table of tonight
---model FILE!  a model that schirn fit trained on such a table
+data TABLE  tonight's table
+--model FILE!  a model that schirn fit trained on an earlier version of the table
 --id COLUMN!  column of row ids
 {DECISIONS}
 -o, --output FILE  write the cleaned copy, in the format of its name
---changes FILE  write a .csv or .jsonl list of all changes, for schirn apply and undo
---precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
-    right, by the answers
+--changes FILE  write a .csv list of all changes, to check before schirn apply
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
 [ask]
 {ASK}
 [how to read the table]
@@ -66,8 +66,8 @@ data TABLE  the table of tonight
 {TEXT_FORMAT}
 {MERGE}
 [check]
---expect FILE  a .toml or .json file of expectations; exit code 4, and an unchanged state, if one is
-    not met
+--expect FILE  a .toml file of expectations; if one is not met, the exit code is 4 and the state
+    stays as it is
 """
 _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
 
@@ -237,7 +237,7 @@ def _report(
 ) -> None:
     """Print what has changed since last night."""
     ranking, unseen, last = update.ranking, update.unseen, document["last"]
-    since = f"since {last[:16].replace('T', ' ')} UTC" if last else "no update before"
+    since = f"since {last[:16].replace('T', ' ')} UTC" if last else "first update"
     counts = f"{len(update.new):,} new, {len(update.changed):,} changed, {update.gone:,} gone"
     removed = f"{document['removed']:,}"
     if update.removed or update.restored:
@@ -267,7 +267,7 @@ def _report(
             table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
-            "note: all rows are new; rows that the model was trained on look better than they are, "
+            "note: all rows are new; the model is too sure about rows that it was trained on, "
             "unless schirn fit --id has judged them"
         )
     for reason in update.advice:

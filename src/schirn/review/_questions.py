@@ -233,9 +233,9 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     )
     n_more, ahead = certificate.more_answers, "it is probably out of reach"
     if n_more is not None:
-        ahead = f"probably {n_more:,} more to go"
+        ahead = f"probably {n_more:,} more needed"
     if n_answers < _SUREST and (fewest := certificate.fewest_answers) is not None:
-        ahead = f"at least {fewest:,} more to go"
+        ahead = f"at least {fewest:,} more needed"
     words = (
         f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
         f"tags removed at once are wrong: {answers}; {ahead}."

@@ -216,7 +216,7 @@ def _copies(originals: list[int], tags: Tags, texts: Sequence[str]) -> Finding |
 def _extremes(tags: Tags) -> Iterable[Finding | None]:
     """Tags that all rows have, and tags that one row has: neither can be judged."""
     counts, names = tags.counts, np.array(tags.names, dtype=object)
-    all_rows = "They tell nothing apart and cannot be judged; leave them out."
+    all_rows = "They distinguish no rows and cannot be judged; leave them out."
     one_row = "They cannot be judged; are they typing errors, or names that nobody else uses?"
     for kind, mask, where, advice in (
         ("tags_in_all_rows", counts == tags.n_rows, "in all rows", all_rows),

@@ -230,7 +230,7 @@ class Expectations:
             run = RunSummary.from_ranking(run)
         violations = []
         about = {
-            "wrong_share": "of the judged tags are wrong, by the answers",
+            "wrong_share": "of the ranked tags are wrong according to the answers",
             "removed_share": "of the tags are removed",
         }
         for name, words in about.items():

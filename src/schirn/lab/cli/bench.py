@@ -66,9 +66,9 @@ _OPTIONS = f"""
 [execution]
 --jobs N:natural = 1  number of processes (default: 1; 0: run everything in this process)
 --time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
---stop-after T:duration  stop after this time, such as 9m; the same command goes on later
+--stop-after T:duration  stop after this time, such as 9m; the same command resumes it
 --device DEVICE  tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
-    precision; auto takes a GPU if there is one (default: NumPy on the CPU)
+    precision; auto uses a GPU if there is one (default: NumPy on the CPU)
 --retry  repeat runs that failed or timed out
 --no-scores  do not store the scores of the test rows
 [report]

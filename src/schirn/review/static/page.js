@@ -78,12 +78,12 @@ function showKnown(known) {
   say(known.line, "known-line");
   const removed = known.removed && `${tags(known.removed)} ${known.removed === 1 ? "is" : "are"} removed.`;
   say([removed, certificate && certificate.words].filter(Boolean).join(" "), "removed-line");
-  const share = `with ${percent(known.precision)} precision`;
+  const share = `at a target precision of ${percent(known.precision)}`;
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
   // A certificate under way must not lose its set by a slip.
   const certifies = order === "certify" && certificate && !certificate.certified;
-  offer("remove", !certifies && remove.new, again || `Remove the ${tags(remove.new)} that ${remove.new === 1 ? "is" : "are"} wrong ${share}`);
-  offer("complete", complete.new, `Add the ${tags(complete.new)} that ${complete.new === 1 ? "is" : "are"} missing ${share}`);
+  offer("remove", !certifies && remove.new, again || `Remove ${tags(remove.new)} ${share}`);
+  offer("complete", complete.new, `Add ${tags(complete.new)} ${share}`);
 }
 
 function offer(id, count, words) {
@@ -133,7 +133,7 @@ function showCurrent(current, before) {
 }
 
 function showOpinion({ confidence, suggested }) {
-  const source = state.known.answers ? "By the answers so far" : "By the model, which nobody has checked";
+  const source = state.known.answers ? "Based on the answers so far" : "According to the model, which nobody has checked";
   const opinion = `${source}, ${percent(confidence)} likely to be correct${suggested ? ", although nobody assigned it" : ""}.`;
   $("verdict").textContent = opinion;
   $("scale").setAttribute("aria-label", opinion);
