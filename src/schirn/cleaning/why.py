@@ -197,7 +197,7 @@ class Reasons:
     def explain_all(self, cells: Iterable[tuple[int, str | int]]) -> list[Explanation]:
         """Explain many verdicts, in less time than one by one.
 
-        Rows that are explained together are left out together.
+        Rows that are explained together are left out together, at most a quarter of all.
 
         Parameters
         ----------
@@ -205,8 +205,9 @@ class Reasons:
         """
         pairs = [(self._row_number(row), self._column(label)) for row, label in cells]
         explanations = []
-        for start in range(0, len(pairs), _BLOCK):
-            block = pairs[start : start + _BLOCK]
+        step = min(_BLOCK, max(1, self.ranking.n_rows // 4))
+        for start in range(0, len(pairs), step):
+            block = pairs[start : start + step]
             masks = [self._rows_of_label(row, column) for row, column in block]
             similarity = self._similarity([row for row, _ in block])
             weights = self._weights(*zip(*block, strict=True))
