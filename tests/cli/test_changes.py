@@ -75,7 +75,7 @@ def test_nothing_is_added_unless_asked(items, tmp_path, capsys):
     assert report["added"] == ChangeList.read(changes).counts()["addition"] > 0
     assert not report["checked"]
     assert "or --output to write columns" in refused(capsys, *argv, "--suggest")
-    assert "give its path with --output" in refused(capsys, *argv, "--add", "0.9")
+    assert "needs --output for the copy" in refused(capsys, *argv, "--add", "0.9")
 
 
 def test_the_list_makes_the_copy_and_undo_the_original(cleaned, tmp_path, capsys):

@@ -80,7 +80,7 @@ def test_the_next_table_asks_again_about_changed_rows(place, capsys, monkeypatch
     words += ["--decisions", "d.jsonl"]
     assert main(words) == 0
     captured = capsys.readouterr()
-    assert "the former project is now items-review-2" in captured.err
+    assert "the old project is now items-review-2" in captured.err
     assert "before the row changed, Ada said 'wrong'" in captured.out
     session = opened()
     assert session.view()["current"]["earlier"].startswith("Ada said 'wrong'")

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[4]
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="benchmarks/ is not here")
 def test_random_kills_change_nothing():
-    options = ("--kills", "1", "--seed", "1")
+    options = ("--kills", "1", "--tables", "300", "--seed", "1")
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.soak", *options],
         cwd=ROOT, capture_output=True, text=True,
