@@ -49,9 +49,10 @@ def test_answers_are_read_back_and_the_latest_counts(path):
 
 def test_two_files_joined_are_one_file(tmp_path):
     texts = []
-    for name, who in (("a", "Ada"), ("b", "Bob")):
+    for name, who, when in (("a", "Ada", "2026-11-17T02:00Z"), ("b", "Bob", "2026-11-17T03:00Z")):
         store = Decisions(tmp_path / f"{name}.jsonl")
-        store.add([Decision("A0", "coat", "right", who), Decision(f"{name}1", "pan", "wrong", who)])
+        cells = (("A0", "coat", "right"), (f"{name}1", "pan", "wrong"))
+        store.add([Decision(*cell, who, when) for cell in cells])
         texts.append(store.path.read_text("utf-8"))
     for order in (texts, texts[::-1]):
         both = tmp_path / "both.jsonl"

@@ -162,7 +162,7 @@ def test_on_the_command_line(short, tmp_path, capsys):
 def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
     command = ["bench", "--suite", "pml-1", "--tracks", "raw", "--output", str(tmp_path)]
     command += ["--methods", "CandidateRidge", "--jobs", "0"]
-    assert main([*command, "--stop-after", "0.001"]) == 1
+    assert main([*command, "--stop-after", "0.0000001"]) == 1
     assert "nothing was run" in capsys.readouterr().err
     assert main([*command, "--stop-after", "9m"]) == 0
     assert "8 done" in capsys.readouterr().out
