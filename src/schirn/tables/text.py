@@ -201,7 +201,7 @@ def open_text(path: Path, encoding: str) -> Iterator[Text]:
 
 @contextmanager
 def text_writer(stream: BinaryIO, path: Path, text: Text) -> Iterator[Callable[[str], Any]]:
-    """Write as another text is: with its encoding and byte order mark; packed if `path` says so."""
+    """Write with the encoding and byte order mark of `text`, compressed as `path` is named."""
     with pack(stream, path) as packed:
         packed.write(text.mark)
         writer = io.TextIOWrapper(packed, text.codec, newline="")
