@@ -15,3 +15,7 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("schirn: interrupted\n")
         return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,17 +11,6 @@ from schirn.tables.changes import row_keys
 from schirn.tables.files import open_table, write_copy
 from schirn.tables.indicators import with_tag_column
 
-DESCRIPTION = (
-    "Make the changes that schirn clean --changes listed, in a copy of the "
-    "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
-    "by their id, or else by their other cells, so rows may have been added, deleted or moved. "
-    "If the tags of a row are not what the list says, it is named and nothing is written. All "
-    "other cells stay as they are. Without --output, the changes are only checked."
-)
-EXAMPLES = """
-schirn apply changes.csv items.csv
-schirn apply changes.csv items.csv -o cleaned.csv
-"""
 # The exit code if --partial has skipped rows.
 CONFLICTS = 3
 # `schirn undo` has the same options.
@@ -36,7 +25,18 @@ data TABLE  table; it is never changed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the changes."""
+    """Make the changes that schirn clean --changes listed, in a copy of the table.
+
+    You may first delete lines of CHANGES or edit their column 'after'. Rows are found by their id,
+    or else by their other cells, so rows may have been added, deleted or moved. If the tags of a
+    row are not what the list says, it is named and nothing is written. All other cells stay as they
+    are. Without --output, the changes are only checked.
+
+    Examples
+    --------
+    schirn apply changes.csv items.csv
+    schirn apply changes.csv items.csv -o cleaned.csv
+    """
     return change_table(args, forward=True)
 
 

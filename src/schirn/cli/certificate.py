@@ -2,22 +2,16 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.certificate import tags_digest
 from schirn.cleaning.columns import TagTable
 from schirn.cli.output import facts, print_json, say
-from schirn.cli.parser import add_command
 from schirn.cli.reading import MERGE, TEXT_FORMAT
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags
 from schirn.tables.files import open_table
 
-_EXAMPLES = """
-schirn certificate check cleaned.csv.certificate.json cleaned.csv
-schirn certificate check cleaned.csv.certificate.json cleaned.csv --original items.csv
-"""
 _OPTIONS = f"""
 certificate FILE  certificate (.json)
 table COPY  cleaned copy of the table
@@ -32,33 +26,19 @@ _MAX_BYTES = 50_000_000
 NOT_VERIFIED = 3
 
 
-def add(commands: Any) -> None:
-    """Add the command and the one below it."""
-    parser = add_command(
-        commands,
-        "certificate",
-        None,
-        examples=_EXAMPLES,
-        json=False,
-    )
-    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_command(
-        below,
-        "check",
-        run,
-        help="compare a certificate with a cleaned table",
-        description="Check a certificate that schirn clean or schirn review wrote: compute its "
-        "e-value again from its answers, and compare its tags with COPY: the same table, the same "
-        "removals, the answers in the order of drawing. Checksums detect mistakes, not a forger "
-        "who answers every question as he likes. Exit code 0: verified; 3: not verified; 2: a file "
-        "cannot be read.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
-
-
 def run(args: argparse.Namespace) -> int:
-    """Check a certificate; return 3 if it is not verified."""
+    """Check a certificate that schirn clean or schirn review wrote.
+
+    Its e-value is computed again from its answers, and its tags are compared with COPY: the same
+    table, the same removals, the answers in the order of drawing. Checksums detect mistakes, not a
+    forger who answers every question as he likes. Exit code 0: verified; 3: not verified; 2: a file
+    cannot be read.
+
+    Examples
+    --------
+    schirn certificate check cleaned.csv.certificate.json cleaned.csv
+    schirn certificate check cleaned.csv.certificate.json cleaned.csv --original items.csv
+    """
     path = Path(args.certificate)
     with path.open("rb") as stream:
         # A device or a pipe has no size.
@@ -133,3 +113,6 @@ def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str
         ("date", certificate.date),
         ("table", f"the tags and changes of {args.table}"),
     ]
+
+
+COMMANDS = {"check": ("compare a certificate with a cleaned table", run, _OPTIONS)}

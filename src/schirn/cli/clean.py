@@ -62,26 +62,6 @@ from schirn.scale.memory import memory_limit
 from schirn.tables.checks import KINDS
 from schirn.tables.files import open_table, write_copy
 
-DESCRIPTION = (
-    "Rank every tag of a table by comparing its row with similar rows. Nothing is "
-    "removed until you answer some questions, or ask for it with --remove. TABLE is a .csv, .tsv, "
-    ".jsonl, .json, .xlsx, .parquet or .feather file, or a folder of .parquet files; it is "
-    "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
-    "columns: the removed tags, and the probability that each tag is correct."
-)
-EXAMPLES = """
-schirn clean items.csv --labels tags --text description
-schirn clean items.csv --text description --questions q1.csv
-schirn clean items.csv --text description --answers q1.csv --questions q2.csv
-schirn clean items.csv --text description --answers q1.csv --answers q2.csv -o cleaned.csv
-schirn clean items.csv --text description --remove 200 -o cleaned.csv
-schirn clean items.csv --text description --suggest --questions missing.csv
-schirn clean photos.parquet --features embeddings.npy --report report.html
-schirn clean items.csv --text description --answers q1.csv --changes changes.csv
-schirn clean items.csv --text description --propose-merges merges.csv
-schirn clean items.csv --text description --strict --expect expect.toml
-schirn clean parquet-folder --features embedding --scheduler tcp://host:8786 -o cleaned.parquet
-"""
 OPTIONS = f"""
 data TABLE  table to clean
 -o, --output FILE  write the cleaned copy, in the format of its name
@@ -135,7 +115,27 @@ _FIFTY = "fifty answers take about five minutes"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the progress of the work."""
+    """Rank every tag of a table by comparing its row with similar rows.
+
+    Nothing is removed until you answer some questions, or ask for it with --remove. TABLE is a
+    .csv, .tsv, .jsonl, .json, .xlsx, .parquet or .feather file, or a folder of .parquet files; it
+    is never changed. The copy keeps all rows, their order and all other cells, and gets two new
+    columns: the removed tags, and the probability that each tag is correct.
+
+    Examples
+    --------
+    schirn clean items.csv --labels tags --text description
+    schirn clean items.csv --text description --questions q1.csv
+    schirn clean items.csv --text description --answers q1.csv --questions q2.csv
+    schirn clean items.csv --text description --answers q1.csv --answers q2.csv -o cleaned.csv
+    schirn clean items.csv --text description --remove 200 -o cleaned.csv
+    schirn clean items.csv --text description --suggest --questions missing.csv
+    schirn clean photos.parquet --features embeddings.npy --report report.html
+    schirn clean items.csv --text description --answers q1.csv --changes changes.csv
+    schirn clean items.csv --text description --propose-merges merges.csv
+    schirn clean items.csv --text description --strict --expect expect.toml
+    schirn clean parquet-folder --features embedding --scheduler tcp://host:8786 -o cleaned.parquet
+    """
     with (
         kept_in(args.checkpoint),
         working(f"cleaning {Path(args.data).name}", args),

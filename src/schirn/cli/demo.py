@@ -10,17 +10,6 @@ from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
 from schirn.metrics import METRICS
 
-DESCRIPTION = (
-    "Add wrong tags to images of handwritten digits, rank the tags, let the truth "
-    "answer 50 questions, and show what the answers remove and how well Sieve, Schirn and two "
-    "ridges do: in the terminal, and on a page with the images. The demo needs no download and "
-    "takes a few seconds."
-)
-EXAMPLES = """
-schirn demo
-schirn demo --noise 3 --seed 1 --output three.html
-schirn demo --json
-"""
 OPTIONS = """
 -o, --output FILE = schirn-demo.html  file name of the page
 --noise R:positive = 2  wrong tags per image
@@ -32,7 +21,18 @@ _MEASURES = ("average_precision", "hamming_loss")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the demonstration, write the page, print the figures."""
+    """Add wrong tags to images of handwritten digits, rank the tags, ask and act.
+
+    The truth answers 50 questions. The terminal and a page with the images show what the answers
+    remove, and how well Sieve, Schirn and two ridges do. The demo needs no download and takes a few
+    seconds.
+
+    Examples
+    --------
+    schirn demo
+    schirn demo --noise 3 --seed 1 --output three.html
+    schirn demo --json
+    """
     check_writable(args.output)
     with working("ranking tags and training methods on 1,257 images", args):
         demo = run_demo(args.noise, args.seed)

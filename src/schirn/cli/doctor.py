@@ -16,21 +16,21 @@ from schirn.cli.output import facts, print_json, say, table
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 
-DESCRIPTION = (
-    "Check the installation and print what is broken, what is missing, and how to "
-    "fix it. The exit code is 1 if something is broken, else 0."
-)
-EXAMPLES = """
-schirn doctor
-schirn doctor --json
-"""
 OPTIONS = ""
 # Extras for work on the library itself.
 _DEVELOPMENT = ("all", "test", "docs", "dev")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine the installation, print the findings, and return 1 if something is broken."""
+    """Check the installation: what is broken, what is missing, and how to fix it.
+
+    The exit code is 1 if something is broken, else 0.
+
+    Examples
+    --------
+    schirn doctor
+    schirn doctor --json
+    """
     entries = packages()
     broken = [
         f"{entry['name']} {entry['version']} is too old, schirn needs {entry['oldest']} or newer: "

@@ -10,15 +10,6 @@ from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, to_onnx
 
-DESCRIPTION = (
-    "Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
-    "X holds rows of features; a model of texts has one input per column of text. The outputs "
-    "are scores, probabilities and labels (0/1). Sieve and linear methods can be exported."
-)
-EXAMPLES = """
-schirn export photos.schirn -o photos.onnx
-schirn export tagger.schirn -o tagger.onnx
-"""
 OPTIONS = """
 model MODEL  a file written by schirn fit
 -o, --output FILE!  file to write
@@ -28,7 +19,16 @@ model MODEL  a file written by schirn fit
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read the model, write the file, say what its input is."""
+    """Write a model as an ONNX file, for ONNX Runtime and other programs.
+
+    Its input X holds rows of features; a model of texts has one input per column of text. The
+    outputs are scores, probabilities and labels (0/1). Sieve and linear methods can be exported.
+
+    Examples
+    --------
+    schirn export photos.schirn -o photos.onnx
+    schirn export tagger.schirn -o tagger.onnx
+    """
     check_not_input(args.output, args.model)
     check_writable(args.output)
     model: Any = load(args.model)

@@ -51,23 +51,6 @@ from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method, sees
 from schirn.persist import save
 from schirn.tables.text import base_name
 
-DESCRIPTION = (
-    "Train a method on rows with candidate labels and write the model to a file. "
-    "The model of a table with a column of tags includes how its columns become features, so "
-    "that schirn predict tags the rows of another table. If a data set has only true labels, "
-    "the method is trained on those."
-)
-EXAMPLES = """
-schirn fit items.csv --labels tags --text description -o tagger.schirn
-schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
-schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
-schirn fit photos.csv --image file --encoder sentence-transformers:clip-ViT-B-32 -o photos.schirn
-schirn fit photos.parquet --features embedding -o photos.schirn
-schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
-schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
-schirn fit eurlex4k --part train --device cuda -o eurlex.schirn
-schirn fit scene.arff --labels 6 -o scene.schirn
-"""
 OPTIONS = f"""
 {READING}
 {LEARNED}
@@ -88,7 +71,24 @@ OPTIONS = f"""
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, train, write, report."""
+    """Train a method on rows with candidate labels and write the model to a file.
+
+    The model of a table with a column of tags includes how its columns become features, so that
+    schirn predict tags the rows of another table. If a data set has only true labels, the method is
+    trained on those.
+
+    Examples
+    --------
+    schirn fit items.csv --labels tags --text description -o tagger.schirn
+    schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
+    schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
+    schirn fit photos.csv --image file --encoder sentence-transformers:clip-ViT-B-32 -o p.schirn
+    schirn fit photos.parquet --features embedding -o photos.schirn
+    schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
+    schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
+    schirn fit eurlex4k --part train --device cuda -o eurlex.schirn
+    schirn fit scene.arff --labels 6 -o scene.schirn
+    """
     check_not_input(args.output, *inputs(args))
     check_writable(args.output)
     with (

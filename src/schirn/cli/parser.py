@@ -1,6 +1,7 @@
 """The argument parser: one-sentence errors, and help with examples for every command."""
 
 import argparse
+import inspect
 import json
 import math
 import os
@@ -76,8 +77,8 @@ class Command:
     summary: str
     """Its line in the help of the program."""
     module: str
-    """The module with `run`, DESCRIPTION, EXAMPLES and OPTIONS; one with commands below it has
-    `add`, a function that adds them to the parser."""
+    """The module with `run` and OPTIONS, or with COMMANDS: summary, function and options of each
+    command below it. The docstring of the function is the help."""
 
 
 def build_parser(commands: Iterable[Command], command_name: str | None = None) -> Parser:
@@ -97,54 +98,54 @@ def build_parser(commands: Iterable[Command], command_name: str | None = None) -
     )
     _add_common(parser, default=True)
     subparsers: Any = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    subparsers.summaries = {}
     for command in commands:
-        subparsers.summaries[command.name] = command.summary
-        if command_name in (None, command.name):
-            module = import_module(command.module)
-            if hasattr(module, "add"):
-                module.add(subparsers)
-                continue
-            add_command(
-                subparsers,
-                command.name,
-                module.run,
-                description=module.DESCRIPTION,
-                examples=module.EXAMPLES,
-                options=module.OPTIONS,
-                json=getattr(module, "HAS_JSON", True),
-            )
+        name, summary = command.name, command.summary
+        if command_name not in (None, name):
+            subparsers.add_parser(name, help=summary)
+            continue
+        module = import_module(command.module)
+        if hasattr(module, "COMMANDS"):
+            _add_group(subparsers, name, summary, module.COMMANDS)
         else:
-            subparsers.add_parser(command.name, help=command.summary)
+            json = getattr(module, "HAS_JSON", True)
+            _add_command(subparsers, name, summary, module.run, module.OPTIONS, json=json)
     return parser
 
 
-def add_command(
-    commands: Any,
-    name: str,
-    run: Any,
-    *,
-    help: str | None = None,
-    examples: str,
-    description: str | None = None,
-    options: str = "",
-    json: bool = True,
-) -> Parser:
-    """Add one command; `run` is called with the parsed arguments.
+def _add_group(commands: Any, name: str, summary: str, below: dict[str, Any]) -> None:
+    """Add a command with commands below it."""
+    examples = "\n".join(_help(run)[1] for _, run, _ in below.values())
+    parser = _new_parser(commands, name, summary, f"{summary[0].upper()}{summary[1:]}.", examples)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for subname, (line, run, options) in below.items():
+        _add_command(subparsers, subname, line, run, options)
 
-    The commands of the program have their `help` from `Command.summary`.
-    """
-    help = commands.summaries[name] if help is None else help
-    epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
-    # The formatter keeps the lines of the epilog, and therefore does not wrap the description.
-    description = textwrap.fill(description or f"{help[0].upper()}{help[1:]}.", 80)
-    parser: Parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
-    _add_common(parser, default=False)
+
+def _add_command(
+    commands: Any, name: str, summary: str, run: Any, options: str, *, json: bool = True
+) -> None:
+    """Add one command; `run` is called with the parsed arguments."""
+    parser = _new_parser(commands, name, summary, *_help(run))
     if json:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
     add_options(parser, options)
+    needed = (a for a in parser._actions if a.required or not a.option_strings)
+    words = (" ".join((*a.option_strings[:1], str(a.metavar))) for a in needed)
+    parser.usage = " ".join((parser.prog, *words, "[options]"))
+
+
+def _new_parser(commands: Any, name: str, summary: str, description: str, examples: str) -> Parser:
+    epilog = "examples:\n" + textwrap.indent(examples, "  ") + "\n"
+    parser: Parser = commands.add_parser(name, help=summary, description=description, epilog=epilog)
+    _add_common(parser, default=False)
     return parser
+
+
+def _help(run: Any) -> tuple[str, str]:
+    """Return the description, in lines of 80 characters, and the examples of a docstring."""
+    text, _, examples = (inspect.getdoc(run) or "").partition("\n\nExamples\n--------\n")
+    return "\n\n".join(textwrap.fill(part, 80) for part in text.split("\n\n")), examples
 
 
 def add_options(parser: Any, options: str, **settings: Any) -> Any:
@@ -154,8 +155,9 @@ def add_options(parser: Any, options: str, **settings: Any) -> Any:
     value, the function that parses it, the default and the help, after two spaces. Further lines of
     the help are indented. ``one|two`` are choices, as is one word in lower case, ``FILE...`` may be
     repeated, and ``FILE!`` is required. An option without a value is a flag, and a name without
-    dashes is an argument. A line in brackets starts a group; empty brackets end it. The `settings`
-    of `add_argument` are for all options.
+    dashes is an argument; ``FILE?`` may be left out, and ``FILE+`` is one or more. A line in
+    brackets starts a group; empty brackets end it. The `settings` of `add_argument` are for all
+    options.
     """
     group = parser
     for line in re.sub(r"\n +", " ", options).strip().splitlines():
@@ -171,7 +173,7 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
     """Add the option of one line, with its default in the help."""
     head, _, default = head.partition(" = ")
     flags, _, value = head.rpartition(" ") if re.search(r"[^,] ", head) else (head, "", "")
-    metavar, _, kind = value.removesuffix("...").removesuffix("!").partition(":")
+    metavar, _, kind = value.removesuffix("...").rstrip("!?+").partition(":")
     keywords: dict[str, Any] = {"required": True} if value.endswith("!") else {}
     if "|" in metavar or metavar.islower():
         keywords["choices"] = tuple(metavar.split("|"))
@@ -183,6 +185,8 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
         keywords["type"] = _TYPES[kind]
     if value.endswith("..."):
         keywords |= {"action": "append", "default": []}
+    if value.endswith(("?", "+")):
+        keywords["nargs"] = value[-1]
     if default:
         keywords["default"] = _TYPES[kind](default) if kind else default
         text += "" if "(default: " in text else f" (default: {default})"

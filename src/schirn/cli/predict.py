@@ -50,25 +50,6 @@ from schirn.tables.files import (
 from schirn.tables.stream import RowStream, format_of, unpacked
 from schirn.tables.text import base_name, format_suffix, is_packed
 
-DESCRIPTION = (
-    "Predict labels for the rows of DATA, or judge the candidates of these rows. "
-    "A model that was trained on a table tags the rows of another table with the same columns; "
-    "the output is a copy of the table, in the format of its name, with the predicted tags and "
-    "their probabilities as new columns. Other outputs number the rows from 0. DATA may be - "
-    "for stdin, in any format of a table. Texts and categories in CSV, TSV and JSONL are read "
-    "and written in blocks if the format stays the same, so that tables of any length need "
-    "little memory. In CSV files, label names that a spreadsheet would read as a formula (those "
-    "that start with =, +, - or @) have an apostrophe in front, which is removed when they are "
-    "read."
-)
-EXAMPLES = """
-schirn predict tagger.schirn new.csv -o tagged.csv
-zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
-schirn predict tagger.schirn new.csv --threshold top-3 --proba
-schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
-schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
-schirn predict digits.schirn digits_attributes --scores -o scores.npz
-"""
 OPTIONS = f"""
 model MODEL  a file written by schirn fit
 {READING}
@@ -91,7 +72,25 @@ Record = dict[str, Any]
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read model and rows, predict, write."""
+    """Predict labels for the rows of DATA, or judge the candidates of these rows.
+
+    A model that was trained on a table tags the rows of another table with the same columns; the
+    output is a copy of the table, in the format of its name, with the predicted tags and their
+    probabilities as new columns. Other outputs number the rows from 0. DATA may be - for stdin, in
+    any format of a table. Texts and categories in CSV, TSV and JSONL are read and written in blocks
+    if the format stays the same, so that tables of any length need little memory. In CSV files,
+    label names that a spreadsheet would read as a formula (those that start with =, +, - or @) have
+    an apostrophe in front, which is removed when they are read.
+
+    Examples
+    --------
+    schirn predict tagger.schirn new.csv -o tagged.csv
+    zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
+    schirn predict tagger.schirn new.csv --threshold top-3 --proba
+    schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
+    schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
+    schirn predict digits.schirn digits_attributes --scores -o scores.npz
+    """
     is_pipe = args.output == "-"
     if args.json and is_pipe:
         raise InputError("--json cannot be combined with --output -, since both write to stdout")

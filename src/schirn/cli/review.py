@@ -29,22 +29,7 @@ from schirn.review.project import was_made_by
 from schirn.review.session import Session
 from schirn.scale.memory import memory_limit
 
-DESCRIPTION = (
-    "Rank the tags of TABLE and ask about them on a page that only this machine "
-    "can open: fifty questions first, then in the order that you choose. Every answer updates "
-    "the ranking, the estimated number of wrong tags and what can be removed. TABLE is never "
-    "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
-    "Ctrl-C and continue whenever you like."
-)
 HAS_JSON = False
-EXAMPLES = """
-schirn review items.csv --labels tags --text description
-schirn review items.csv --terminal
-schirn review items.csv --export cleaned.csv
-schirn review photos-review --port 8000 --no-browser
-schirn review photos-review --changes changes.csv
-schirn review items.csv --id sku --decisions decisions.jsonl
-"""
 OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
@@ -70,7 +55,22 @@ data TABLE  a table, or a project folder
 
 
 def run(args: argparse.Namespace) -> None:
-    """Ask on the page or in the terminal, or write the final tags."""
+    """Rank the tags of a table and ask about them on a page that only this machine can open.
+
+    Fifty questions come first, then those in the order that you choose. Every answer updates the
+    ranking, the estimated number of wrong tags and what can be removed. TABLE is never changed;
+    every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C and continue
+    whenever you like.
+
+    Examples
+    --------
+    schirn review items.csv --labels tags --text description
+    schirn review items.csv --terminal
+    schirn review items.csv --export cleaned.csv
+    schirn review photos-review --port 8000 --no-browser
+    schirn review photos-review --changes changes.csv
+    schirn review items.csv --id sku --decisions decisions.jsonl
+    """
     args = _with_defaults(args)
     folder = _project_folder(args)
     if args.export or args.changes:

@@ -6,18 +6,7 @@ import sys
 
 from schirn.cli.output import note, say
 
-DESCRIPTION = (
-    "Answer requests for tags over HTTP: POST /predict tags rows, POST /judge "
-    "judges their tags; /health, /metrics (for Prometheus) and /openapi.json describe the "
-    "server. SIGTERM and Ctrl-C stop it after the requests in flight; SIGHUP loads the model "
-    "file again, without losing a request."
-)
 HAS_JSON = False
-EXAMPLES = """
-schirn serve tagger.schirn
-schirn serve tagger.schirn --host 0.0.0.0 --port 8000 --workers 2
-SCHIRN_TOKEN=secret schirn serve tagger.schirn
-"""
 OPTIONS = """
 model MODEL  a file written by schirn fit on a table
 --host ADDRESS = 127.0.0.1  address to listen on; 0.0.0.0 for all network interfaces
@@ -31,7 +20,18 @@ model MODEL  a file written by schirn fit on a table
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve until a signal."""
+    """Answer requests for tags over HTTP.
+
+    POST /predict tags rows, POST /judge judges their tags; /health, /metrics (for Prometheus) and
+    /openapi.json describe the server. SIGTERM and Ctrl-C stop it after the requests in flight;
+    SIGHUP loads the model file again, without losing a request.
+
+    Examples
+    --------
+    schirn serve tagger.schirn
+    schirn serve tagger.schirn --host 0.0.0.0 --port 8000 --workers 2
+    SCHIRN_TOKEN=secret schirn serve tagger.schirn
+    """
     from schirn.serving import serve
 
     def announce(address: str) -> None:

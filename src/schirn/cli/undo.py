@@ -5,16 +5,15 @@ import argparse
 from schirn.cli.apply import OPTIONS as OPTIONS
 from schirn.cli.apply import change_table
 
-DESCRIPTION = (
-    "Put back the tags as they were before schirn apply, in a copy of the table. "
-    "If the tags of a changed row are not what schirn apply made of them, nothing is written. "
-    "Without --output, the changes are only checked."
-)
-EXAMPLES = """
-schirn undo changes.csv cleaned.csv -o restored.csv
-"""
-
 
 def run(args: argparse.Namespace) -> int:
-    """Take the changes back."""
+    """Put back the tags as they were before schirn apply, in a copy of the table.
+
+    If the tags of a changed row are not what schirn apply made of them, nothing is written. Without
+    --output, the changes are only checked.
+
+    Examples
+    --------
+    schirn undo changes.csv cleaned.csv -o restored.csv
+    """
     return change_table(args, forward=False)

@@ -36,19 +36,6 @@ from schirn.persist import load, read_notes
 from schirn.tables.files import open_table
 from schirn.tables.merges import read_merges
 
-DESCRIPTION = (
-    "Judge the rows of a table that are new or have changed since the last "
-    "update, with a stored model, and report what has changed. People's answers stay, verdicts "
-    "on other rows stay unless the answers clearly ask for a change, and tags that the model "
-    "does not know are kept and listed. The model is not trained; the report says when it "
-    "should be."
-)
-EXAMPLES = """
-schirn update items.csv --model tagger.schirn --id sku --decisions decisions.jsonl -o cleaned.csv
-schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --questions ask.csv
-schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
-schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
-"""
 OPTIONS = f"""
 data TABLE  tonight's table
 --model FILE!  a model that schirn fit trained on an earlier version of the table
@@ -73,7 +60,19 @@ _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the progress of the work."""
+    """Judge the rows of a table that are new or have changed since the last update.
+
+    A stored model judges them, and the report says what has changed. People's answers stay,
+    verdicts on other rows stay unless the answers clearly ask for a change, and tags that the model
+    does not know are kept and listed. The model is not trained; the report says when it should be.
+
+    Examples
+    --------
+    schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl -o cleaned.csv
+    schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --questions ask.csv
+    schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
+    schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
+    """
     _check_paths(args)
     with working(f"updating {Path(args.data).name}", args):
         return _update(args)

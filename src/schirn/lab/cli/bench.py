@@ -8,7 +8,7 @@ from typing import Any
 from schirn._input import suggest
 from schirn.cli.device import bench_device
 from schirn.cli.output import note, print_json, printable, say, table, working
-from schirn.cli.parser import add_command, add_options, natural
+from schirn.cli.parser import add_options, natural
 from schirn.cli.reading import assignment
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
@@ -27,18 +27,7 @@ from schirn.lab.bench.stats import TESTS
 from schirn.lab.bench.suite import run_suite, suite_names, summary
 from schirn.lab.cli._options import parse_methods, split_list
 
-_EXAMPLES = """
-schirn bench --datasets digits_attributes:2 --output out
-schirn bench --datasets birds:3,scene:1 --methods Schirn,NLR --folds 5 --output out
-schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --output out
-schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod --output out
-schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
-schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
-schirn bench --suite pml-1 --part tiny --methods mypkg:MyMethod,Sieve,CandidateRidge --output out
-"""
-
-
-_OPTIONS = f"""
+OPTIONS = f"""
 --datasets LIST  names or files, each followed by :R for R wrong labels per row, or by :own
 --suite {"|".join(suite_names())}  a frozen suite instead of --datasets and the options of the
     comparison
@@ -81,22 +70,22 @@ _OPTIONS = f"""
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "bench",
-        run,
-        description="Compare methods by cross-validation and write one result per fit to a folder. "
-        "Run the same command again to resume after an interruption; run it several times at once "
-        "to share the work. Nothing is tuned on true labels except with --tuning oracle.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
-
-
 def run(args: argparse.Namespace) -> int:
-    """Run the benchmark and print a table; return 1 if runs failed."""
+    """Compare methods by cross-validation, and write one result per fit to a folder.
+
+    Run the same command again to resume after an interruption; run it several times at once to
+    share the work. Nothing is tuned on true labels except with --tuning oracle.
+
+    Examples
+    --------
+    schirn bench --datasets digits_attributes:2 --output out
+    schirn bench --datasets birds:3,scene:1 --methods Schirn,NLR --folds 5 --output out
+    schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --output out
+    schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod -o out
+    schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
+    schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
+    schirn bench --suite pml-1 --part tiny --methods mypkg:MyMethod,Sieve,CandidateRidge -o out
+    """
     methods = parse_methods(args.methods)
     reference = _reference(args.reference, methods)
     execution = {
@@ -171,7 +160,7 @@ def _run_suite(
         *("search_rows", "noise_seed", "stored_folds", "time_limit"),
     ]
     parser = argparse.ArgumentParser()
-    add_options(parser, _OPTIONS)
+    add_options(parser, OPTIONS)
     for name in fixed:
         if getattr(args, name) != parser.get_default(name):
             option = name.replace("_", "-")

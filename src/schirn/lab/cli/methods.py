@@ -5,30 +5,21 @@ import inspect
 from typing import Any
 
 from schirn.cli.output import facts, print_json, say, table
-from schirn.cli.parser import add_command
 from schirn.methods import PartialMultiLabelClassifier, find_method
 from schirn.methods import methods as all_methods
 
-_EXAMPLES = """
-schirn methods
-schirn methods Sieve
-schirn methods --json
-"""
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands,
-        "methods",
-        run,
-        examples=_EXAMPLES,
-    )
-    parser.add_argument("name", nargs="?", metavar="METHOD", help="name of a method")
+OPTIONS = "name METHOD?  name of a method"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the list or one method."""
+    """List the methods, or show the parameters of one.
+
+    Examples
+    --------
+    schirn methods
+    schirn methods Sieve
+    schirn methods --json
+    """
     if args.name is not None:
         show(find_method(args.name), args.json)
     elif args.json:

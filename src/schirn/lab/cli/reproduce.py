@@ -4,25 +4,15 @@ import argparse
 import os
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from schirn.cli.output import note, print_json, printable, say, working
-from schirn.cli.parser import add_command
 from schirn.lab.bench import read_rows
 from schirn.lab.cli._options import parse_methods, split_list
 from schirn.lab.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.lab.reproduction.plan import STUDIES, Plan, make_plan
 from schirn.lab.reproduction.run import reproduce
 
-_EXAMPLES = """
-schirn reproduce --plan
-schirn reproduce --quick
-schirn reproduce --output reproduction --jobs 2
-schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
-"""
-
-
-_OPTIONS = f"""
+OPTIONS = f"""
 -o, --output DIR = reproduction  folder of the results
 --quick  run a smaller version, with fewer data sets and methods
 --plan  show what would be run, and stop
@@ -39,23 +29,20 @@ _OPTIONS = f"""
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    add_command(
-        commands,
-        "reproduce",
-        run,
-        description="Rerun the published tables and studies, add Sieve and two references, and "
-        "write results, tables, figures, a report and a summary page that compares them with the "
-        "printed numbers. Run the same command again to resume after an interruption. Data sets "
-        "that are not available are skipped with a reason.",
-        examples=_EXAMPLES,
-        options=_OPTIONS,
-    )
-
-
 def run(args: argparse.Namespace) -> int:
-    """Run the plan and report where the results are."""
+    """Rerun the published tables and studies, and compare them with the printed numbers.
+
+    Sieve and two references are added. The folder gets results, tables, figures, a report and a
+    summary page. Run the same command again to resume after an interruption. Data sets that are not
+    available are skipped with a reason.
+
+    Examples
+    --------
+    schirn reproduce --plan
+    schirn reproduce --quick
+    schirn reproduce --output reproduction --jobs 2
+    schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
+    """
     studies = split_list(args.studies) if args.studies else STUDIES
     chosen = [name for name in studies if name != "none"]
     plan = make_plan(
