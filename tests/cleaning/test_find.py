@@ -275,8 +275,8 @@ def test_rare_and_universal_labels_are_not_judged(small):
         assert set(ranking.verdict[tags]) == {"unjudged"}
         assert set(ranking.confidence[tags]) == {0.5}
     assert set(ranking.verdict[ranking.column < 6]) == {"kept", "removed"}
-    rarest = next(label for label in ranking.labels() if label.name == "6")
-    assert (rarest.candidates, rarest.judged) == (2, 0)
+    rarest = next(label for label in ranking.labels() if label["name"] == "6")
+    assert (rarest["candidates"], rarest["judged"]) == (2, 0)
 
 
 def test_a_label_that_occurs_in_one_fold_only_is_not_judged(small):

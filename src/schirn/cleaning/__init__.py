@@ -7,7 +7,7 @@ from schirn.cleaning.decisions import Carried, Decision, Decisions, RowContent
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.nightly import TagState, Update, update_tags
-from schirn.cleaning.noisy_labels import LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
 from schirn.cleaning.questions import Questions
 from schirn.cleaning.ranker import (
     Annotator,
@@ -48,7 +48,6 @@ __all__ = [
     "Explanation",
     "Finding",
     "FoldRanker",
-    "LabelSummary",
     "Merge",
     "MissingTags",
     "Neighbour",

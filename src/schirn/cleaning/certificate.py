@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schirn._files import atomic_write, brief
-from schirn._input import Number, OneOf, is_count
+from schirn._input import Number, OneOf, is_count, is_missing
 from schirn.cleaning.questions import UNSURE, Questions
 from schirn.exceptions import InputError
 
@@ -50,7 +50,7 @@ _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
 _CONFIDENCE, _FIRST_DRAW = 0.95, 0.9
 # Numbers of misses for which the bound is computed.
 _GRID = 400
-_PATHS, _MOST_PLANNED = 200, 3000
+_MOST_PLANNED = 3000
 _MOST_TAGS = 10**9
 _ENTRIES: dict[str, Any] = {
     **dict.fromkeys(("of", "table_sha256", "tags_sha256", "date"), str),
@@ -249,27 +249,20 @@ class Certificate:
             return 0
         # Half of the misses that the claim allows weigh as much as two answers.
         rate = (self._is_miss.sum() + 1 - self.target) / (len(self._is_miss) + 2)
-        misses = np.random.default_rng(0).random((_PATHS, self._n_planned)) < rate
-        median = float(np.median([self._answers_until_certified(path) for path in misses]))
-        return None if np.isinf(median) else int(median)
+        return self._answers_until_certified(rate)
 
     @property
     def fewest_answers(self) -> int | None:
         """How many more answers it takes if none of them counts against the claim."""
-        fewest = self._answers_until_certified(np.zeros(self._n_planned, dtype=bool))
-        return None if np.isinf(fewest) else int(fewest)
+        return self._answers_until_certified(0)
 
-    @property
-    def _n_planned(self) -> int:
-        return min(self.n_tags - len(self._is_miss), _MOST_PLANNED)
-
-    def _answers_until_certified(self, future: Array) -> float:
-        """How many of these further answers certify the claim; infinity if all do not."""
-        if not len(future):
-            return np.inf
+    def _answers_until_certified(self, rate: float) -> int | None:
+        """Number of further answers, with misses at this rate, that certify the claim."""
+        n = min(self.n_tags - len(self._is_miss), _MOST_PLANNED)
+        future = np.diff(np.floor(rate * np.arange(n + 1))) > 0
         values = e_values(np.r_[self._is_miss, future], self.n_tags, self._most_misses)
         reached = np.flatnonzero(values[len(self._is_miss) :] >= self.needed)
-        return float(reached[0] + 1) if len(reached) else np.inf
+        return int(reached[0]) + 1 if len(reached) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate for JSON."""
@@ -407,7 +400,7 @@ def e_values(is_miss: Array, n_tags: int, misses: float | Array) -> Array:
     m = np.clip((misses - earlier_misses) / (n_tags - np.arange(len(is_miss))), 1e-9, 1 - 1e-9)
     total = np.zeros(m.shape)
     for bet in _BETS:
-        r = np.minimum(bet * misses / n_tags, 0.999 * m)
+        r = np.minimum(bet * misses / max(n_tags, 1), 0.999 * m)
         steps = np.where(is_miss, np.log(np.maximum(r, 1e-12) / m), np.log((1 - r) / (1 - m)))
         # A stake of e^300 is as good as any.
         total += np.exp(np.minimum(np.cumsum(steps, axis=-1), 300))
@@ -485,24 +478,19 @@ def tags_digest(n_rows: int, names: Sequence[str], row: Array, column: Array) ->
 
 def read_answers(right: Any, n: int) -> list[bool | None]:
     """Answers as True (the tag is right), False (wrong) and None (unsure)."""
-    values = list(np.asarray(right, dtype=object).ravel()) if np.ndim(right) == 1 else None
-    if values is None or len(values) != n:
+    if np.ndim(right) != 1 or len(right) != n:
         raise InputError(
             f"right must hold one answer for each of {n} questions, got {brief(right)}",
             parameter="right",
         )
-    answers: list[bool | None] = []
-    for k, value in enumerate(values):
-        if value is None or (isinstance(value, float) and np.isnan(value)):
-            answers.append(None)
-        elif isinstance(value, str) or value not in (0, 1):
+    answers = [None if is_missing(value) else value for value in right]
+    for k, answer in enumerate(answers):
+        if isinstance(answer, str) or answer not in (0, 1, None):
             raise InputError(
-                f"right must hold True, False or None, but answer {k} is {value!r}",
+                f"right must hold True, False or None, but answer {k} is {answer!r}",
                 parameter="right",
             )
-        else:
-            answers.append(bool(value))
-    return answers
+    return [None if answer is None else bool(answer) for answer in answers]
 
 
 def _tags_of(values: Any, name: str) -> dict[Tag, bool | None]:

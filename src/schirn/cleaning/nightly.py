@@ -26,6 +26,7 @@ from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decision, Dec
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
 from schirn.exceptions import DataError
+from schirn.labels.tags import Tags, read_tags
 from schirn.tables.expect import RunSummary, frequency_drift
 
 Array = np.ndarray
@@ -88,36 +89,6 @@ class FeatureProfile:
             return None
         shift = (sums / n - np.array(self.mean)) / np.array(self.deviation)
         return float(np.sqrt(max(np.mean(shift**2) - 1 / n, 0)))
-
-
-@dataclass(frozen=True, eq=False)
-class ListedTags:
-    """The tags of all rows as parallel arrays, row after row.
-
-    Attributes
-    ----------
-    names : list of str
-    row, column : (m,) int arrays
-        Row and name of each tag.
-    """
-
-    names: list[str]
-    row: Array
-    column: Array
-
-    @classmethod
-    def of(cls, tags: Sequence[Sequence[str]], names: Sequence[str]) -> "ListedTags":
-        """Number the tags: those in `names` first, then all others."""
-        unique = [dict.fromkeys(row_tags) for row_tags in tags]
-        place = {name: j for j, name in enumerate(names)}
-        column = [place.setdefault(tag, len(place)) for tag in chain.from_iterable(unique)]
-        row = np.repeat(np.arange(len(unique)), np.fromiter(map(len, unique), dtype=np.int64))
-        return cls(list(place), row, np.array(column, dtype=np.int64))
-
-    def pairs(self, chosen: Array) -> list[tuple[int, str]]:
-        """Row and name of some tags."""
-        columns = self.column[chosen].tolist()
-        return list(zip(self.row[chosen].tolist(), [self.names[j] for j in columns], strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +167,7 @@ class TagState:
                 f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
             ) from None
 
-    def find(self, rows: RowContent, cells: ListedTags) -> tuple[Array, Array, Array]:
+    def find(self, rows: RowContent, cells: Tags) -> tuple[Array, Array, Array]:
         """Find the rows and tags of a table in this state.
 
         Returns
@@ -255,7 +226,7 @@ def state_after_training(
     in_fit = log_odds is not None
     p = model.calibration_.probability(log_odds) if in_fit else model.predict_proba(X)
     time, last = utc_now(), last or TagState()
-    cells = ListedTags.of(tags, model.label_names_)
+    cells = _number_tags(tags, model.label_names_)
     _, is_same, place = last.find(rows, cells)
     return TagState(
         model=model_hash,
@@ -264,7 +235,9 @@ def state_after_training(
         ids=rows.ids,
         hashes=rows.hashes,
         is_fresh=np.zeros(len(rows.ids), dtype=bool),
-        **vars(cells),
+        names=cells.names,
+        row=cells.row,
+        column=cells.column,
         probability=_of_cells(np.asarray(p), cells.row, cells.column),
         removed=is_same[cells.row] & np.r_[last.removed, False][place],
         has_limit=last.has_limit,
@@ -325,7 +298,20 @@ class Update:
     @property
     def advice(self) -> list[str]:
         """Reasons to train again."""
-        return _advise(self)
+        shares = {
+            # Without a state, nothing is known about training.
+            "rows": float(self.state.is_fresh.mean()) * (len(self.new) < self.ranking.n_rows),
+            "tags": self.tag_drift,
+            "features": self.feature_drift or 0.0,
+            "unseen_tags": sum(self.unseen.values()) / max(1, len(self.ranking.row)),
+        }
+        words = {
+            "rows": "{:.0%} of the rows are new or have changed since training",
+            "tags": "the frequencies of the tags differ by {:.2f} from those of training",
+            "features": "the features have shifted by {:.2f} standard deviations since training",
+            "unseen_tags": "{:.1%} of the tags are unknown to the model",
+        }
+        return [words[name].format(value) for name, value in shares.items() if value > ADVICE[name]]
 
 
 def update_tags(
@@ -353,7 +339,7 @@ def update_tags(
         Hash of the model file, and target precision. After another model, all rows are judged.
     """
     time, last = utc_now(), last or TagState()
-    cells, is_same_model = ListedTags.of(tags, model.label_names_), last.model in ("", model_hash)
+    cells, is_same_model = _number_tags(tags, model.label_names_), last.model in ("", model_hash)
     before, is_same, place = last.find(rows, cells)
     is_new = before < 0
     is_old_tag = is_same[cells.row] & (place >= 0)
@@ -381,6 +367,7 @@ def update_tags(
     ordered = _removals(ranking, was.copy(), carried, is_settled)
     ranking = replace(ranking, ordered=ordered, ordered_additions=none_added)
     summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
+    counts_tonight, known = Counter(summary.tag_counts).most_common(), set(model.label_names_)
     state = TagState(
         model=model_hash,
         time=time,
@@ -388,7 +375,9 @@ def update_tags(
         ids=rows.ids,
         hashes=rows.hashes,
         is_fresh=is_fresh | np.r_[last.is_fresh, False][before],
-        **vars(cells),
+        names=cells.names,
+        row=cells.row,
+        column=cells.column,
         probability=p,
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
@@ -403,9 +392,9 @@ def update_tags(
         changed=np.flatnonzero(~is_new & ~is_same).tolist(),
         judged=rows_to_judge.tolist(),
         gone=len(last.ids) - int((~is_new).sum()),
-        unseen=_unseen(model, summary),
-        removed=cells.pairs(ranking.removed & (was != REMOVED)),
-        restored=cells.pairs(~ranking.removed & (was == REMOVED)),
+        unseen={name: count for name, count in counts_tonight if name not in known},
+        removed=_pairs(ranking, ranking.removed & (was != REMOVED)),
+        restored=_pairs(ranking, ~ranking.removed & (was == REMOVED)),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
@@ -416,9 +405,18 @@ def state_path(model: str) -> str:
     return f"{model.removesuffix('.schirn')}.state.npz"
 
 
-def _count(cells: ListedTags) -> dict[str, int]:
-    counts = np.bincount(cells.column, minlength=len(cells.names)).tolist()
-    return {name: count for name, count in zip(cells.names, counts, strict=True) if count}
+def _number_tags(tags: Sequence[Sequence[str]], names: Sequence[str]) -> Tags:
+    """Number the tags: those in `names` first, then all others."""
+    return read_tags(tags, list(dict.fromkeys(chain(names, chain.from_iterable(tags)))))
+
+
+def _count(cells: Tags) -> dict[str, int]:
+    counts = zip(cells.names, cells.counts.tolist(), strict=True)
+    return {name: count for name, count in counts if count}
+
+
+def _pairs(ranking: NoisyLabels, chosen: Array) -> list[tuple[int, str]]:
+    return list(zip(ranking.row[chosen].tolist(), ranking.label[chosen].tolist(), strict=True))
 
 
 def _of_cells(values: Array, row: Array, column: Array) -> Array:
@@ -429,7 +427,7 @@ def _of_cells(values: Array, row: Array, column: Array) -> Array:
 
 def _ranking(
     model: Any,
-    cells: ListedTags,
+    cells: Tags,
     p: Array,
     missing: MissingTags,
     counts: Mapping[str, int],
@@ -454,7 +452,7 @@ def _ranking(
 def _judge(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
-    cells: ListedTags,
+    cells: Tags,
     judged: Array,
     profile: FeatureProfile,
     is_fresh: Array,
@@ -510,30 +508,3 @@ def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Ar
     index = np.flatnonzero(chosen)
     # Tags that were removed come first: the limits of a row must not bring them back.
     return ranking.within_limits(index[np.lexsort((position[index], was[index] != REMOVED))])
-
-
-def _unseen(model: Any, summary: RunSummary) -> dict[str, int]:
-    """Return how often the tags occur that a model does not know, the most frequent first."""
-    counts = Counter(summary.tag_counts)
-    for name in model.label_names_:
-        del counts[name]
-    return dict(counts.most_common())
-
-
-def _advise(update: Update) -> list[str]:
-    """Return the reasons to train again."""
-    n_tags = max(1, len(update.ranking.row))
-    shares = {
-        # Without a state, nothing is known about training.
-        "rows": float(update.state.is_fresh.mean()) * (len(update.new) < update.ranking.n_rows),
-        "tags": update.tag_drift,
-        "features": update.feature_drift or 0.0,
-        "unseen_tags": sum(update.unseen.values()) / n_tags,
-    }
-    words = {
-        "rows": "{:.0%} of the rows are new or have changed since training",
-        "tags": "the frequencies of the tags differ by {:.2f} from those of training",
-        "features": "the features have shifted by {:.2f} standard deviations since training",
-        "unseen_tags": "{:.1%} of the tags are unknown to the model",
-    }
-    return [words[name].format(value) for name, value in shares.items() if value > ADVICE[name]]

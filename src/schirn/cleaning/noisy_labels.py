@@ -51,27 +51,6 @@ NOT_CHECKED = "not checked"
 _SUSPICIOUS_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class LabelSummary:
-    """How often a label is listed and removed.
-
-    Attributes
-    ----------
-    name : str
-    candidates, judged, removed : int
-        Numbers of tags.
-    """
-
-    name: str
-    candidates: int
-    judged: int
-    removed: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary for JSON."""
-        return dict(vars(self))
-
-
 def _no_rows() -> Array:
     return np.zeros(0, dtype=np.int64)
 
@@ -437,13 +416,10 @@ class NoisyLabels:
         width = len(self.label_names)
         cells, targets = tags.row.astype(np.int64) * width + tags.column, row * width + column
         order = np.argsort(cells)
-        place = np.searchsorted(cells, targets, sorter=order)
-        index = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(0, dtype=int)
-        absent = np.ones(len(row), dtype=bool)
-        if len(order):
-            absent = (cells[index] != targets) | (column < 0) | (column >= width)
-        if absent.any():
-            k = int(np.flatnonzero(absent)[0])
+        index = np.r_[order, -1][np.searchsorted(cells, targets, sorter=order)].astype(int)
+        is_absent = (np.r_[cells, -1][index] != targets) | (column < 0) | (column >= width)
+        if is_absent.any():
+            k = int(is_absent.argmax())
             raise InputError(
                 f"row {row[k]} has no {kind} tag in column {column[k]}, so there is nothing to "
                 f"answer",
@@ -622,15 +598,18 @@ class NoisyLabels:
 
     # Tell.
 
-    def labels(self) -> list[LabelSummary]:
-        """Return one summary per label, the label with the most removed tags first."""
+    def labels(self) -> list[dict[str, Any]]:
+        """Return name and numbers of tags of each label, the label with the most removals first.
+
+        The keys are "name", "candidates" (listed tags), "judged" and "removed".
+        """
         columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
         counts = [np.bincount(column, minlength=size).tolist() for column in columns]
-        summaries = [
-            LabelSummary(*values) for values in zip(self.label_names, *counts, strict=True)
-        ]
-        return sorted(summaries, key=lambda label: (-label.removed, -label.candidates, label.name))
+        names = ("name", "candidates", "judged", "removed")
+        lines = zip(self.label_names, *counts, strict=True)
+        labels = [dict(zip(names, line, strict=True)) for line in lines]
+        return sorted(labels, key=lambda x: (-x["removed"], -x["candidates"], x["name"]))
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of the whole table."""
@@ -664,25 +643,8 @@ class NoisyLabels:
         """
         pandas = optional("pandas", "table", "Making a table")
         index = None if self.index is None else self.index[self.row]
-        return pandas.DataFrame(self._columns, index=index)
-
-    def to_polars(self) -> Any:
-        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
-        # No extra installs polars: those who ask for its tables have it.
-        import polars
-
-        return polars.DataFrame({name: values.tolist() for name, values in self._columns.items()})
-
-    @property
-    def _columns(self) -> dict[str, Array]:
-        names = ("row", "label", "confidence", "verdict")
-        return {name: getattr(self, name) for name in names}
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Yield one dictionary per tag."""
-        columns = self._columns
-        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
-            yield dict(zip(columns, values, strict=True))
+        columns = {name: getattr(self, name) for name in ("row", "label", "confidence", "verdict")}
+        return pandas.DataFrame(columns, index=index)
 
     def reasons(
         self,

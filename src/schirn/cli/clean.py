@@ -432,11 +432,13 @@ class Run:
             if self.findings:
                 say("\nTable checks")
                 facts([(item.title, item.sentence) for item in self.findings])
-            labels = [label for label in ranking.labels() if label.removed][:_MAX_LABELS]
+            labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
             if labels:
                 say(f"\nTags removed most often{self._unchecked}")
-                columns = ((item.name[:40], item.candidates, item.removed) for item in labels)
-                lines = [(name, f"{n_listed:,}", f"{gone:,}") for name, n_listed, gone in columns]
+                lines = [
+                    (label["name"][:40], f"{label['candidates']:,}", f"{label['removed']:,}")
+                    for label in labels
+                ]
                 table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
         for item in self.violations:
@@ -480,7 +482,7 @@ class Run:
             "suspects": list(ranking.suspects(_MAX_SUSPECTS).records()),
             "swaps": list(ranking.swaps(_MAX_SUSPECTS).records()),
             "certified": self.certificate is not None and self.certificate.to_dict(),
-            "label_summaries": [label.to_dict() for label in ranking.labels()],
+            "label_summaries": ranking.labels(),
             **self.checks(),
             **self._written,
         }
