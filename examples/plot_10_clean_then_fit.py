@@ -1,8 +1,8 @@
 """Your own classifier on clean labels
 ======================================
 
-`CleanThenFit` removes the wrong labels of the training rows and then trains any classifier. Here it
-is a random forest, compared with the same forest trained on all candidates and on the truth.
+Labels that look wrong are removed from the training rows, and a random forest learns from the
+others. It is compared with the same forest trained on all candidates and on the truth.
 """
 
 import os
@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
 
-from schirn import CleanThenFit
+from schirn import find_noisy_labels
 from schirn.datasets import add_noise, load_digits_attributes
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
@@ -28,12 +28,13 @@ def forest():
     return RandomForestClassifier(n_estimators=30 if quick else 100, random_state=0)
 
 
-results = {"on the truth": [], "CleanThenFit": [], "on all candidates": []}
+results = {"on the truth": [], "on clean labels": [], "on all candidates": []}
 for r in levels:
     candidates = add_noise(digits.y_true, r, random_state=r)
+    ranking = find_noisy_labels(digits.X[train], candidates[train]).remove(below=0.5)
     models = {
         "on the truth": forest().fit(digits.X[train], digits.y_true[train]),
-        "CleanThenFit": CleanThenFit(forest()).fit(digits.X[train], candidates[train]),
+        "on clean labels": forest().fit(digits.X[train], ranking.clean),
         "on all candidates": forest().fit(digits.X[train], candidates[train]),
     }
     for name, model in models.items():

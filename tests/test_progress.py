@@ -12,7 +12,6 @@ import pytest
 import schirn
 from schirn import _progress
 from schirn._progress import Display, shown, stage, track, untracked
-from schirn.cleaning import CleanThenFit
 from schirn.lab import bench
 from schirn.model_selection import CandidateSearchCV
 
@@ -282,8 +281,6 @@ def test_verbose_cleaning(small, capsys):
     for options in ({}, {"cv": 2}):
         schirn.find_noisy_labels(small.X, small.candidates, verbose=True, **options)
         assert told(capsys) == f"judging {int(small.candidates.sum())} tags"
-    CleanThenFit(schirn.CandidateRidge(), verbose=True).fit(small.X, small.candidates)
-    assert told(capsys) == "CleanThenFit"
 
 
 def test_verbose_bench(small, tmp_path, capsys, display):

@@ -6,7 +6,7 @@ from schirn._plugins import lazy_names, moved_names
 
 if TYPE_CHECKING:
     from schirn import datasets, metrics
-    from schirn.cleaning import CleanThenFit, find_noisy_labels
+    from schirn.cleaning import find_noisy_labels
     from schirn.methods import CandidateRidge, OracleRidge, Schirn, Sieve, methods
     from schirn.persist import load, save
 
@@ -14,7 +14,6 @@ __version__ = "0.3.0"
 
 __all__ = [
     "CandidateRidge",
-    "CleanThenFit",
     "OracleRidge",
     "Schirn",
     "Sieve",
@@ -30,7 +29,7 @@ __all__ = [
 # scikit-learn takes seconds to import, so the names are imported when they are used.
 _HOMES = {
     **dict.fromkeys(("CandidateRidge", "OracleRidge", "Schirn", "Sieve"), "schirn.methods"),
-    **dict.fromkeys(("CleanThenFit", "find_noisy_labels"), "schirn.cleaning"),
+    "find_noisy_labels": "schirn.cleaning",
     **dict.fromkeys(("load", "save"), "schirn.persist"),
     **{name: f"schirn.{name}" for name in ("datasets", "methods", "metrics")},
     # Rooms that `import schirn` alone makes available.

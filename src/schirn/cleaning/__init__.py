@@ -2,7 +2,6 @@
 
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.certificate import Certificate
-from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.decisions import Carried, Decision, Decisions, RowContent
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
@@ -40,7 +39,6 @@ __all__ = [
     "Certificate",
     "Change",
     "ChangeList",
-    "CleanThenFit",
     "Decision",
     "Decisions",
     "Evidence",
