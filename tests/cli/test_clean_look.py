@@ -165,9 +165,8 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     assert capsys.readouterr().err.count("findings.") == 1
     # Without --strict, the tags are ranked before the expectations are checked.
     assert clean(source, "--expect", expect) == 4
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert "removed" in out
-    assert "1 expectation is not met" in err
 
 
 @pytest.mark.parametrize(

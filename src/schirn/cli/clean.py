@@ -17,7 +17,6 @@ from schirn._progress import stage
 from schirn.cleaning import (
     Carried,
     Certificate,
-    ChangeList,
     Expectations,
     Finding,
     Reasons,
@@ -42,9 +41,11 @@ from schirn.cli.parser import CHECKPOINT
 from schirn.cli.reading import (
     ASK,
     COLUMNS,
+    COPIES,
     DECISIONS,
-    GROUP,
     METHOD,
+    REMOVALS,
+    ROWS,
     check_copy,
     check_new_columns,
     check_outputs,
@@ -60,26 +61,21 @@ from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
 from schirn.scale.memory import memory_limit
 from schirn.tables.checks import KINDS
-from schirn.tables.files import open_table, write_copy
+from schirn.tables.files import open_table
 
 OPTIONS = f"""
 data TABLE  table to clean
--o, --output FILE  write the cleaned copy, in the format of its name
---changes FILE  write a .csv list of all changes, to check before schirn apply
+{COPIES}
 --report FILE  write an HTML report (.html)
 --project DIR  write a new project folder for schirn review
 {COLUMNS}
---id COLUMN  column of row names (default: 1, 2, ...)
-{GROUP}
---known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (but no
-    other method) learns from them
+{ROWS}
 [ask]
 {ASK}
-{DECISIONS.strip()}; needs --id
+{DECISIONS}
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 [act]
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
-    of the removals is right
+{REMOVALS}
 --remove N:natural  remove the N most suspicious tags, {NOT_CHECKED}
 --remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
 --add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
@@ -158,14 +154,17 @@ def _clean(args: argparse.Namespace) -> int:
     if args.output:
         names = source.new_columns(args.suggest, add=True, note=True)
         check_new_columns(args.data, source.table, names)
-    if not source.table.n_rows:
-        return _clean_nothing(args, source)
     run = Run.begin(args, source)
     run.look()
     if args.propose_merges:
         write_merges([m for finding in run.findings for m in finding.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(run.findings)):
-        return _refuse(run, violations)
+        run.violations = violations
+        if args.json:
+            print_json({"data": args.data, **run.checks()})
+        run.print_violations()
+        note("no tag was ranked because of --strict", error=True)
+        return UNEXPECTED
     run.rank()
     stage("writing the results")
     run.act()
@@ -176,26 +175,12 @@ def _clean(args: argparse.Namespace) -> int:
     return UNEXPECTED if run.violations else 0
 
 
-def _clean_nothing(args: argparse.Namespace, source: TagTable) -> int:
-    """Write the copy and the changes of a table without rows."""
-    if args.output:
-        names = source.new_columns(args.suggest)
-        write_copy(args.output, source.table, {}, {name: [] for name in names})
-    if args.changes:
-        ChangeList(column=source.labels, separator=source.separator).write(args.changes)
-    if args.json:
-        print_json({"data": args.data, "rows": 0, "tags": 0, "removed": 0})
-    note(f"{args.data}: the table has no rows, so there is nothing to judge")
-    return 0
-
-
 def open_source(args: argparse.Namespace) -> TagTable:
     """Open the table of the arguments."""
     stage("reading the table")
     reading = {"encoding": args.encoding, "delimiter": args.delimiter}
-    opened = open_table(args.data, **reading, unread=_unread(args), empty=True)
-    roles = tag_roles(args)
-    return TagTable(opened, args.data, **roles, id=args.id, known_clean=args.known_clean)
+    opened = open_table(args.data, **reading, unread=_unread(args))
+    return TagTable(opened, args.data, **tag_roles(args), id=args.id, known_clean=args.known_clean)
 
 
 def _unread(args: argparse.Namespace) -> list[str]:
@@ -220,19 +205,6 @@ def _expectations(args: argparse.Namespace) -> Expectations:
         none_allowed = dict.fromkeys(KINDS, 0)
         expected = replace(expected, findings={**none_allowed, **expected.findings})
     return expected
-
-
-def _refuse(run: "Run", violations: list[Violation]) -> int:
-    """Print why the table is not ranked."""
-    run.violations = violations
-    if run.args.json:
-        print_json({"data": run.args.data, **run.checks()})
-    for violation in violations:
-        note(str(violation), error=True)
-    note("no tag was ranked because of --strict", error=True)
-    if run.args.propose_merges:
-        note(f"wrote the proposed merges to {run.args.propose_merges}")
-    return UNEXPECTED
 
 
 @dataclass
@@ -441,12 +413,12 @@ class Run:
                 ]
                 table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
+        self.print_violations()
+
+    def print_violations(self) -> None:
+        """Print which expectations are not met."""
         for item in self.violations:
             note(str(item), error=True)
-        if self.violations:
-            count = len(self.violations)
-            met = "1 expectation is" if count == 1 else f"{count} expectations are"
-            note(f"{met} not met")
 
     @property
     def _unchecked(self) -> str:
@@ -659,7 +631,6 @@ def _certificate_path(args: argparse.Namespace) -> str | None:
 
 def _check_paths(args: argparse.Namespace) -> None:
     """Raise InputError for outputs that cannot be written or would replace the input."""
-    source = Path(args.data)
     if args.suggest and not (args.output or args.questions or args.answers):
         raise InputError("--suggest needs --questions to ask, or --output to write columns")
     if args.certify and not args.questions:
@@ -667,17 +638,12 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.remove is not None and args.remove_below is not None:
         raise InputError("give only one of --remove and --remove-below")
     if not args.precision:
-        raise InputError(
-            "--precision must be above 0; to remove tags without answers, use --remove"
-        )
+        raise InputError("--precision must be above 0; --remove removes tags without answers")
     if args.add is not None and not (args.output or args.changes):
         raise InputError("--add needs --output for the copy, or --changes for the list of changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
     outputs |= {"list of changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges}
-    for path in filter(None, outputs.values()):
-        if source.is_dir() and source.resolve() in Path(path).resolve().parents:
-            raise InputError(f"{path}: is inside the input folder; choose another path")
     inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
     check_outputs(outputs, inputs)
     if args.output:
@@ -686,34 +652,24 @@ def _check_paths(args: argparse.Namespace) -> None:
         optional("jinja2", "cli", "Writing the report")
     if args.project:
         check_new_folder(args.project)
-    stage("writing the results")
     for path in args.answers:
         if not Path(path).exists():
-            raise InputError(
-                f"{path}: there is no such file; give each file of answers with its own --answers, "
-                f"and write questions with --questions FILE"
-            )
+            raise InputError(f"{path}: there is no such file of answers; --questions writes one")
     if args.answers and _certificate_path(args):
         check_writable(str(_certificate_path(args)))
 
 
 def _check_scheduler(args: argparse.Namespace) -> None:
     """Raise InputError for what the workers of a Dask cluster cannot do."""
-    if not args.text and not Path(args.data).is_dir():
-        raise InputError(
-            f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
-            f"program and all workers see under the same path"
-        )
     refused = {"--categories": args.categories, "--encoder": args.encoder}
     refused |= {"--project": args.project, "--device": args.device}
     refused["an .npy file"] = (args.features or "").endswith(".npy")
     for name in (name for name, value in refused.items() if value):
-        raise InputError(
-            f"{name} cannot be used with --scheduler: the workers hold the features, which are "
-            f"texts, or numbers that they read from the folder"
-        )
+        raise InputError(f"{name} cannot be used with --scheduler")
     if bool(args.text) == bool(args.features or args.columns):
+        raise InputError("with --scheduler, give one of --text, --features and --columns")
+    if not args.text and not Path(args.data).is_dir():
         raise InputError(
-            "with --scheduler, name columns of text with --text, a column of embeddings with "
-            "--features, or columns of numbers with --columns: one of them"
+            f"{args.data}: with --scheduler, columns of numbers must be in a folder of .parquet "
+            f"files that all workers see under the same path"
         )

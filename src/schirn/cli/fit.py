@@ -29,7 +29,6 @@ from schirn.cli.provenance import provenance
 from schirn.cli.reading import (
     DECISIONS,
     ENCODING,
-    GROUP,
     IMAGE,
     LEARNED,
     MERGE,
@@ -56,9 +55,9 @@ OPTIONS = f"""
 {LEARNED}
 {IMAGE}
 {ENCODING}
-{GROUP}
+--group COLUMN  rows with the same value belong together and do not judge each other
 --id COLUMN  column of row ids; the state for schirn update is then written beside the model
-{DECISIONS.strip()}; needs --id
+{DECISIONS}
 []
 {MERGE}
 {METHOD}

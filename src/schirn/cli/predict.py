@@ -359,19 +359,15 @@ def _copy_columns(
         """The chosen tags of each row, with their values if there are any."""
         rows, columns = np.nonzero(chosen)
         ends = np.searchsorted(rows, np.arange(len(chosen) + 1)).tolist()
-        js = columns.tolist()
-        if values is None and table.lists:
-            cells = [names[j] for j in js]
-            return [cells[i:k] for i, k in pairwise(ends)]
-        if values is None:
-            cells = [quoted[j] for j in js]
-            return [safe(between.join(cells[i:k])) for i, k in pairwise(ends)]
-        numbers = np.round(values[rows, columns].astype(np.float64), 4).tolist()
-        if table.lists:
-            pairs = [(names[j], v) for j, v in zip(js, numbers, strict=True)]
-            return [dict(pairs[i:k]) for i, k in pairwise(ends)]
-        cells = [f"{names[j]}={v:.4g}" for j, v in zip(js, numbers, strict=True)]
-        return [safe(between.join(cells[i:k])) for i, k in pairwise(ends)]
+        items: list[Any] = [(names if table.lists else quoted)[j] for j in columns.tolist()]
+        if values is not None:
+            numbers = np.round(values[rows, columns].astype(np.float64), 4).tolist()
+            pairs = zip([names[j] for j in columns.tolist()], numbers, strict=True)
+            items = list(pairs) if table.lists else [f"{name}={v:.4g}" for name, v in pairs]
+        cells = (items[i:k] for i, k in pairwise(ends))
+        if not table.lists:
+            return [safe(between.join(cell)) for cell in cells]
+        return [cell if values is None else dict(cell) for cell in cells]
 
     new = {f"{prefix}_predicted": column(predicted)}
     full = np.ones_like(predicted)

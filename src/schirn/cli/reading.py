@@ -11,8 +11,8 @@ import numpy as np
 from schirn._files import brief, brief_list, check_writable
 from schirn.cleaning import Carried, Decisions, NoisyLabels, RowContent
 from schirn.cleaning.columns import TagTable
+from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.output import note
-from schirn.cli.parser import assignment as assignment
 from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
@@ -50,9 +50,6 @@ MERGE = """
 --merge FILE  merge tags before anything else: lines such as ligthing,lighting (see: schirn clean
     --propose-merges)
 """
-GROUP = """
---group COLUMN  rows with the same value belong together and do not judge each other
-"""
 READING = f"""
 data DATA  name of a data set, or a file
 [how to read DATA]
@@ -78,7 +75,21 @@ COLUMNS = f"""
 {MERGE}
 """
 DECISIONS = """
---decisions FILE  .jsonl file that keeps answers by row id from run to run
+--decisions FILE  .jsonl file that keeps answers by row id from run to run; needs --id
+"""
+ROWS = """
+--id COLUMN  column of row names (default: 1, 2, ...)
+--group COLUMN  rows with the same value belong together and do not judge each other
+--known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (but no
+    other method) learns from them
+"""
+REMOVALS = f"""
+--precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
+    of the removals is right
+"""
+COPIES = """
+-o, --output FILE  write the cleaned copy, in the format of its name
+--changes FILE  write a .csv list of all changes, to check before schirn apply
 """
 ASK = """
 --questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
@@ -196,6 +207,8 @@ def check_not_input(output: str, *inputs: str) -> None:
         is_same = os.path.realpath(output) == os.path.realpath(used)
         if is_same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
             raise InputError(f"{output}: is the input, which is never changed; choose another name")
+        if os.path.isdir(used) and Path(used).resolve() in Path(output).resolve().parents:
+            raise InputError(f"{output}: is inside the input folder; choose another path")
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
@@ -225,10 +238,8 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
 
 def check_copy(source: str, output: str) -> None:
     """Raise unless a copy of a table can be written: another path, the name of a table."""
-    path, copy = Path(source), Path(output)
+    copy = Path(output)
     check_not_input(output, source)
-    if path.is_dir() and path.resolve() in copy.resolve().parents:
-        raise InputError(f"{output}: is inside the input folder; choose another path")
     if format_suffix(copy) not in TABLES or (
         is_packed(copy) and format_suffix(copy) not in TEXT_TABLES
     ):

@@ -11,14 +11,14 @@ from schirn._files import check_new_folder
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.columns import TagTable
 from schirn.cleaning.decisions import RIGHT
-from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
 from schirn.cli.parser import Command, build_parser
 from schirn.cli.reading import (
     COLUMNS,
     DECISIONS,
-    GROUP,
+    REMOVALS,
+    ROWS,
     check_copy,
     check_outputs,
     open_decisions,
@@ -42,12 +42,9 @@ data TABLE  a table, or a project folder
 --name NAME  name of the person who decides (default: the page asks)
 --project DIR  folder for ranks and decisions (default: TABLE-review, next to the table)
 {COLUMNS}
---id COLUMN  column of row names (default: 1, 2, ...)
-{GROUP}
---known-clean COLUMN  1 for rows whose tags were checked
-{DECISIONS.strip()}; needs --id
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
-    of the removals is right
+{ROWS}
+{DECISIONS}
+{REMOVALS}
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format of the name
 --changes FILE  a .csv list of changes for schirn apply
@@ -132,8 +129,6 @@ def _project_folder(args: argparse.Namespace) -> str:
     check_new_folder(folder)
     with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
         source = clean.open_source(args)
-        if not source.table.n_rows:
-            raise InputError(f"{args.data}: the table has no rows, so there is nothing to review")
         ranked = clean.Run.begin(args, source)
         ranked.rank()
         ranked.write_project(folder, _accepted(args, source))

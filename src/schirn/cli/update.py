@@ -15,14 +15,15 @@ from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import WRONG, RowContent, ask_again
 from schirn.cleaning.nightly import state_path
-from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.reading import (
     ASK,
+    COPIES,
     DECISIONS,
     MERGE,
+    REMOVALS,
     TEXT_FORMAT,
     check_copy,
     check_new_columns,
@@ -41,10 +42,8 @@ data TABLE  tonight's table
 --model FILE!  a model that schirn fit trained on an earlier version of the table
 --id COLUMN!  column of row ids
 {DECISIONS}
--o, --output FILE  write the cleaned copy, in the format of its name
---changes FILE  write a .csv list of all changes, to check before schirn apply
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
-    of the removals is right
+{COPIES}
+{REMOVALS}
 [ask]
 {ASK}
 [how to read the table]

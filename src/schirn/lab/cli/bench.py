@@ -8,8 +8,7 @@ from typing import Any
 from schirn._input import suggest
 from schirn.cli.device import bench_device
 from schirn.cli.output import note, print_json, printable, say, table, working
-from schirn.cli.parser import add_options, natural
-from schirn.cli.reading import assignment
+from schirn.cli.parser import add_options, assignment, natural
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
 from schirn.lab.bench import DEFAULT_METHODS
