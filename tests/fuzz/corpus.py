@@ -246,10 +246,10 @@ def _journal() -> list[bytes]:
         session.decide("drop", "a", "cat", session.sequence)
         session.undo(session.sequence)
         session.decide("skip", "a", "cat", session.sequence)
-        session.decide("keep", "a", "cat", session.sequence, "Ada")
+        session.decide("keep", "a", "cat", session.sequence)
         record = {"action": "swap", "item": "a", "label": "dog", "to": "beach"}
-        session.act(record, session.sequence, "Ada")
-        session.undo(session.sequence, "Ada")
+        session.act(record, session.sequence)
+        session.undo(session.sequence)
         session.act({"action": "remove", "tags": [0]}, session.sequence)
         for item, label in (("b", "beach"), ("a", "dog"), ("a", "cat"), ("a", "beach")):
             session.decide("drop", item, label, session.sequence)

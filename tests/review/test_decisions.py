@@ -24,24 +24,24 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def opened():
-    return open_session("items-review", decisions="d.jsonl")
+def opened(name="Ada"):
+    return open_session("items-review", name=name, decisions="d.jsonl")
 
 
 def answers():
     return {(each.id, each.tag): (each.answer, each.who) for each in Decisions("d.jsonl")}
 
 
-def decide(session, action, person="Ada"):
-    current = session.view(person)["current"]
-    session.decide(action, current["item"], current["label"], session.sequence, person)
+def decide(session, action):
+    current = session.view()["current"]
+    session.decide(action, current["item"], current["label"], session.sequence)
     return current["item"], current["label"]
 
 
 def test_every_answer_is_in_both(place):
     session = opened()
     cells = [decide(session, action) for action in ("keep", "drop", "skip", "drop")]
-    session.undo(session.sequence, "Ada")
+    session.undo(session.sequence)
     session.journal.close()
     right = dict(zip(cells, (("right", "Ada"), ("wrong", "Ada"), ("unsure", "Ada")), strict=False))
     assert answers() == right
@@ -82,12 +82,12 @@ def test_the_next_table_asks_again_about_changed_rows(place, capsys, monkeypatch
     captured = capsys.readouterr()
     assert "the old project is now items-review-2" in captured.err
     assert "before the row changed, Ada said 'wrong'" in captured.out
-    session = opened()
+    session = opened("Bob")
     assert session.view()["current"]["earlier"].startswith("Ada said 'wrong'")
     assert session.view()["current"]["item"] == dropped[0]
-    assert session.view()["progress"]["kept"] == 1
+    assert session.view()["progress"]["decided"] == 1
     assert session.describe(session.find(*kept))["earlier"] is None
-    decide(session, "keep", "Bob")
+    decide(session, "keep")
     assert session.view()["current"]["earlier"] is None
     session.journal.close()
     assert answers() == {kept: ("right", "Ada"), dropped: ("right", "Bob")}
@@ -141,11 +141,11 @@ def test_both_tags_of_a_swap_are_written(place, monkeypatch):
     words = ["review", "items.csv", *WORDS, "--project", "new", "--decisions", "first.jsonl"]
     assert main([*words, "--terminal"]) == 0
     Path("new/journal.jsonl").unlink()
-    session = open_session("new", decisions="d.jsonl")
+    session = open_session("new", name="Ada", decisions="d.jsonl")
     wrong = session.name(session.project.tags_of_row(3)[0])
-    session.act({"action": "swap", "item": "0003", "label": wrong, "to": "velvet"}, 0, "Ada")
+    session.act({"action": "swap", "item": "0003", "label": wrong, "to": "velvet"}, 0)
     assert answers() == {("0003", wrong): ("wrong", "Ada"), ("0003", "velvet"): ("right", "Ada")}
-    session.undo(1, "Ada")
+    session.undo(1)
     session.journal.close()
     assert answers() == {}
 

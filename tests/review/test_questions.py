@@ -382,7 +382,7 @@ def test_the_terminal_says_when_nothing_else_can_be_removed(table, tmp_path, cap
     assert "1 tags decided by hand, 1 removed" in capsys.readouterr().err
     # All fifty answers, and no to the offer: the export mentions it.
     type_answers(monkeypatch, items)
-    monkeypatch.setattr("schirn.cli.terminal._offer_changes", lambda session, name: None)
+    monkeypatch.setattr("schirn.cli.terminal._offer_changes", lambda session: None)
     assert main(argv) == 0
     assert main(["review", path, "--export", out]) == 0
     assert "the answers allow removing" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from browser_helpers import needs_browser, open_browser, set_width, until
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
 
-from review.page_helpers import ThreadServer, click, find, find_all, no_news, shown, text, wait
+from review.page_helpers import ThreadServer, find, find_all, no_news, shown, text, wait
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -168,37 +168,6 @@ def test_a_picture_that_is_missing_shows_its_name(driver, page):
     assert text(driver, "picture") == "Image gone.png cannot be shown"
 
 
-def test_the_name_is_asked_once(driver, page):
-    until(driver, lambda: shown(driver, "#ask-name"))
-    find(driver, "#name").send_keys("Ada <b>" + Keys.ENTER)
-    until(driver, lambda: not shown(driver, "#ask-name"))
-    press(driver, "k")
-    until(driver, lambda: page.session.sequence == 1)
-    assert page.session.journal.records[0]["person"] == "Ada <b>"
-    driver.get(page.address)
-    until(driver, lambda: text(driver, "label") == "office")
-    assert not shown(driver, "#ask-name")
-    assert text(driver, "person") == "Your decisions are saved under Ada <b>."
-    press(driver, "d")
-    until(driver, lambda: page.session.sequence == 2)
-    assert page.session.journal.records[1]["person"] == "Ada <b>"
-    # Somebody else goes on; only their own decisions are theirs to undo.
-    click(driver, "#change-name")
-    until(driver, lambda: shown(driver, "#ask-name"))
-    find(driver, "#name").send_keys("Bob" + Keys.ENTER)
-    wait(driver, "person", "Your decisions are saved under Bob.")
-    until(driver, lambda: not find(driver, "#undo").is_enabled())
-
-
-def test_nobody_needs_a_name(driver, page):
-    until(driver, lambda: shown(driver, "#ask-name"))
-    click(driver, "#no-name")
-    until(driver, lambda: not shown(driver, "#ask-name"))
-    driver.refresh()
-    until(driver, lambda: text(driver, "label") == "office")
-    assert not shown(driver, "#ask-name")
-
-
 def test_downloads(driver, page, written):
     press(driver, "k")
     until(driver, lambda: page.session.sequence == 1)
@@ -249,7 +218,7 @@ def test_keys_pressed_while_the_server_is_slow(driver, page):
         assert [record["action"] for record in page.session.journal.records] == ["drop", "undo"]
         wait(driver, "item", item)
         # What is typed into a field is no key.
-        find(driver, "#name").send_keys("dks")
+        find(driver, "#order").send_keys("dk")
         press(driver, Keys.ESCAPE)
         press(driver, "k")
         until(driver, lambda: "Kept office." in live(driver))

@@ -39,7 +39,7 @@ data TABLE  a table, or a project folder
     certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
---name NAME  name of the person who decides (default: the page asks)
+--name NAME  name of the person who decides (default: none)
 --project DIR  folder for ranks and decisions (default: TABLE-review, next to the table)
 {COLUMNS}
 {ROWS}

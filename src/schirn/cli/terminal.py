@@ -39,14 +39,14 @@ def ask(
     decisions : str, optional
         File of decisions.
     """
-    session = open_session(folder, image_root=image_root, decisions=decisions)
+    session = open_session(folder, name=name, image_root=image_root, decisions=decisions)
     say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
     try:
-        while _ask_one(session, order, name):
+        while _ask_one(session, order):
             say(session.known()["line"])
         if order != CERTIFY:
             # Another set of tags would need another certificate.
-            _offer_changes(session, name)
+            _offer_changes(session)
         certificate = session.known()["certificate"]
         if certificate is not None:
             say(certificate["words"])
@@ -55,9 +55,9 @@ def ask(
     return int(session.view()["progress"]["decided"])
 
 
-def _ask_one(session: Session, order: str, name: str) -> bool:
+def _ask_one(session: Session, order: str) -> bool:
     """Ask one question; return whether to go on."""
-    view = session.view(name, order=order)
+    view = session.view(order=order)
     current, certificate = view["current"], view["known"]["certificate"]
     if order == CERTIFY and certificate is not None and certificate["certified"]:
         return False
@@ -86,19 +86,19 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
         return False
     if key == "s":
         record = {"action": "swap", "item": current["item"], "label": current["label"], "to": swap}
-        session.act(record, view["seq"], name)
+        session.act(record, view["seq"])
         return True
     if key == "b":
         if view["last"] is None:
             say("There is nothing to undo.")
         else:
-            session.undo(view["seq"], name)
+            session.undo(view["seq"])
         return True
-    session.decide(_ACTIONS[key], current["item"], current["label"], view["seq"], name)
+    session.decide(_ACTIONS[key], current["item"], current["label"], view["seq"])
     return True
 
 
-def _offer_changes(session: Session, name: str) -> None:
+def _offer_changes(session: Session) -> None:
     """Ask whether to do what the answers allow."""
     known: Any = session.known()
     if known["answers"] and not known["remove"]["count"]:
@@ -112,7 +112,7 @@ def _offer_changes(session: Session, name: str) -> None:
         share = f"at a target precision of {known['precision']:.0%}{condition}"
         question = f"{verb} {new:,} {'tag' if new == 1 else 'tags'} {share}?"
         if new and _read(f"\n{question} [y/n] ", ("y", "n", "q")) == "y":
-            session.apply_answers(action, count, session.sequence, name)
+            session.apply_answers(action, count, session.sequence)
 
 
 def _read(prompt: str, keys: tuple[str, ...]) -> str:

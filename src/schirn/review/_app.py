@@ -21,7 +21,7 @@ from schirn._files import reason_of
 from schirn._input import is_count, whole_text
 from schirn.exceptions import DataError, InputError
 from schirn.review._questions import FIRST, ORDERS
-from schirn.review._state import KIND, STATUS, checked_person
+from schirn.review._state import KIND, STATUS
 from schirn.review.session import Conflict, Session
 from schirn.serving import connections
 from schirn.serving.connections import TooLarge, read_body
@@ -57,7 +57,6 @@ def create_app(
     token: str,
     port: int,
     opened: Callable[[], None] | None = None,
-    name: str = "",
 ) -> ASGIApp:
     """Return the application behind its guard.
 
@@ -69,10 +68,8 @@ def create_app(
     port : int
     opened : function, optional
         Called when the page is opened.
-    name : str
-        Who decides, if the page knows no other name.
     """
-    api = _Api(session, name)
+    api = _Api(session)
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
     routes += [
         Route("/table", api.table),
@@ -85,8 +82,8 @@ def create_app(
 
 
 class _Api:
-    def __init__(self, session: Session, name: str):
-        self._session, self._name = session, name
+    def __init__(self, session: Session):
+        self._session = session
 
     def state(self, request: Request) -> Response:
         """Answer with what the page shows now."""
@@ -126,20 +123,18 @@ class _Api:
 
     def _act(self, body: Mapping[str, Any]) -> None:
         """Hand a request to the session."""
-        session, action = self._session, body["action"]
-        sequence, person = body["seen"], body.get("person", "")
+        session, action, sequence = self._session, body["action"], body["seen"]
         if action == "undo":
-            session.undo(sequence, person, of=body["of"])
+            session.undo(sequence, of=body["of"])
         elif action in KIND:
-            session.apply_answers(action, body["count"], sequence, person)
+            session.apply_answers(action, body["count"], sequence)
         else:
             record = {"action": action, **{key: body[key] for key in _NEEDS[action]}}
-            session.act(record, sequence, person)
+            session.act(record, sequence)
 
     def _view(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        person = checked_person(query.get("person", ""))
-        view = self._session.view(person, order=query.get("order", FIRST))
-        return {**view, "name": self._name, "table": self._suffix}
+        view = self._session.view(order=query.get("order", FIRST))
+        return {**view, "table": self._suffix}
 
     @property
     def _suffix(self) -> str:
@@ -199,7 +194,6 @@ def _wanted(body: bytes) -> dict[str, Any]:
             raise InputError(f"the request must give {key!r} as a whole number of at least 0")
     if request.get("order", FIRST) not in ORDERS:
         raise InputError(f"the order must be one of {', '.join(ORDERS)}")
-    checked_person(request.get("person", ""))
     return request
 
 

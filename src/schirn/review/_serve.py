@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from schirn._optional import optional
-from schirn.review._state import checked_person
 from schirn.review.session import open_session
 
 HOST = "127.0.0.1"
@@ -49,7 +48,7 @@ def serve(
     browser : bool
         Whether to open the page in the browser.
     name : str
-        Who decides; "" lets the page ask.
+        Who decides; "" if nobody gives a name.
     image_root : str, optional
         Folder of the image files; by default the one that was used when the tags were ranked.
     decisions : path, optional
@@ -75,8 +74,7 @@ start a review of a table with: schirn review TABLE
     from schirn.review._app import create_app
     from schirn.serving.connections import LimitedProtocol, listen
 
-    name = checked_person(name)
-    session = open_session(folder, image_root=image_root, decisions=decisions)
+    session = open_session(folder, name=name, image_root=image_root, decisions=decisions)
     try:
         # A damaged table stops the command now, not the page later.
         session.table.cells  # noqa: B018
@@ -90,7 +88,7 @@ start a review of a table with: schirn review TABLE
             address = f"http://{HOST}:{port}/?token={token}"
             page = _RedirectFile(Path(folder), address) if browser else None
             forget = None if page is None else page.remove
-            app = create_app(session, token, port, opened=forget, name=name)
+            app = create_app(session, token, port, opened=forget)
             config = uvicorn.Config(app, http=LimitedProtocol, **_OPTIONS)
             if ready is not None:
                 ready(address)

@@ -1,7 +1,7 @@
 """The state of a review: what each record of the journal is about, does, and undoes.
 
-The state follows from the project and the journal alone. Each person has one vote per tag. A tag
-has the status that most of its votes have; in a tie it stays open.
+The state follows from the project and the journal alone. Of several answers about a tag, the latest
+counts.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,6 @@ from schirn.review._questions import DROP, KEEP, OPEN, SKIP, Questions
 from schirn.review.project import Project
 
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
-MAX_PERSON = 60
 # What the answers allow to do to all tags of a kind at once.
 KIND = {"remove": LISTED, "complete": MISSING}
 
@@ -29,7 +28,6 @@ class Step:
     """A record that can be undone."""
 
     seq: int
-    person: str
     record: Record
     tags: list[int]
     before: list[Any]
@@ -37,7 +35,7 @@ class Step:
 
 
 class ReviewState:
-    """Votes, and what was done to all tags at once.
+    """Answers, and what was done to all tags at once.
 
     Parameters
     ----------
@@ -48,7 +46,8 @@ class ReviewState:
     ----------
     status : (m,) array
         Status of each tag of the project.
-    votes : dict from tag to dict from person to status
+    person : dict from tag to str
+        Who decided each tag; "" if nobody gave a name.
     history : list of Step
         What can be undone.
     questions : Questions
@@ -60,7 +59,7 @@ class ReviewState:
     def __init__(self, project: Project):
         self.project = project
         self.status = np.zeros(len(project.row), dtype=np.uint8)
-        self.votes: dict[int, dict[str, int]] = {}
+        self.person: dict[int, str] = {}
         self.history: list[Step] = []
         self.questions = Questions(project)
         self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
@@ -70,11 +69,10 @@ class ReviewState:
         # Tags of certificates whose answers were taken back.
         self._changed_answers: set[int] = set()
         self._row_of = {name: i for i, name in enumerate(project.ids)}
-        # Number of the last record about each tag, and by each person about each tag.
+        # Number of the last record about each tag.
         self._changed: dict[int, int] = {}
-        self._changed_by: dict[tuple[int, str], int] = {}
-        # The tag that each person has just undone, which is asked again at once.
-        self._undone: dict[str, int] = {}
+        # The tag that was just undone, which is asked again at once.
+        self._undone: int | None = None
 
     def name(self, tag: int) -> str:
         """Return the label of a tag."""
@@ -101,9 +99,6 @@ class ReviewState:
                 is_kept[self.questions.tags[kind]] = kind == LISTED
                 is_kept[tags] = kind == MISSING
         return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, is_kept))
-
-    def _last(self, person: str) -> Step | None:
-        return next((step for step in reversed(self.history) if step.person == person), None)
 
     def _tags_of(self, record: Record) -> list[int]:
         """Return the tags that a record is about; raise InputError if it makes no sense."""
@@ -133,49 +128,40 @@ class ReviewState:
             raise InputError("the tags to remove must be listed, and those to add must not be")
 
     def _undoable(self, record: Record) -> Step:
-        step = self._last(str(record.get("person", "")))
-        if step is None or record.get("of") != step.seq:
+        # Not always the last one: in earlier versions, several people undid their own records.
+        step = next((step for step in self.history if step.seq == record.get("of")), None)
+        if step is None:
             raise InputError("there is no such record to undo")
-        action = step.record["action"]
-        later = [s for s in self.history if s.seq > step.seq and s.record["action"] == action]
-        if action in KIND and later:
-            who = later[-1].person or "somebody"
-            raise InputError(f"{who} has done another {action} since; undo that first")
         return step
 
     def _apply(self, record: Record, tags: list[int]) -> None:
         """Change the state as a checked record says."""
-        action, person, seq = record["action"], str(record.get("person", "")), record["seq"]
+        action, seq = record["action"], record["seq"]
+        self._undone = None
         if action == "undo":
-            self._apply_undo(person, seq)
+            self._apply_undo(self._undoable(record), seq)
             return
         if action in KIND:
             former: list[Any] = [self.chosen[KIND[action]], self._certificate]
             self._choose(KIND[action], np.array(record["tags"]))
         else:
-            former = [self.votes.get(tag, {}).get(person) for tag in tags]
-            votes = (DROP, KEEP) if action == "swap" else (STATUS[action],)
-            for tag, vote in zip(tags, votes, strict=True):
-                self.votes.setdefault(tag, {})[person] = vote
-        self._touch(tags, person, seq)
-        self.history.append(Step(seq, person, record, tags, former))
-        self._undone.pop(person, None)
+            former = [(int(self.status[tag]), self.person.get(tag, "")) for tag in tags]
+            answers = (DROP, KEEP) if action == "swap" else (STATUS[action],)
+            person = str(record.get("person", ""))
+            self._answer(tags, [(status, person) for status in answers], seq)
+        self.history.append(Step(seq, record, tags, former))
 
-    def _apply_undo(self, person: str, seq: int) -> None:
-        step: Any = self._last(person)
+    def _apply_undo(self, step: Step, seq: int) -> None:
         self.history.remove(step)
-        self._undone.pop(person, None)
         action = step.record["action"]
         if action in KIND:
             self._count_draw()
             self.chosen[KIND[action]], self._certificate = step.before
             return
-        for tag, vote in zip(step.tags, step.before, strict=True):
-            del self.votes[tag][person]
-            if vote is not None:
-                self.votes[tag][person] = vote
-        self._touch(step.tags, person, seq)
-        self._undone[person] = step.tags[0]
+        later = {tag for later in self.history if later.seq > step.seq for tag in later.tags}
+        if later.isdisjoint(step.tags):
+            self._answer(step.tags, step.before, seq)
+        self._undone = step.tags[0]
 
     def _choose(self, kind: str, tags: Array) -> None:
         """Remove or add tags; a removal fixes what a certificate is about."""
@@ -195,20 +181,14 @@ class ReviewState:
         order = (self._certificate and self._certificate.order) or ()
         return map(self.questions.number, order)
 
-    def _touch(self, tags: list[int], person: str, seq: int) -> None:
-        """Derive the status of tags from the votes on them."""
+    def _answer(self, tags: list[int], answers: list[tuple[int, str]], seq: int) -> None:
+        """Give tags another status, with the name of the person."""
         if next((tag for tag in self._drawn() if self.status[tag] == OPEN), None) in tags:
             self._count_draw()
-        for tag in tags:
-            self._changed[tag] = self._changed_by[tag, person] = seq
-            votes = list(self.votes[tag].values())
-            n_keep, n_drop = votes.count(KEEP), votes.count(DROP)
-            status = KEEP if n_keep > n_drop else DROP if n_drop > n_keep else OPEN
-            if votes and not n_keep and not n_drop:
-                status = SKIP
+        for tag, (status, person) in zip(tags, answers, strict=True):
             if self.status[tag] not in (OPEN, status) and tag in self._drawn():
                 self._changed_answers.add(tag)
-            self.status[tag] = status
+            self.status[tag], self.person[tag], self._changed[tag] = status, person, seq
 
 
 def _text(record: Record, key: str) -> str:
@@ -216,12 +196,3 @@ def _text(record: Record, key: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{key!r} must be a text, not {brief(value)}")
     return value
-
-
-def checked_person(person: Any) -> str:
-    """Return the name of a person; raise InputError if it cannot be one."""
-    if not isinstance(person, str) or len(person) > MAX_PERSON or not person.isprintable():
-        raise InputError(
-            f"a name has at most {MAX_PERSON} printable characters, unlike {brief(person)}"
-        )
-    return person.strip()

@@ -33,7 +33,7 @@ from schirn.review._questions import (
     describe_certificate,
     say_what_is_known,
 )
-from schirn.review._state import KIND, STATUS, ReviewState, Step, checked_person
+from schirn.review._state import KIND, STATUS, ReviewState, Step
 from schirn.review.project import Project, read_project
 from schirn.review.table import ProjectTable
 from schirn.tables.changes import Change, ChangeList
@@ -43,6 +43,7 @@ from schirn.tables.files import write_copy
 _IGNORED = ("ask", "audit", "threshold")
 # A larger set is offered once it has this share of new tags: every set needs its own certificate.
 _FEW_MORE = 0.05
+_LONGEST_NAME = 60
 
 
 class Conflict(Exception):
@@ -53,6 +54,7 @@ def open_session(
     folder: str | os.PathLike[str],
     *,
     write: bool = True,
+    name: str = "",
     image_root: str | None = None,
     decisions: str | os.PathLike[str] | None = None,
 ) -> "Session":
@@ -64,6 +66,8 @@ def open_session(
         Folder written by ``schirn review`` or ``schirn clean``.
     write : bool
         Whether to accept decisions; if False, nothing in the folder changes.
+    name : str
+        Who decides, at most 60 characters; "" if nobody gives a name.
     image_root : str, optional
         Folder of the image files; by default the one that was used when the tags were ranked.
     decisions : path, optional
@@ -84,12 +88,16 @@ def open_session(
     schirn.exceptions.DataError: /nowhere: not a review project (project.json is missing); \
 start a review of a table with: schirn review TABLE
     """
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InputError(
+            f"a name has at most {_LONGEST_NAME} printable characters, unlike {brief(name)}"
+        )
     project = read_project(folder)
     journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=write)
     try:
         if journal.repaired:
             warnings.warn(f"{journal.path}: {journal.repaired}", stacklevel=2)
-        session = Session(project, journal, image_root=image_root)
+        session = Session(project, journal, name=name.strip(), image_root=image_root)
         if decisions is not None:
             session.link = DecisionLink(session, Decisions(decisions))
         return session
@@ -107,13 +115,17 @@ class Session(ReviewState):
         Items and tags to review.
     journal : Journal
         Decisions so far; they are replayed here.
+    name : str
+        Who decides.
     image_root : str, optional
         Folder of the image files.
     """
 
-    def __init__(self, project: Project, journal: Journal, *, image_root: str | None = None):
+    def __init__(
+        self, project: Project, journal: Journal, *, name: str = "", image_root: str | None = None
+    ):
         super().__init__(project)
-        self.journal, self._image_root = journal, image_root
+        self.journal, self._name, self._image_root = journal, name, image_root
         self.lock = threading.RLock()
         self.link: DecisionLink | None = None
         for record in journal.records:
@@ -130,7 +142,7 @@ class Session(ReviewState):
         project = self.project
         return ProjectTable(project.folder, project.table, len(project.ids), self._image_root)
 
-    def decide(self, action: str, item: str, label: str, sequence: int, person: str = "") -> int:
+    def decide(self, action: str, item: str, label: str, sequence: int) -> int:
         """Write a decision to the journal and return its number.
 
         Parameters
@@ -141,36 +153,32 @@ class Session(ReviewState):
         sequence : int
             Number of the last record that the caller knows. A tag that was decided after it
             raises `Conflict`.
-        person : str
-            Who decides; "" if nobody gave a name.
         """
         if action not in STATUS:
             raise InputError(f"the action must be one of {', '.join(STATUS)}, not {brief(action)}")
-        return self.act({"action": action, "item": item, "label": label}, sequence, person)
+        return self.act({"action": action, "item": item, "label": label}, sequence)
 
-    def undo(self, sequence: int, person: str = "", *, of: int | None = None) -> int:
-        """Undo the last record of a person and return the number of the new one.
+    def undo(self, sequence: int, *, of: int | None = None) -> int:
+        """Undo the last record and return the number of the new one.
 
         Parameters
         ----------
         sequence : int
             Number of the last record that the caller knows.
-        person : str
-            Who undoes; only their own records are undone.
         of : int, optional
             Number of the record to undo; another one raises `Conflict`.
         """
         with self.lock:
-            step = self._last(person)
-            if step is None:
+            if not self.history:
                 raise Conflict("There is nothing to undo.")
+            step = self.history[-1]
             if step.seq > sequence or of not in (None, step.seq):
                 raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
             record: Record = {"action": "undo", "of": step.seq}
             record |= {key: step.record[key] for key in ("item", "label") if key in step.record}
-            return self.act(record, sequence, person)
+            return self.act(record, sequence)
 
-    def act(self, record: Record, sequence: int, person: str = "") -> int:
+    def act(self, record: Record, sequence: int) -> int:
         """Check a record, write it to the journal, and return its number.
 
         Parameters
@@ -180,22 +188,17 @@ class Session(ReviewState):
             ``to`` for "swap"; ``tags`` for "remove" and "complete"; ``of`` for "undo".
         sequence : int
             Number of the last record that the caller knows.
-        person : str
-            Who acts.
         """
         with self.lock:
             if sequence > self.sequence:
                 raise Conflict("This page belongs to an earlier session and was reloaded.")
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
             entry: Record = {"time": time, **record}
-            person = checked_person(person)
-            if person:
-                entry["person"] = person
+            if self._name:
+                entry["person"] = self._name
             tags = self._tags_of(entry)
-            if record["action"] != "undo":
-                for tag in tags:
-                    if self._changed_by.get((tag, person), 0) > sequence:
-                        raise Conflict("This tag was decided in another tab; nothing was changed.")
+            if any(self._changed.get(tag, 0) > sequence for tag in tags):
+                raise Conflict("This tag was decided in another tab; nothing was changed.")
             seq = self.journal.append(entry)
             self._apply(self.journal.records[-1], tags)
             if self.link is not None:
@@ -203,13 +206,13 @@ class Session(ReviewState):
         return seq
 
     def take_over(self, records: list[Record]) -> None:
-        """Write votes that were given elsewhere to the journal."""
+        """Write answers that were given elsewhere to the journal."""
         if records:
             self.journal.append(*records)
             for record in self.journal.records[-len(records) :]:
                 self._replay(record)
 
-    def apply_answers(self, action: str, count: int, sequence: int, person: str = "") -> int:
+    def apply_answers(self, action: str, count: int, sequence: int) -> int:
         """Remove, or add, all tags that the answers allow at the target precision.
 
         Parameters
@@ -219,60 +222,48 @@ class Session(ReviewState):
             Number of tags that the caller was shown; another one raises `Conflict`.
         sequence : int
             Number of the last record that the caller knows.
-        person : str
-            Who acts.
         """
         with self.lock:
             tags = self.questions.ready(KIND[action], self.status).tolist()
             if len(tags) != count:
                 raise Conflict("The answers have changed in another tab; nothing was done.")
-            return self.act({"action": action, "tags": tags}, sequence, person)
+            return self.act({"action": action, "tags": tags}, sequence)
 
-    def current(self, person: str = "", *, order: str = FIRST) -> int | None:
+    def current(self, *, order: str = FIRST) -> int | None:
         """Return the tag to ask: just undone, the next in this order, skipped, or None.
 
         Parameters
         ----------
-        person : str
-            Who is asked.
         order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
             What to ask next.
         """
-        if person in self._undone:
-            return self._undone[person]
-        last = self._last(person)
-        tag_before = last.tags[0] if last and last.tags else None
+        if self._undone is not None:
+            return self._undone
+        tag_before = next(iter(self.history[-1].tags), None) if self.history else None
         tags = self.questions.in_order(order, self.status, tag_before)
         if order == CERTIFY:
             tags = self._drawn()
         elif self.link is not None:
             tags = chain(self.link.changed, tags)
-        for tag in tags:
-            # Open in spite of votes, since these are tied.
-            voted = self.votes.get(tag, {}).get(person, SKIP) != SKIP
-            if self.status[tag] == OPEN and not voted:
-                return tag
-        if order == CERTIFY:
-            return None
+        tag = next((tag for tag in tags if self.status[tag] == OPEN), None)
+        if tag is not None or order == CERTIFY:
+            return tag
         # The tag skipped longest ago comes first, so that every one has its turn.
         skipped = np.flatnonzero(self.status == SKIP).tolist()
         return min(skipped, key=self._changed.__getitem__, default=None)
 
-    def view(self, person: str = "", *, order: str = FIRST) -> dict[str, Any]:
+    def view(self, *, order: str = FIRST) -> dict[str, Any]:
         """Return what the page shows, as a JSON document.
 
         Parameters
         ----------
-        person : str
-            Who looks at the page.
         order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
             What to ask next.
         """
         if order not in ORDERS:
             raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
         with self.lock:
-            tag, last = self.current(person, order=order), self._last(person)
-            current = None
+            tag, current = self.current(order=order), None
             if tag is not None:
                 swap = self.questions.swaps(self.status).get(tag) if order == SWAPS else None
                 current = self.describe(tag, self._is_blind(tag, order))
@@ -280,7 +271,7 @@ class Session(ReviewState):
             return {
                 "seq": self.sequence,
                 "current": current,
-                "last": last and _describe_step(last),
+                "last": _describe_step(self.history[-1]) if self.history else None,
                 "progress": self._progress(),
                 "known": self.known(),
             }
@@ -392,10 +383,8 @@ class Session(ReviewState):
         """Why a tag is removed or added, and the probability that this is right."""
         status = int(self.status[tag])
         if status in (KEEP, DROP):
-            votes = self.votes[tag]
-            people = ", ".join(who for who, vote in votes.items() if vote == status and who)
             verb = "dropped" if status == DROP else "added"
-            return f"{verb} by {people or 'a person'}", None
+            return f"{verb} by {self.person[tag] or 'a person'}", None
         confidence = self._confidence(tag)
         n_answers, by = self.questions.ranking(self.status).n_answers, self.project.method
         by = f"{by}, {n_answers:,} answer{'s' * (n_answers > 1)}" if n_answers else by
@@ -409,7 +398,6 @@ class Session(ReviewState):
         if record.get("action") in _IGNORED:
             return
         try:
-            checked_person(record.get("person", ""))
             tags = self._tags_of(record)
         except InputError:
             action, item, label = (record.get(key) for key in ("action", "item", "label"))
@@ -423,8 +411,6 @@ class Session(ReviewState):
     def _progress(self) -> dict[str, int]:
         counts, is_listed = np.bincount(self.status, minlength=4), self.project.listed
         return {
-            "kept": int(counts[KEEP]),
-            "dropped": int(counts[DROP]),
             "skipped": int(counts[SKIP]),
             "decided": int(counts[KEEP] + counts[DROP]),
             "suggested": int((~is_listed & (self.status == OPEN)).sum()),
@@ -464,7 +450,7 @@ class Session(ReviewState):
 
 
 def _describe_step(step: Step) -> dict[str, Any]:
-    """Return what the page says about the last action of a person."""
+    """Return what the page says about the last action."""
     record = step.record
     about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
     return about | {"of": step.seq, "count": len(record.get("tags", step.tags))}

@@ -6,11 +6,8 @@ const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide
 // Pressed twice, the second may be meant for what comes next, which nobody has seen.
 const NEVER_WAITS = ["keep", "drop", "skip", "swap"];
 const POLL_MS = 3000;
-// A cookie, since all ports share it and the port changes with every start.
-const COOKIE = "schirn_reviewer=";
 
 let state = null;
-let person = "";
 // What to ask next.
 let order = "first";
 // The action under way: a promise, or null.
@@ -194,7 +191,7 @@ async function perform(body, label, suggested) {
     const response = await fetch("/api/decide", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ ...body, seen: state.seq, person, order }),
+      body: JSON.stringify({ ...body, seen: state.seq, order }),
     });
     if (response.ok) {
       banner("");
@@ -215,17 +212,16 @@ async function perform(body, label, suggested) {
   return false;
 }
 
-// Ask for the state: every few seconds, and after the person or the order has changed.
+// Ask for the state: every few seconds, and after the order has changed.
 async function refresh(wanted) {
   if ((busy || asking || document.hidden) && wanted !== true) return;
   const mine = (turn += 1);
   asking += 1;
   try {
-    const response = await fetch(`/api/state?${new URLSearchParams({ person, order })}`);
+    const response = await fetch(`/api/state?${new URLSearchParams({ order })}`);
     if (!response.ok) return void (await refused(response));
     const next = await response.json();
     if (turn !== mine) return;
-    if (!state && begin(next)) return void (await refresh(true));
     const elsewhere = state && next.seq !== state.seq && wanted !== true;
     if (JSON.stringify(next) !== JSON.stringify(state)) show(next);
     if (elsewhere) banner("A decision was made in another tab; the page is up to date again.");
@@ -237,45 +233,11 @@ async function refresh(wanted) {
   }
 }
 
-// The first state tells the name given on the command line; true if the state of that person must be asked for.
-function begin({ name }) {
-  const stored = storedName();
-  $("ask-name").hidden = !!name || stored !== null;
-  const before = person;
-  showPerson(name || stored || "");
-  return person !== before;
-}
-
-function storedName() {
-  const entry = document.cookie.split("; ").find((text) => text.startsWith(COOKIE));
-  try {
-    return entry === undefined ? null : decodeURIComponent(entry.slice(COOKIE.length));
-  } catch (error) {
-    return null;
-  }
-}
-
-function showPerson(name) {
-  person = name;
-  $("name").value = name;
-  $("person").textContent = name ? `Your decisions are saved under ${name}.` : "Your decisions are saved without a name.";
-}
-
-function setName(name) {
-  showPerson(name.trim());
-  document.cookie = `${COOKIE}${encodeURIComponent(person)}; path=/; max-age=31536000; SameSite=Strict`;
-  // A hidden field would keep the focus for a moment, and take the next key.
-  $("question").focus();
-  $("ask-name").hidden = true;
-  refresh(true);
-  say($("person").textContent);
-}
-
 document.addEventListener("keydown", (event) => {
   const key = (event.key || "").toLowerCase();
   const modified = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.repeat;
   if (modified || !$("keys").checked || !state) return;
-  const field = event.target.matches("select, input:not([type=checkbox])");
+  const field = event.target.matches("select");
   if (field && key === "escape") event.target.blur();
   if (field || !KEYS[key]) return;
   event.preventDefault();
@@ -294,15 +256,6 @@ $("order").addEventListener("change", () => {
   order = $("order").value;
   $("question").focus();
   refresh(true);
-});
-$("ask-name").addEventListener("submit", (event) => {
-  event.preventDefault();
-  setName($("name").value);
-});
-$("no-name").addEventListener("click", () => setName(""));
-$("change-name").addEventListener("click", () => {
-  $("ask-name").hidden = false;
-  $("name").select();
 });
 document.addEventListener("visibilitychange", refresh);
 setInterval(refresh, POLL_MS);
