@@ -43,19 +43,12 @@ class ArrowTable(Table):
         The Parquet files of the table.
     unread : collection of str
         Columns of numbers that stay in the files, for others to read (`number_blocks`).
-    empty : bool
-        Whether a table may have no rows.
     """
 
     lists = True
 
     def __init__(
-        self,
-        path: Path,
-        table: Any,
-        files: Sequence[Path] = (),
-        unread: Collection[str] = (),
-        empty: bool = False,
+        self, path: Path, table: Any, files: Sequence[Path] = (), unread: Collection[str] = ()
     ) -> None:
         self._arrow = optional("pyarrow", "table", "Reading this table")
         self.path, self.table, self._files, self.unread = path, table, files, list(unread)
@@ -65,8 +58,6 @@ class ArrowTable(Table):
             self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
         check_columns(path, self.columns)
         self.n_rows = table.num_rows
-        if not self.n_rows and not empty:
-            raise DataError(f"{path}: the table has no rows")
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a column."""
@@ -115,11 +106,11 @@ class ArrowTable(Table):
 
     def _reopened(self, copy: Path) -> ArrowTable:
         table = read_arrow(copy, [copy], sys.maxsize, self.unread)
-        return ArrowTable(copy, table, [copy], self.unread, empty=True)
+        return ArrowTable(copy, table, [copy], self.unread)
 
-    def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
+    def _compare(self, path: str, copy: Any, changed: Columns, added: Columns) -> None:
         super()._compare(path, copy, changed, added)
-        if _digests(self._files, self.unread) != _digests([copy], self.unread):
+        if _digests(self._files, self.unread) != _digests([copy.path], self.unread):
             names = brief_list(self.unread)
             raise DataError(f"{path}: {names} would be read back as others; nothing was written")
 

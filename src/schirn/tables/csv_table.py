@@ -10,14 +10,13 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from schirn._files import brief
 from schirn.exceptions import DataError
-from schirn.tables.table import Columns, Table, inexact
-from schirn.tables.text import check_columns, open_text, text_writer
+from schirn.tables.table import Columns, Table
+from schirn.tables.text import open_text, text_writer
 
 _LONGEST_CELL = 2**31 - 1
 # The cells of a row and its text, with the empty lines before it.
@@ -29,20 +28,17 @@ class CsvTable(Table):
 
     spreadsheet = True
 
-    def __init__(self, path: Path, encoding: str, delimiter: str, empty: bool = False) -> None:
+    def __init__(self, path: Path, encoding: str, delimiter: str) -> None:
         self.path, self.encoding, self.delimiter = path, encoding, delimiter
         with open_text(path, encoding) as text:
             records = csv_records(path, text.lines(""), delimiter)
-            self.columns = next(records, ([], ""))[0]
-            check_columns(path, self.columns)
-            self._set([row for row, _ in records if row])
-        if not self.n_rows and not empty:
-            raise DataError(f"{path}: the table has no rows")
+            self._set(next(records, ([], ""))[0], records)
 
-    def _set(self, rows: list[list[str]]) -> None:
-        self.n_rows = len(rows)
-        columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in self.columns)
-        self._cells = dict(zip(self.columns, columns, strict=True))
+    def _set(self, columns: list[str], records: Iterable[Record]) -> None:
+        rows = [row for row, _ in records if row]
+        self.columns, self.n_rows = columns, len(rows)
+        cells = map(list, zip(*rows, strict=True)) if rows else ([] for _ in columns)
+        self._cells = dict(zip(columns, cells, strict=True))
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column, as text."""
@@ -116,25 +112,8 @@ class CsvTable(Table):
         doubled = cell.replace('"', '""')
         return f'"{doubled}"' if always or self._needs_quotes(cell) else cell
 
-    def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
-        columns = [changed.get(name, self._cells[name]) for name in self.columns]
-        rows = zip(*columns, *added.values(), strict=True)
-        with open_text(copy, self.encoding) as text:
-            intended = chain([[*self.columns, *added]], rows)
-            self._compare_lines(path, text.lines(""), intended, added)
-
-    def _compare_lines(
-        self, path: str, lines: Iterable[str], intended: Iterable[Any], added: Columns, row: int = 0
-    ) -> None:
-        """Raise DataError for the first cell of a text that is not as it should be."""
-        names = [*self.columns, *added]
-        records = csv_records(Path(path), lines, self.delimiter)
-        rows = (cells for cells, _ in records if cells)
-        for i, (cells, want) in enumerate(zip_longest(rows, intended, fillvalue=()), start=row):
-            if tuple(cells) != tuple(want):
-                triples = zip_longest(names, cells, want)
-                name, cell, text = next(triple for triple in triples if triple[1] != triple[2])
-                raise inexact(path, i, name, cell, text)
+    def _reopened(self, copy: Path) -> CsvTable:
+        return CsvTable(copy, self.encoding, self.delimiter)
 
 
 class CsvBlock(CsvTable):
@@ -145,32 +124,30 @@ class CsvBlock(CsvTable):
     path : Path
         Name of the table in error messages.
     delimiter : str
-    columns : list of str
+    header : Record
     records : list of Record
-        The rows; the header is one of them in the first block.
     first : int
-        Number of the first record; the header has 0.
+        Number of the first row; the first block, which has the header, has 1.
     """
 
     def __init__(
-        self, path: Path, delimiter: str, columns: list[str], records: list[Record], first: int
+        self, path: Path, delimiter: str, header: Record, records: list[Record], first: int
     ) -> None:
-        self.path, self.delimiter, self.columns = path, delimiter, columns
-        self._records, self._first = records, first
-        self._set([row for row, _ in (records[1:] if first == 0 else records) if row])
+        self.path, self.delimiter, self.first_row = path, delimiter, first
+        self._header, self._records = header, records
+        self._set(header[0], records)
 
     def copy(self, added: Columns) -> str:
         """Return the text of the rows with new columns; raise DataError if it is not read back."""
-        new = [[*added]] * (self._first == 0) + [*map(list, zip(*added.values(), strict=True))]
-        lines, intended = [], []
-        for k, (row, line) in enumerate(self._records):
-            cells = new[k] if row else []
-            lines.append(self._rewritten(row, line, {}, cells))
-            intended += [row + cells] if row else []
-        text = "".join(lines)
-        stream = io.StringIO(text, newline="")
-        self._compare_lines(str(self.path), stream, intended, added, self._first)
-        return text
+        lines = [self._rewritten(*self._header, {}, [*added])]
+        rows = zip(*added.values(), strict=True)
+        for row, line in self._records:
+            lines.append(self._rewritten(row, line, {}, next(rows, ()) if row else ()))
+        records = csv_records(self.path, io.StringIO("".join(lines), newline=""), self.delimiter)
+        header = next(records, ([], ""))
+        copy = CsvBlock(self.path, self.delimiter, header, list(records), self.first_row)
+        self._compare(str(self.path), copy, {}, added)
+        return "".join(lines if self.first_row == 1 else lines[1:])
 
 
 def csv_records(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[Record]:

@@ -29,7 +29,7 @@ from schirn.tables.csv_table import CsvTable
 from schirn.tables.json_table import JsonlTable, JsonTable
 from schirn.tables.table import LABEL_COLUMNS as LABEL_COLUMNS
 from schirn.tables.table import Columns, Table, inexact, is_same
-from schirn.tables.text import check_size, format_suffix, is_packed, pack
+from schirn.tables.text import check_columns, check_size, format_suffix, is_packed, pack
 from schirn.tables.xlsx import XlsxTable, without_empty, write_workbook
 
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -68,7 +68,7 @@ def open_table(
     max_bytes : int, optional
         Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
     empty : bool
-        Whether a text file without rows is a table too.
+        Whether a file without rows is a table too.
     unread : collection of str
         Columns of numbers that stay in a Parquet file, or in the files of a folder.
     """
@@ -89,15 +89,18 @@ def open_table(
     table: Table
     if kind == ".parquet" or kind in ARROW:
         columns = read_arrow(path, files, byte_limit(max_bytes), unread)
-        table = ArrowTable(path, columns, files, unread, empty)
+        table = ArrowTable(path, columns, files, unread)
     elif kind == ".xlsx":
-        table = XlsxTable(path, max_bytes, empty)
+        table = XlsxTable(path, max_bytes)
     elif kind == ".json":
-        table = JsonTable(path, encoding, empty)
+        table = JsonTable(path, encoding)
     elif kind in (".jsonl", ".ndjson"):
-        table = JsonlTable(path, encoding, empty)
+        table = JsonlTable(path, encoding)
     else:
-        table = CsvTable(path, encoding, delimiter or ("\t" if kind == ".tsv" else ","), empty)
+        table = CsvTable(path, encoding, delimiter or ("\t" if kind == ".tsv" else ","))
+    check_columns(path, table.columns)
+    if not table.n_rows and not empty:
+        raise DataError(f"{path}: the table has no rows")
     table.stamps, table.is_whole = stamps, is_whole
     return table
 

@@ -24,12 +24,12 @@ class JsonlTable(Table):
 
     lists = True
 
-    def __init__(self, path: Path, encoding: str, empty: bool) -> None:
+    def __init__(self, path: Path, encoding: str) -> None:
         self.path, self.encoding = path, encoding
         with open_text(path, encoding) as text:
-            self._read(text.lines("\n"), empty)
+            self._read(text.lines("\n"))
 
-    def _read(self, lines: Iterable[str], empty: bool, first: int = 1) -> None:
+    def _read(self, lines: Iterable[str], first: int = 1) -> None:
         # New values are escaped if the text has nothing but ASCII.
         self._is_ascii, rows, broken = True, [], None
         for number, line in enumerate(lines, start=first):
@@ -38,11 +38,9 @@ class JsonlTable(Table):
                 rows.append(_parsed(self.path, line, number))
                 if broken is None and _is_broken(line, rows[-1]):
                     broken = number
-        self._set(rows, empty, f"line {broken}" if broken else "")
+        self._set(rows, f"line {broken}" if broken else "")
 
-    def _set(self, rows: list[Row], empty: bool, broken: str) -> None:
-        if not rows and not empty:
-            raise DataError(f"{self.path}: the table has no rows")
+    def _set(self, rows: list[Row], broken: str) -> None:
         self.rows, self.n_rows, self._is_broken = rows, len(rows), bool(broken)
         if broken:
             warnings.warn(
@@ -83,26 +81,24 @@ class JsonlTable(Table):
         return changed
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        new_rows = self._new_rows(changed, added)
         with (
             open_text(self.path, self.encoding) as text,
             text_writer(stream, Path(stream.name), text) as write,
         ):
-            for line in text.lines("\n"):
-                write(self._rewritten(line, next(new_rows)) if line.strip() else line)
+            for line in self._rewritten_lines(text.lines("\n"), changed, added):
+                write(line)
+
+    def _rewritten_lines(
+        self, lines: Iterable[str], changed: Columns, added: Columns
+    ) -> Iterator[str]:
+        new_rows = self._new_rows(changed, added)
+        return (self._rewritten(line, next(new_rows)) if line.strip() else line for line in lines)
 
     def _reopened(self, copy: Path) -> JsonlTable:
-        return type(self)(copy, self.encoding, True)
+        return type(self)(copy, self.encoding)
 
-    def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
-        with warnings.catch_warnings():
-            # Said when the table was read.
-            warnings.simplefilter("ignore")
-            rows = self._reopened(copy).rows
-        self._compare_rows(path, rows, self._new_rows(changed, added))
-
-    def _compare_rows(self, path: str, rows: Iterable[Row], new_rows: Iterable[Row]) -> None:
-        triples = zip(rows, self.rows, new_rows, strict=True)
+    def _compare(self, path: str, copy: Any, changed: Columns, added: Columns) -> None:
+        triples = zip(copy.rows, self.rows, self._new_rows(changed, added), strict=True)
         for i, (row, old, cells) in enumerate(triples, start=1):
             intended = {**old, **cells}
             for name in {**intended, **row}:
@@ -125,23 +121,19 @@ class JsonlBlock(JsonlTable):
 
     def __init__(self, path: Path, encoding: str, lines: list[str], first: int) -> None:
         self.path, self.encoding, self._lines = path, encoding, lines
-        self._read(lines, True, first)
+        self._read(lines, first)
 
     def copy(self, added: Columns) -> str:
         """Return the text of the rows with new keys; raise DataError if it is not read back."""
-        new_rows = self._new_rows({}, added)
-        lines = [
-            self._rewritten(line, next(new_rows)) if line.strip() else line for line in self._lines
-        ]
-        rows = [_parsed(self.path, line) for line in lines if line.strip()]
-        self._compare_rows(str(self.path), rows, self._new_rows({}, added))
+        lines = list(self._rewritten_lines(self._lines, {}, added))
+        self._compare(str(self.path), JsonlBlock(self.path, self.encoding, lines, 1), {}, added)
         return "".join(lines)
 
 
 class JsonTable(JsonlTable):
     """A list of JSON objects: rows, or tasks of Label Studio, which are not written again."""
 
-    def __init__(self, path: Path, encoding: str, empty: bool) -> None:
+    def __init__(self, path: Path, encoding: str) -> None:
         self.path, self.encoding = path, encoding
         with open_text(path, encoding) as text:
             content = "".join(text.blocks())
@@ -151,7 +143,7 @@ class JsonTable(JsonlTable):
             rows, self.tag_columns = read_tasks(path, rows)
             self.is_export = True
         broken = next((k for k, row in enumerate(rows, 1) if _is_broken(content, row)), None)
-        self._set(rows, empty, f"object {broken}" if broken else "")
+        self._set(rows, f"object {broken}" if broken else "")
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
         new_rows = self._new_rows(changed, added)
@@ -166,7 +158,7 @@ class JsonTable(JsonlTable):
             write(text[place:])
 
 
-def _parsed(path: Path, line: str, number: int = 0) -> Row:
+def _parsed(path: Path, line: str, number: int) -> Row:
     """Return the object of a line."""
     try:
         row = json.loads(line)

@@ -399,7 +399,7 @@ def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     path = Path(path)
     check_size(path, _MAX_BYTES)
-    table = CsvTable(path, "utf-8", header_delimiter(path) or ",", empty=True)
+    table = CsvTable(path, "utf-8", header_delimiter(path) or ",")
     rows = [tuple(table.columns), *zip(*map(table.column, table.columns), strict=True)]
     merges: dict[str, str] = {}
     for k, cells in enumerate(rows if rows[0][:2] != _FIELDS[:2] else rows[1:], start=1):

@@ -91,13 +91,11 @@ class RowStream:
 
     def _csv_blocks(self, size: int) -> Iterator[CsvBlock]:
         records = csv_records(self._path, self._text.lines(""), self._delimiter)
-        block, first = list(islice(records, 1)), 0
-        columns = block[0][0] if block else []
-        check_columns(self._path, columns)
-        block += islice(records, size)
-        while block or first == 0:
-            yield CsvBlock(self._path, self._delimiter, columns, block, first)
-            first, block = first + max(len(block), 1), list(islice(records, size))
+        header, first = next(records, ([], "")), 1
+        check_columns(self._path, header[0])
+        while (block := list(islice(records, size))) or first == 1:
+            yield CsvBlock(self._path, self._delimiter, header, block, first)
+            first += max(len(block), 1)
 
     def _jsonl_blocks(self, size: int) -> Iterator[JsonlBlock]:
         lines, first = self._text.lines("\n"), 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -42,6 +43,8 @@ class Table(ABC):
         The files with what `stamp_of` says, which must stay so until the copy is written.
     is_whole : bool
         Whether the stamps are about the whole files.
+    first_row : int
+        Number of the first row, which is not 1 in a block of a longer table.
     """
 
     path: Path
@@ -54,6 +57,7 @@ class Table(ABC):
     is_export = False
     stamps: Mapping[Path, tuple[Any, ...]] = MappingProxyType({})
     is_whole = False
+    first_row = 1
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
@@ -97,19 +101,24 @@ class Table(ABC):
             self._rewrite(stream, changed, added)
             stream.flush()
             self.check_unchanged()
-            self._compare(path, Path(stream.name), changed, added)
+            with warnings.catch_warnings():
+                # Said when the table was read.
+                warnings.simplefilter("ignore")
+                copy = self._reopened(Path(stream.name))
+            self._compare(path, copy, changed, added)
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
         """Write the copy."""
         raise NotImplementedError
 
-    def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
+    def _compare(self, path: str, copy: Any, changed: Columns, added: Columns) -> None:
         """Raise DataError for the first cell of a copy that is not as it should be."""
-        table = self._reopened(copy)
-        if table.columns != [*self.columns, *added]:
-            raise DataError(f"{path}: the columns would be {brief(table.columns)}; nothing written")
-        for name in table.columns:
-            self._compare_column(path, table, name, changed.get(name, added.get(name)))
+        if copy.columns != [*self.columns, *added]:
+            raise DataError(f"{path}: the columns would be {brief(copy.columns)}; nothing written")
+        if copy.n_rows != self.n_rows:
+            raise DataError(f"{path}: {copy.n_rows:,} rows would be read back; nothing written")
+        for name in copy.columns:
+            self._compare_column(path, copy, name, changed.get(name, added.get(name)))
 
     def _reopened(self, copy: Path) -> Any:
         """Read a copy."""
@@ -120,7 +129,7 @@ class Table(ABC):
         intended = self.column(name) if cells is None else cells
         for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True)):
             if cell != want and not is_same(cell, want):
-                raise inexact(path, i + 1, name, cell, want)
+                raise inexact(path, self.first_row + i, name, cell, want)
 
     def check_unchanged(self) -> None:
         """Raise DataError if a file of the table has changed since it was read."""
@@ -134,10 +143,9 @@ class Table(ABC):
 
 def inexact(path: str, row: int, name: str, cell: Any, intended: Any) -> DataError:
     """Return the error about a cell of a copy that would not be read back."""
-    where = f"row {row}, column {brief(name)}" if row else f"the name of column {brief(name)}"
     return DataError(
-        f"{path}: {where}: {brief(intended)} would be read back as {brief(cell)}, so nothing was "
-        f"written"
+        f"{path}: row {row}, column {brief(name)}: {brief(intended)} would be read back as "
+        f"{brief(cell)}, so nothing was written"
     )
 
 

@@ -21,7 +21,7 @@ from schirn._input import is_missing
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table
-from schirn.tables.text import check_columns, unreadable_named
+from schirn.tables.text import unreadable_named
 
 _ATTRIBUTES = r"""(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*"""
 _ROW = re.compile(
@@ -41,7 +41,7 @@ _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 class XlsxTable(Table):
     """The first sheet of a workbook; a copy keeps the other sheets, formats and formulas."""
 
-    def __init__(self, path: Path, max_bytes: int | None, empty: bool) -> None:
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
         self.path = path
         with unreadable_named(path, ".xlsx file"):
             rows = self._read(byte_limit(max_bytes))
@@ -53,10 +53,7 @@ class XlsxTable(Table):
         )
         header = [*header, *[None] * (width - len(header))][:width]
         self.columns = ["" if is_missing(cell) else str(cell) for cell in header]
-        check_columns(path, self.columns)
         self.n_rows = max(len(rows) - 1, 0)
-        if not self.n_rows and not empty:
-            raise DataError(f"{path}: the table has no rows")
         self._cells = {
             name: [row[k] if k < len(row) else None for row in rows[1:]]
             for k, name in enumerate(self.columns)
@@ -112,7 +109,7 @@ class XlsxTable(Table):
                 copy.writestr(entry, content)
 
     def _reopened(self, copy: Path) -> XlsxTable:
-        return XlsxTable(copy, None, True)
+        return XlsxTable(copy)
 
 
 def without_empty(columns: Columns) -> dict[str, list[Any]]:
