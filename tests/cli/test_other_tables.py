@@ -12,14 +12,14 @@ pd = pytest.importorskip("pandas", reason="the tables are made with pandas")
 pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
 
 # Texts, most of whose tags are right.
-ITEMS = Path(__file__).parents[1] / "tables" / "annotations" / "label_studio.json"
+ITEMS = Path(__file__).parents[1] / "tables" / "items.json"
 
 
 @pytest.fixture
 def frame():
     items = open_table(ITEMS)
     years = [2024 + i % 2 for i in range(items.n_rows)]
-    cells = {"text": items.column("text"), "tags": items.column("topics"), "year": years}
+    cells = {"text": items.column("text"), "tags": items.column("tags"), "year": years}
     return pd.DataFrame(cells)
 
 

@@ -143,12 +143,10 @@ def _xlsx() -> list[bytes]:
 
 
 def _json() -> list[bytes]:
-    choices = {"from_name": "t", "to_name": "x", "type": "choices", "value": {"choices": ["a"]}}
-    task = {"id": 1, "data": {"x": "p q"}, "annotations": [{"result": [choices]}]}
     record = {"id": "1", "fields": {"x": "p q"}, "metadata": {"n": 1}, "vectors": {"v": [0.5]}}
     record |= {"suggestions": {}, "responses": {"t": [{"value": ["a", "b"], "user_id": "u"}]}}
     flat = [{"x": "p", "t": {"choices": ["a", "b"]}}, {"x": "q", "t": "a"}]
-    return [json.dumps(rows).encode() for rows in ([task] * 2, [record] * 2, flat)]
+    return [json.dumps(rows).encode() for rows in ([record] * 2, flat)]
 
 
 def _changes() -> list[bytes]:

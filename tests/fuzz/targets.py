@@ -174,7 +174,7 @@ def _copied(name: str) -> Target:
         (folder / name).write_bytes(data)
         table = open_table(folder / name)
         changed = {}
-        for column in table.tag_columns:
+        for column in [name for name in table.columns if table.holds(name, "list")]:
             changed[column] = [split_tags(cell, ";")[1:] for cell in table.column(column)]
         cells = [(table.column(name), table.numbers(name)) for name in table.columns]
         fresh = {"fresh column": ["a"] * table.n_rows}

@@ -159,12 +159,8 @@ class TagTable:
             if name is not None and name not in table.columns and name not in self._unread:
                 hint = suggest(name, table.columns)
                 raise InputError(f"{path}: there is no column {brief(name)}; {hint}")
-        if labels is None and len(table.tag_columns) == 1:
-            (labels,) = table.tag_columns
-        if labels is None and not table.tag_columns:
+        if labels is None:
             labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
-        if labels is None and table.is_export and not table.tag_columns:
-            raise InputError(f"{path}: nobody has annotated a task, so there are no tags")
         if labels is None:
             raise InputError(
                 f"{path}: which column holds the tags? There are "

@@ -138,7 +138,7 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
         return None
     opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
     usual = set(LABEL_COLUMNS) & set(opened.columns)
-    if args.labels is None and not usual and not opened.tag_columns:
+    if args.labels is None and not usual:
         return None
     source = TagTable(opened, args.data, **tag_roles(args), id=args.id)
     values = source.table.numbers(source.labels)

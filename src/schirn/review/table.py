@@ -56,7 +56,7 @@ def write_project_table(
     root = roles.image_root
     if roles.image is not None:
         root = os.path.realpath(root or path.parent)
-    encoding = "utf-8" if table.is_export else getattr(table, "encoding", "utf-8")
+    encoding = getattr(table, "encoding", "utf-8")
     delimiter = getattr(table, "delimiter", None)
     roles = replace(roles, file=name, image_root=root, encoding=encoding, delimiter=delimiter)
     return asdict(roles)

@@ -59,7 +59,7 @@ def open_table(
     ----------
     path : path
         A file in .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or .xlsx; text files may be
-        packed with gzip (.csv.gz). A .json file is a list of objects or an export of Label Studio.
+        packed with gzip (.csv.gz). A .json file is a list of objects.
         A folder holds .parquet files.
     encoding : str
         Encoding of a text file.
@@ -112,7 +112,7 @@ def write_copy(
 
     In the format of the table, everything else stays as it is in the file; the copy of a folder is
     one file. In another format, texts stay texts, apart from columns of numbers that are written
-    the same way again. So do rows of an export of Label Studio.
+    the same way again.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def write_copy(
     table, changed = table.source(changed)
     kind = format_suffix(Path(path))
     source_kind = ".parquet" if table.path.is_dir() else format_suffix(table.path)
-    if kind == source_kind and not table.is_export:
+    if kind == source_kind:
         table.write(path, changed, added)
         return
     unread = getattr(table, "unread", ())

@@ -1,4 +1,4 @@
-"""JSON: one object per line, a list of objects, or an export of Label Studio."""
+"""JSON: one object per line, or a list of objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 from schirn._files import brief, reason_of
 from schirn._input import whole_text
 from schirn.exceptions import DataError
-from schirn.tables.annotations import is_task, read_tasks
 from schirn.tables.json_text import members, rewritten
 from schirn.tables.table import Columns, Table, inexact, is_same
 from schirn.tables.text import open_text, text_writer
@@ -131,7 +130,7 @@ class JsonlBlock(JsonlTable):
 
 
 class JsonTable(JsonlTable):
-    """A list of JSON objects: rows, or tasks of Label Studio, which are not written again."""
+    """A list of JSON objects."""
 
     def __init__(self, path: Path, encoding: str) -> None:
         self.path, self.encoding = path, encoding
@@ -139,9 +138,6 @@ class JsonTable(JsonlTable):
             content = "".join(text.blocks())
         self._is_ascii = content.isascii()
         rows = _documents(path, content)
-        if rows and is_task(rows[0]):
-            rows, self.tag_columns = read_tasks(path, rows)
-            self.is_export = True
         broken = next((k for k, row in enumerate(rows, 1) if _is_broken(content, row)), None)
         self._set(rows, f"object {broken}" if broken else "")
 

@@ -4,9 +4,9 @@ Three kinds of spellings are told apart, from the surest to the least sure:
 
 - Names that differ in case, spaces, hyphens or apostrophes only.
 - Singular and plural.
-- One typing error: a letter too many, too few, wrong or in the wrong place, in a tag that is at
-  least ten times as rare as the other. Real words that differ by one letter (`horse`, `house`) are
-  far more common than errors in short words, so these need two swapped letters or a doubled one.
+- One typing error: a letter too many, too few, wrong or in the wrong place, inside a word of at
+  least eight letters, in a tag that is at least ten times as rare as the other. Short words that
+  differ by one letter (`horse`, `house`) are mostly other words.
 
 The file has one line per merge, `from,to`, as CSV.
 """
@@ -40,9 +40,8 @@ _MAX_BYTES = 64 * 1024**2
 
 # A typing error is at least so many times as rare as the right spelling.
 _RARER = 10
-# Letters of a word in which any typing error is believed, and a swapped or doubled letter.
-_LONG_WORD, _SHORT_WORD = 8, 5
-_SHORTEST_NAME, _LONGEST_NAME = 4, 80
+# Letters of a word in which a typing error is believed, and of the longest name.
+_LONG_WORD, _LONGEST_NAME = 8, 80
 # A spelling that so many other rows use, in their texts or in other tags, is a word of its own.
 _WORD_ROWS = 3
 
@@ -59,18 +58,7 @@ arms arts cans clothes customs damages draughts glasses goods grounds greens hea
 letters looks manners means minutes news outskirts pants pyjamas savings scales series shorts
 species spectacles spirits troops waters wits woods works
 """
-# Words of five letters or more that one typing error turns into another of them.
-_LOOKALIKES = """
-adaption adoption angel angle beard bread breath breathe casual causal collision collusion
-commutation complement compliment computation council counsel country county creation cremation
-dairy desert dessert diary diner dinner hoping hopping infection inflection insolation insulation
-later latter marital martial mediation medication meditation planing planning poplar popular
-prescribe processor professor proscribe quiet quite sacred scared scraping scrapping silver
-simulate simulation sliver staring starring stationary stationery statue statute stimulate
-stimulation sulphate sulphite super supper taping tapping though through trail trial united untied
-vacation vocation
-"""
-_NOT_PLURAL, _WORDS = frozenset(_NO_PLURALS.split()), frozenset(_LOOKALIKES.split())
+_NOT_PLURAL = frozenset(_NO_PLURALS.split())
 
 
 @dataclass(frozen=True)
@@ -255,7 +243,7 @@ def _plain(name: str) -> str:
 
 
 def _shapes(text: str) -> Iterator[str]:
-    if not _SHORTEST_NAME <= len(text) <= _LONGEST_NAME:
+    if not _LONG_WORD - 1 <= len(text) <= _LONGEST_NAME:
         return
     yield text
     for k in range(len(text)):
@@ -267,34 +255,20 @@ def _mistyped(rare: str, right: str) -> str:
     start = _n_shared(rare, right)
     end = _n_shared(rare[start:][::-1], right[start:][::-1])
     wrong, correct = rare[start : len(rare) - end], right[start : len(right) - end]
-    if not (wrong + correct).isalpha() or max(len(wrong), len(correct)) > 2:
-        return ""
-    swapped = len(wrong) == 2 and wrong == correct[::-1]
-    if not swapped and max(len(wrong), len(correct)) > 1:
+    is_swap = len(wrong) == 2 and wrong == correct[::-1]
+    if not (wrong + correct).isalpha() or (max(len(wrong), len(correct)) > 1 and not is_swap):
         return ""
     # The letters of the word before the error and after it, which both spellings share.
     head = re.search(r"[^\W\d_]*$", rare[:start])[0]  # type: ignore[index]
     tail = re.match(r"[^\W\d_]*", rare[len(rare) - end :])[0]  # type: ignore[index]
-    words = head + wrong + tail, head + correct + tail
-    if len(wrong) == len(correct) == 1 and _accented(wrong, correct):
-        return words[0]
     # Other letters at the ends make other words: employer and employee, legal and illegal.
-    same_ends = words[0][:1] == words[1][:1] and words[0][-1:] == words[1][-1:]
-    doubled = not (wrong and correct) and (wrong or correct) in (head[-1:], tail[:1])
-    least = _SHORT_WORD if swapped or doubled else _LONG_WORD
-    is_error = same_ends and min(map(len, words)) >= least and words[0] not in _WORDS
-    return words[0] if is_error else ""
+    is_error = head and tail and len(head + min(wrong, correct, key=len) + tail) >= _LONG_WORD
+    return head + wrong + tail if is_error else ""
 
 
 def _n_shared(one: str, two: str) -> int:
     """Number of letters that both texts begin with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False)))
-
-
-def _accented(one: str, two: str) -> bool:
-    """Whether two Latin letters differ in an accent only; in other scripts that is no error."""
-    bare = {unicodedata.normalize("NFD", letter)[0] for letter in (one, two)}
-    return len(bare) == 1 and bare.pop().isascii()
 
 
 def _uses(words: set[str], total: dict[str, int], texts: Sequence[str] | None) -> Counter[str]:

@@ -35,10 +35,6 @@ class Table(ABC):
         Whether cells are CSV, which spreadsheets run if they look like formulas.
     index_columns : collection of str
         Columns that hold the index of a DataFrame.
-    tag_columns : collection of str
-        Columns that the format itself calls labels; none in a plain table.
-    is_export : bool
-        Whether the file is an export of another program, which is read but never written.
     stamps : dict from Path to tuple
         The files with what `stamp_of` says, which must stay so until the copy is written.
     is_whole : bool
@@ -53,8 +49,6 @@ class Table(ABC):
     lists = False
     spreadsheet = False
     index_columns: Collection[str] = ()
-    tag_columns: Collection[str] = ()
-    is_export = False
     stamps: Mapping[Path, tuple[Any, ...]] = MappingProxyType({})
     is_whole = False
     first_row = 1
