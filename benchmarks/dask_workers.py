@@ -2,22 +2,34 @@
 
 OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --rows 200000 --features 300 --labels 50
 OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --method Sieve --rows 40000 --rounds 8
+OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --text --rows 500000 --labels 200
 
 Fits with one and with two workers alternate, so that other work on the machine disturbs both; the
 best and the median time are printed. Importing the library on the workers does not count. On a busy
 machine, CPU time tells more: the fit takes at least that of this program, which includes the
 scheduler, and of the busiest worker. What these processes use while they wait is subtracted.
+
+`--text` runs the program `schirn clean` on a .csv file of generated product titles, with two
+workers, and prints CPU time and peak memory of every process.
 """
 
 import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.clean_scale import peak_gigabytes
+from benchmarks.titles import make_titles
 from schirn import Schirn, Sieve
 from schirn.exceptions import EmptyCandidatesWarning
 
@@ -99,6 +111,49 @@ def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[Timing, Any]:
         return Timing(total.wall, program, worker), model
 
 
+def clean_texts(n_rows: int, n_labels: int) -> None:
+    """Clean titles by the program on two workers, and print what every process used."""
+    from dask.distributed import Client, LocalCluster
+
+    titles = make_titles(n_rows, n_labels, random_state=0)
+    n_wrong = int((titles.listed > titles.truth).sum())
+    with tempfile.TemporaryDirectory() as folder:
+        table, changes = Path(folder, "items.csv"), Path(folder, "changes.csv")
+        with table.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["title", "tags"])
+            rows = zip(titles.texts, titles.listed, strict=True)
+            writer.writerows((text, ";".join(titles.names_of(row))) for text, row in rows)
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+        with cluster, Client(cluster) as client:
+            command = [sys.executable, "-m", "schirn", "clean", str(table), "--text", "title"]
+            command += ["--scheduler", cluster.scheduler_address, "--changes", str(changes)]
+            start = time.perf_counter()
+            program = subprocess.Popen([*command, "--remove", str(n_wrong), "--quiet"])
+            _, status, usage = os.wait4(program.pid, 0)
+            seconds = time.perf_counter() - start
+            peaks = client.run(peak_gigabytes).values()
+            cpu = client.run(time.process_time).values()
+            client.run(stop_heartbeat)
+        if status:
+            raise SystemExit(f"the program ended with status {status}")
+        with changes.open(encoding="utf-8", newline="") as stream:
+            removed = list(csv.DictReader(stream))
+    column = {name: j for j, name in enumerate(titles.labels)}
+    wrong = [titles.truth[int(line["row"]) - 1, column[line["before"]]] == 0 for line in removed]
+    print(
+        f"{n_rows:,} titles, {n_labels} tags, {int(titles.listed.sum()):,} listed: {seconds:.0f} s"
+    )
+    own = f"{usage.ru_utime + usage.ru_stime:.0f} s of CPU time, {usage.ru_maxrss / 1e6:.2f} GB"
+    print(f"program: {own}")
+    for number, (seconds, peak) in enumerate(zip(cpu, peaks, strict=True), 1):
+        print(f"worker {number}: {seconds:.0f} s of CPU time, {peak:.2f} GB")
+    print(
+        f"this process, with the scheduler: {time.process_time():.0f} s, {peak_gigabytes():.2f} GB"
+    )
+    print(f"of the {len(wrong):,} most suspicious tags, {np.mean(wrong):.1%} are wrong")
+
+
 def main() -> None:
     """Print times, their ratio and the difference of the models."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -109,7 +164,11 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--text", action="store_true", help="clean titles by the program")
     args = parser.parse_args()
+    if args.text:
+        clean_texts(args.rows, args.labels)
+        return
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     shape = f"{args.rows} x {args.features}, {args.labels} labels"
     print(f"{args.method}, {shape}, {args.rounds} rounds")

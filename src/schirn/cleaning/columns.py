@@ -20,7 +20,7 @@ from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures, TextFeatures
 from schirn.features.columns import is_category, is_text, read_numbers
 from schirn.labels.cells import TagCells
-from schirn.scale.cluster import lazy_blocks, lazy_texts
+from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
 from schirn.tables.arrow import ParquetNumbers, number_blocks
@@ -37,8 +37,8 @@ Array = np.ndarray
 _STRAY = 0.05
 # Columns of more bytes than this are not read together with the rest of a table.
 _LARGE = 2**26
-# Texts that a Dask worker turns into features together.
-_TEXTS = 10_000
+# Most texts that a Dask worker turns into features together.
+_TEXTS = 50_000
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -361,7 +361,8 @@ class TagTable:
         if where == "dask" and transformer is not None and transformer.text is not None:
             texts = transformer.texts(self.table)
             transformer.text_, transformer.encoder_ = TextFeatures().fit(texts), None
-            pieces = [texts[i : i + _TEXTS] for i in range(0, len(texts), _TEXTS)]
+            size = rows_per_block(len(texts), _TEXTS)
+            pieces = [texts[i : i + size] for i in range(0, len(texts), size)]
             X: Any = lazy_texts(pieces, transformer.text_.transform)
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":

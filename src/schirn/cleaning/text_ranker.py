@@ -39,7 +39,13 @@ from schirn.scale.copies import number_distinct, row_digests
 from schirn.scale.input import check_blocks, summarise
 from schirn.solvers.candidates import Knowledge
 from schirn.solvers.sieve import soft_logit
-from schirn.solvers.sparse_ridges import Lesson, Means, linear_lams, solve_on_blocks
+from schirn.solvers.sparse_ridges import (
+    Lesson,
+    LessonSums,
+    lesson_sums,
+    linear_lams,
+    solve_on_blocks,
+)
 
 Array = np.ndarray
 
@@ -188,24 +194,25 @@ def _score_in_folds(store: RowStore, task: RankingTask) -> None:
     lams = linear_lams(store, learned, Knowledge(), trusting=True, rng=rng)
     for fold in track(range(_FOLDS), "fold"):
         held_out = groups % _FOLDS == fold
-        total, cross, counts, n = store.step(_teach, held_out, forgotten)
-        if not n or n == len(groups):
+        store.step(_teach, held_out, forgotten)
+        sums = lesson_sums(store)
+        if not sums.n or sums.n == len(groups):
             continue
-        means = Means(total / n, counts / n)
-        store.step(_score, held_out, 0, slice(None), _centroids(cross, means, counts), None)
-        for columns, ridges in solve_on_blocks(store, means, sorted({lams[0], lams[-1]})):
-            store.step(_score, held_out, 1, columns, *ridges[-1])
+        store.step(_score, held_out, 0, slice(None), _centroids(sums), None)
+        for columns, ((W, b),) in solve_on_blocks(store, sums, lams[-1:]):
+            store.step(_score, held_out, 1, columns, W, b)
 
 
-def _centroids(cross: Array, means: Means, counts: Array) -> Array:
+def _centroids(sums: LessonSums) -> Array:
     """Directions from the mean of all rows to that of the rows that list a label, as columns.
 
     Products with them are scores as those of `schirn.cleaning.centroids`.
     """
-    M = cross / np.maximum(counts, 1).astype(cross.dtype)
-    M -= means.features[:, None].astype(cross.dtype)
+    dtype = sums.cross.dtype
+    M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)
+    M -= (sums.features / sums.n)[:, None].astype(dtype)
     lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
-    return np.asarray(M / np.maximum(lengths, 1e-9).astype(cross.dtype))
+    return np.asarray(M / np.maximum(lengths, 1e-9).astype(dtype))
 
 
 def _digests(block: Block, lesson: Any) -> list[bytes]:
@@ -215,7 +222,7 @@ def _digests(block: Block, lesson: Any) -> list[bytes]:
 def _teach(
     block: Block, lesson: Lesson | None, held_out: Array, forgotten: tuple[Array, Array]
 ) -> tuple[Lesson, tuple[Any, ...]]:
-    """Take the rows that are not held out, and return what centroids need of them."""
+    """Take the rows that are not held out."""
     X, cells, first = block.rows.X, block.cells, block.rows.first
     n, k = cells.shape
     # A tag that is known to be wrong is not learned.
@@ -224,9 +231,7 @@ def _teach(
     Y = sp.csr_array((np.ones(len(places[0]), dtype=X.dtype), places), shape=(n, k))
     train = ~held_out[first : first + n]
     scores = np.zeros((2, n, k), dtype=np.float32) if lesson is None else lesson.scores
-    lesson = Lesson.of(X[train], Y[train])._replace(scores=scores)
-    sums = lesson.X.sum(axis=0), (lesson.transposed @ lesson.Q).toarray(), lesson.Q.sum(axis=0)
-    return lesson, (*sums, int(train.sum()))
+    return Lesson(X[train], Y[train], scores), (None,)
 
 
 def _score(

@@ -144,6 +144,11 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
     return [call(sent, block) for block in lazy]
 
 
+def rows_per_block(n: int, most: int) -> int:
+    """Rows of a block, so that every thread of the current client has one."""
+    return max(1, min(most, -(-n // sum(current_client().nthreads().values()))))
+
+
 def _call(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value)
 
@@ -443,8 +448,13 @@ def _step_each(
     group: list[Any], pair: Any, function: Step, message: tuple[Any, ...], differing: list[Any]
 ) -> tuple[list[Any], Any]:
     """The new states of a group, and its sums."""
-    results = [function(*call) for call in _blocks(group, pair, message, differing)]
-    return [state for state, _ in results], _add_up([sums for _, sums in results])
+    states, total = [], None
+    for call in _blocks(group, pair, message, differing):
+        state, sums = function(*call)
+        states.append(state)
+        # Sums may be larger than the blocks: at most two are in memory.
+        total = add_sums(total, sums)
+    return states, total
 
 
 def _add_up(sums: list[Any]) -> Any:

@@ -6,7 +6,7 @@ ridge weights together, by products with the sparse matrix alone. Each row is sc
 of the folds that it is not in. The pool is learned from a sample of rows, on their kernel matrix.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,102 +205,116 @@ def solve_ridges(
 ) -> Iterator[tuple[slice, list[tuple[Array, Array]]]]:
     """Weights and intercepts of the ridges of rows in memory, as `solve_on_blocks` yields them."""
     store = one_block(X)
-    means = Means(X.mean(axis=0), Q.mean(axis=0))
-    store.step(lambda block, state: (Lesson.of(X, Q), (None,)))
-    return solve_on_blocks(store, means, lams)
-
-
-class Means(NamedTuple):
-    """Mean of each feature (d,) and of each label (l,) over the rows that teach."""
-
-    features: Array
-    labels: Array
+    store.step(lambda block, state: (Lesson(X, Q), (None,)))
+    return solve_on_blocks(store, lesson_sums(store), lams)
 
 
 class Lesson(NamedTuple):
-    """Rows of a block that teach a ridge, and vectors of conjugate gradients, one column per label.
+    """Rows of a block that teach a ridge.
 
     Attributes
     ----------
-    X, transposed : CSR arrays of shape (n, d) and (d, n)
+    X : CSR array of shape (n, d)
     Q : CSR array of shape (n, l)
         Soft labels.
-    residual, direction, image : arrays of shape (n, k)
-        Of the labels that are being solved.
     scores : array
         Whatever the caller keeps with the block.
     """
 
     X: sp.csr_array
-    transposed: sp.csr_array
     Q: sp.csr_array
-    residual: Array | None = None
-    direction: Array | None = None
-    image: Array | None = None
     scores: Array | None = None
 
-    @classmethod
-    def of(cls, X: sp.csr_array, Q: sp.csr_array) -> "Lesson":
-        """Begin with rows and their soft labels."""
-        return cls(X, X.T.tocsr(), Q)
+
+class LessonSums(NamedTuple):
+    """Sums over all rows that teach: their number, features (d,), labels (l,) and X'Q (d, l)."""
+
+    n: int
+    features: Array
+    labels: Array
+    cross: Array
+
+
+def lesson_sums(store: RowStore) -> LessonSums:
+    """Return the sums over blocks whose state is a `Lesson`."""
+    return LessonSums(*store.step(_sum_lesson))
+
+
+def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
+    X, Q = lesson.X, lesson.Q
+    return lesson, (X.shape[0], X.sum(axis=0), Q.sum(axis=0), (X.T @ Q).toarray())
 
 
 def solve_on_blocks(
-    store: RowStore, means: Means, lams: Sequence[float]
+    store: RowStore, sums: LessonSums, lams: Sequence[float]
 ) -> Iterator[tuple[slice, list[tuple[Array, Array]]]]:
     """Weights and intercepts of argmin ||X W + b - Q||^2 + lam ||W||^2, some labels at a time.
 
-    With centred rows, W = X'A for the dual weights A, (X X' + lam I) A = Q - mean. Conjugate
-    gradients solve it for every label and every lam at once. Residuals and directions of the rows
-    stay in their blocks; here are sums over the rows alone: X'A, X' times the residual, and X'
-    times the directions. All systems share the products of the one with the smallest lam: the
-    residuals of the others are multiples of its residual, by a factor `ratio` that a recursion of
-    three terms yields.
+    With centred rows, (X'X + lam I) W = X'Q. Conjugate gradients solve it for every label and every
+    lam at once: the blocks multiply a direction by X'X, and keep nothing.
 
     Parameters
     ----------
     store : RowStore
         Blocks whose state is a `Lesson`.
-    means : Means
+    sums : LessonSums
     lams : sequence of float
         Ascending.
     """
-    for first in range(0, len(means.labels), _LABELS):
-        columns = slice(first, min(first + _LABELS, len(means.labels)))
-        level = means.labels[columns]
-        weights = _shifted_solutions(store, columns, level, means.features, lams)
-        yield columns, [(W, level - means.features @ W) for W in weights]
+    mean, level = sums.features / sums.n, sums.labels / sums.n
+
+    def multiply(W: Array) -> Array:
+        (product,) = store.step(_multiply, W)
+        product -= sums.features[:, None] * (mean @ W)
+        return np.asarray(product)
+
+    for first in range(0, len(level), _LABELS):
+        columns = slice(first, min(first + _LABELS, len(level)))
+        target = sums.cross[:, columns] - sums.features[:, None] * level[columns]
+        weights = _shifted_solutions(multiply, target, lams)
+        yield columns, [(W, level[columns] - mean @ W) for W in weights]
+
+
+def _multiply(block: Block, lesson: Lesson, W: Array) -> tuple[Lesson, tuple[Array]]:
+    """X'X W of the rows that teach."""
+    return lesson, (lesson.X.T @ (lesson.X @ W),)
 
 
 def _shifted_solutions(
-    store: RowStore, columns: slice, level: Array, mean: Array, lams: Sequence[float]
+    multiply: Callable[[Array], Array], target: Array, lams: Sequence[float]
 ) -> list[Array]:
-    """X'A for every lam, for some labels."""
+    """Solve (A + lam I) W = target for every lam, given the product with A.
+
+    All systems share the products of the one with the smallest lam: the residuals of the others are
+    multiples of its residual, by a factor `ratio` that a recursion of three terms yields.
+    """
     shifts = np.asarray(lams, dtype=np.float64)[:, None] - lams[0]
-    residual, squares = store.step(_start_labels, columns, level)
-    direction, real = residual, residual.dtype.type
-    solutions = [np.zeros_like(residual) for _ in lams]
-    directions = [residual.copy() for _ in lams]
+    residual, direction, real = target, target.copy(), target.dtype.type
+    solutions = [np.zeros_like(target) for _ in lams]
+    # The direction of the first system is that of its residual.
+    directions = [direction, *(target.copy() for _ in lams[1:])]
+    squares = _squared_lengths(residual)
     enough = _TOLERANCE**2 * np.maximum(squares, 1e-30)
-    ratio, last_ratio = np.ones((2, len(lams), len(level)))
-    step, growth = np.ones(len(level)), np.zeros(len(level))
+    ratio, last_ratio = np.ones((2, len(lams), len(squares)))
+    step, growth = np.ones(len(squares)), np.zeros(len(squares))
     for _ in range(_MOST_STEPS):
         running = squares > enough
         if not running.any():
             break
-        message = direction, (mean @ direction).astype(real), growth.astype(real), real(lams[0])
-        (curvature,) = store.step(_multiply, *message)
-        last_step, step = step, np.where(running, squares / np.maximum(curvature, 1e-300), 0.0)
+        image = multiply(direction)
+        image += direction * real(lams[0])
+        curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
         # Columns that are done take steps of length 0.
+        last_step, step = step, np.where(running, squares / np.maximum(curvature, 1e-300), 0.0)
         denominator = step * growth * (last_ratio - ratio) / np.maximum(last_step, 1e-300)
         denominator = denominator + last_ratio * (1 + shifts * step)
         new_ratio = np.where(running, ratio * last_ratio / denominator, ratio)
         relative = new_ratio / ratio
         for W, D, length in zip(solutions, directions, step * relative, strict=True):
             W += D * length.astype(real)
-        residual, new_squares = store.step(_advance, step.astype(real))
+        residual = residual - image * step.astype(real)
+        new_squares = _squared_lengths(residual)
         growth = np.where(running, new_squares / np.maximum(squares, 1e-300), 0.0)
-        direction = residual + direction * growth.astype(real)
         for k, D in enumerate(directions):
             D *= (growth * relative[k] ** 2).astype(real)
             D += residual * new_ratio[k].astype(real)
@@ -308,34 +322,8 @@ def _shifted_solutions(
     return solutions
 
 
-def _start_labels(block: Block, lesson: Lesson, columns: slice, level: Array) -> Any:
-    """Begin with some labels: the residual is the right-hand side."""
-    B = lesson.Q[:, columns].toarray()
-    B -= level.astype(B.dtype)
-    sums = lesson.transposed @ B, np.einsum("ij,ij->j", B, B, dtype=np.float64)
-    return lesson._replace(residual=B, direction=np.zeros_like(B), image=None), sums
-
-
-def _multiply(
-    block: Block, lesson: Lesson, W: Array, offset: Array, growth: Array, lam: float
-) -> tuple[Any, Any]:
-    """Turn the direction, and multiply it by the kernel of centred rows plus lam."""
-    direction = lesson.residual + lesson.direction * growth
-    image = lesson.X @ W
-    image -= offset
-    image += direction * lam
-    curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
-    return lesson._replace(direction=direction, image=image), (curvature,)
-
-
-def _advance(block: Block, lesson: Lesson, step: Array) -> Any:
-    """Take a step of conjugate gradients."""
-    residual = lesson.residual - lesson.image * step
-    squares = np.einsum("ij,ij->j", residual, residual, dtype=np.float64)
-    return lesson._replace(residual=residual, image=None), (
-        lesson.transposed @ residual,
-        squares,
-    )
+def _squared_lengths(columns: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
 
 
 def fit_stack(S: Array, Q: sp.csr_array, out: Array) -> LabelStack:
