@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
-from schirn.linalg.leave_one_out import KernelInverse, LeftOut
+from schirn.linalg.leave_one_out import KernelInverse
 from schirn.metrics import average_precision
 from schirn.solvers import kernel_ridges as solver
 from schirn.solvers import sieve as rounds
@@ -49,13 +49,16 @@ class InSample(KernelInverse):
     """Fitted scores instead of leave-one-out scores: the residual of a ridge is lam times a."""
 
     def __init__(self, K: Any, lams: Any, *options: Any) -> None:
+        self._lams = lams
         super().__init__(K, lams, *options)
-        self._left_out = [LeftOut(np.full(len(K), 1 / lam), []) for lam in lams]
 
     def hold_out(self, held: np.ndarray) -> Any:
         """Fitted scores without the rows held out."""
         inner = super().hold_out(held)
-        inner._left_out = [LeftOut(left.diagonal[len(held) :], []) for left in self._left_out]
+        inner._ridges = [
+            (*ridge[:3], np.full(len(ridge[3]), 1 / lam), [])
+            for ridge, lam in zip(inner._ridges, self._lams, strict=True)
+        ]
         return inner
 
 

@@ -72,12 +72,6 @@ def test_numbers_that_vary_as_a_binomial_or_more_have_no_tilt():
         np.testing.assert_array_equal(noise_from_sums(sums).tilt, 0)
 
 
-def test_a_known_rate_gives_its_own_tilt():
-    sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], [1, 8, 1, 0, 0], [4, 5, 1])
-    assert noise_from_sums(sums, 0.2).rate == 0.2
-    assert not np.allclose(noise_from_sums(sums, 0.2).tilt, noise_from_sums(sums).tilt)
-
-
 def test_a_count_that_is_seen_as_often_as_expected_has_no_tilt():
     """Half of the rows have no false label, half have one, as a rate of one half says."""
     sums = sums_of(8, [4], [0], [4, 4], [8])
@@ -99,7 +93,7 @@ def test_a_small_mass_of_false_labels_is_not_rounded_up():
 
 
 def test_without_rows_nothing_breaks():
-    found = noise_from_sums(sums_of(0, [0, 0], [0, 0], [0, 0, 0], [0]), 0.3)
+    found = noise_from_sums(sums_of(0, [0, 0], [0, 0], [0, 0, 0], [0]))
     assert np.isfinite(found.tilt).all()
     assert found.propensity is None
 
@@ -167,7 +161,6 @@ def test_update_recovers_rate_and_counts():
     assert model.rate == pytest.approx(wrong.sum() / (1 - truth).sum())
     assert model.propensity is None
     assert int(np.argmax(model.tilt)) == r
-    assert update_noise(Y, Posterior(truth, counts, true.astype(float)), rate=0.123).rate == 0.123
 
 
 def test_update_sees_labels_that_are_listed_more_often():

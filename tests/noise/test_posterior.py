@@ -70,14 +70,6 @@ def test_posterior_is_the_sum_over_all_subsets(seed, tilted, weighted):
     np.testing.assert_allclose(got.true_counts, true[: len(got.true_counts)], atol=1e-10)
 
 
-def test_one_rate_per_row_without_tilt_is_bayes_rule():
-    P, Y, _ = random_case(0)
-    rate = np.linspace(0.1, 0.9, len(P))
-    got = candidate_posterior(P, Y, NoiseModel.independent(rate, P.shape[1]))
-    expected = Y * P / (P + (1 - P) * rate[:, None])
-    np.testing.assert_allclose(got.Q, expected, atol=1e-12)
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000))
 def test_posterior_keeps_to_the_candidates_and_counts_rows(seed):
@@ -216,7 +208,7 @@ def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():
     np.testing.assert_allclose(found.Q, odds / odds.sum(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["tilt", "propensities", "rates"])
+@pytest.mark.parametrize("kind", ["tilt", "propensities"])
 def test_tensors_have_the_posterior_of_arrays(kind, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     rng = np.random.default_rng(0)
@@ -228,7 +220,6 @@ def test_tensors_have_the_posterior_of_arrays(kind, monkeypatch):
     model = {
         "tilt": NoiseModel(0.1, tilt),
         "propensities": NoiseModel(0.1, tilt, rng.normal(size=l)),
-        "rates": NoiseModel.independent(rng.uniform(0.1, 0.9, n), l),
     }[kind]
     expected = cell_posterior(p, indptr, label, l, model)
     for cells in (2**27, 2000):

@@ -120,9 +120,10 @@ def _recursive_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) ->
     label = cells.to(torch.int8).sort(dim=1, descending=True, stable=True).indices[:, :width].T
     is_cell = cells.T.gather(0, label)
     prior = p.double().clamp(_MARGIN, 1 - _MARGIN).T.gather(0, label)
-    q, counts, r = padded_posterior(
-        prior, is_cell, law.rates.double()[label], law.tilt, law.normaliser
-    )
+    true = torch.where(is_cell, prior, 0.0)
+    false = torch.where(is_cell, (1 - prior) * law.rates.double()[label], 1.0)
+    size = is_cell.sum(dim=0)
+    q, counts, r = padded_posterior(true, false, size, law.tilt, law.normaliser)
     Q = torch.zeros(l, n, dtype=torch.float64, device=p.device)
     Q.scatter_(0, label, torch.where(is_cell, q, 0.0))
     noise_counts.index_add_(0, r.clamp_min(0).ravel(), torch.where(r >= 0, counts, 0.0).ravel())

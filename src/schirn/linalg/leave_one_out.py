@@ -12,11 +12,10 @@ and the fit without the rows O, whose inverse is the Schur complement M_PP - M_P
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_lapack_funcs
 
 from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
 
@@ -67,22 +66,6 @@ def below_one(leverage: Array, smallest: float | None = None) -> Array:
     return leverage.clip(None, 1 - (eps(leverage) ** 0.5 if smallest is None else smallest))
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """What the scores of rows left out of their own fit need, for one M."""
-
-    diagonal: np.ndarray
-    groups: list[tuple[np.ndarray, np.ndarray]]
-    """Rows (g, k) of the groups with k > 1 members, and the inverses (g, k, k) of M_GG."""
-
-    def scores(self, Q: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Q_G - (M_GG)^-1 a_G for every group G; most groups are single rows."""
-        S = Q - a / self.diagonal[:, None]
-        for rows, inverses in self.groups:
-            S[rows] = Q[rows] - inverses @ a[rows]
-        return S
-
-
 class KernelInverse:
     """Inverses of a kernel matrix, one per ridge weight, each with a free intercept.
 
@@ -117,30 +100,26 @@ class KernelInverse:
         least = n * eps(K) * float(xp.max(abs(xp.linalg.diagonal(K))))
         C, mean = xp.astype(C, dtype, copy=False), xp.astype(mean, dtype, copy=False)
         least = max(least, 16 * eps(C) * norm)
-        self.lams, self.groups = tuple(lams), groups
-        self._M, self._intercepts = [], []
+        place = xp.arange(n, device=C.device)
+        self._inverses, self._intercepts, self._groups = [], [], groups
         for lam in lams:
-            M = _invert(C, max(lam, least))
+            A = xp.asarray(C, copy=True)
+            A[place, place] += float(max(lam, least))
+            M = _inverse(A)
             total = xp.sum(M, axis=1)
-            M = _minus_square(M, total, float(xp.sum(total)))
-            self._M.append(M)
+            M -= total[:, None] * (total / xp.sum(total))
+            self._inverses.append(M)
             self._intercepts.append(1 / n - mean @ M)
-        self._left_out = [_left_out(M, groups) for M in self._M]
+        self._whole = self.hold_out(np.arange(0))
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out."""
-        S = np.stack(
-            [
-                smoother.scores(Q, to_numpy(M @ like(Q, M)).astype(np.float64))
-                for M, smoother in zip(self._M, self._left_out, strict=True)
-            ]
-        )
-        return S, S[:, :0]
+        return self._whole.fit(Q)
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
         pairs = []
-        for M, intercept in zip(self._M, self._intercepts, strict=True):
+        for M, intercept in zip(self._inverses, self._intercepts, strict=True):
             q = like(Q, M)
             A, b = to_numpy(M @ q), to_numpy(intercept @ q)
             pairs.append((A.astype(np.float64), b.astype(np.float64)))
@@ -148,7 +127,7 @@ class KernelInverse:
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
         """The same ridges trained without some rows."""
-        return HeldOutInverse(self._M, held, self.groups)
+        return HeldOutInverse(self._inverses, held, self._groups)
 
 
 class HeldOutInverse:
@@ -158,34 +137,35 @@ class HeldOutInverse:
         self, inverses: Sequence[Array], held: np.ndarray, groups: np.ndarray | None
     ) -> None:
         train = np.setdiff1d(np.arange(len(inverses[0])), held)
-        train_groups = None if groups is None else groups[train]
-        self._train_inverses, self._back, self._cross, self._left_out = [], [], [], []
+        groups = None if groups is None else groups[train]
+        self._ridges = []
         for M in inverses:
             xp = namespace(M)
-            held_index, train_index = (like(rows, M, "own") for rows in (np.sort(held), train))
+            held_index, index = (like(rows, M, "own") for rows in (np.sort(held), train))
             columns = xp.take(M, held_index, axis=0)
-            back = xp.take(columns, train_index, axis=1)
-            cross = _inverse(xp.take(columns, held_index, axis=1)) @ back
-            self._train_inverses.append(
-                xp.take(xp.take(M, train_index, axis=0), train_index, axis=1)
-            )
-            self._back.append(back)
-            self._cross.append(cross)
-            self._left_out.append(_left_out(M, train_groups, train, back, cross))
+            back = cross = xp.take(columns, index, axis=1)
+            if len(held):
+                cross = _inverse(xp.take(columns, held_index, axis=1)) @ back
+                M = xp.take(xp.take(M, index, axis=0), index, axis=1)
+            diagonal = to_numpy(xp.linalg.diagonal(M) - xp.sum(back * cross, axis=0))
+            diagonal = np.maximum(diagonal.astype(np.float64), _SMALLEST)
+            blocks = [] if groups is None else _group_inverses(M, back, cross, groups)
+            self._ridges.append((M, back, cross, diagonal, blocks))
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the training rows left out, and of the rows held out, for targets Q."""
-        left_out, held = [], []
-        for M, back_rows, right, smoother in zip(
-            self._train_inverses, self._back, self._cross, self._left_out, strict=True
-        ):
+        left_out, held_out = [], []
+        for M, back, cross, diagonal, blocks in self._ridges:
             q = like(Q, M)
             # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
-            scores = right @ q
-            a = to_numpy(M @ q - back_rows.T @ scores).astype(np.float64)
-            left_out.append(smoother.scores(Q, a))
-            held.append(-to_numpy(scores).astype(np.float64))
-        return np.stack(left_out), np.stack(held)
+            held = cross @ q
+            a = to_numpy(M @ q - back.T @ held).astype(np.float64)
+            S = Q - a / diagonal[:, None]
+            for rows, inverses in blocks:
+                S[rows] = Q[rows] - inverses @ a[rows]
+            left_out.append(S)
+            held_out.append(-to_numpy(held).astype(np.float64))
+        return np.stack(left_out), np.stack(held_out)
 
 
 def left_out_scores(
@@ -230,41 +210,20 @@ def _centred(K: Array) -> tuple[Array, Array]:
     return C, xp.astype(mean, K.dtype)
 
 
-def _left_out(
-    M: Array,
-    groups: np.ndarray | None,
-    rows: np.ndarray | None = None,
-    back: Array = None,
-    cross: Array = None,
-) -> LeftOut:
-    """Diagonal and group blocks of M, or of its Schur complement M_PP - M_PO R on the rows P."""
-    xp = namespace(M)
-    diagonal = xp.linalg.diagonal(M)
-    if rows is not None:
-        diagonal = xp.take(diagonal, like(rows, M, "own")) - xp.sum(back * cross, axis=0)
-    diagonal = np.maximum(to_numpy(diagonal).astype(np.float64), _SMALLEST)
-    return LeftOut(
-        diagonal, _group_inverses(M, groups, rows, back, cross) if groups is not None else []
-    )
-
-
 def _group_inverses(
-    M: Array, groups: np.ndarray, rows: np.ndarray | None, back: Array, cross: Array
+    M: Array, back: Array, cross: Array, groups: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows of the groups with several members, and the inverses of their blocks."""
+    """Rows (g, k) of the groups with k > 1 members, and inverses of the blocks of M - back' R."""
     xp, inverses = namespace(M), []
-    for members in groups_by_size(groups):
-        index = like(members if rows is None else rows[members], M, "own")
+    for rows in groups_by_size(groups):
+        index = like(rows, M, "own")
         blocks = M[index[:, :, None], index[:, None, :]]
-        if back is not None:
-            positions = like(members, M, "own")
-            back_rows, right = back.T[positions], xp.permute_dims(cross.T[positions], (0, 2, 1))
-            blocks = blocks - xp.matmul(back_rows, right)
+        blocks = blocks - xp.matmul(back.T[index], xp.permute_dims(cross.T[index], (0, 2, 1)))
         blocks = to_numpy(blocks).astype(np.float64)
-        if members.shape[1] == len(groups):
+        if rows.shape[1] == len(groups):
             # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.
             blocks += np.trace(blocks[0]) / len(groups) ** 2
-        inverses.append((members, np.linalg.inv(blocks)))
+        inverses.append((rows, np.linalg.inv(blocks)))
     return inverses
 
 
@@ -276,22 +235,13 @@ def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:
     return [order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1]
 
 
-def _invert(K: Array, lam: float) -> Array:
-    """(K + lam I)^-1 for a positive semi-definite K."""
-    if not isinstance(K, np.ndarray):
-        xp = namespace(K)
-        return xp.linalg.inv(K + lam * xp.eye(K.shape[0], dtype=K.dtype, **_device(K)))
-    A = np.array(K, order="F")
-    A[np.diag_indices(len(A))] += K.dtype.type(lam)
-    return _inverse(A)
-
-
 def _inverse(A: Array) -> Array:
     """The inverse of a positive definite matrix; NumPy's is overwritten."""
     if not isinstance(A, np.ndarray):
         return namespace(A).linalg.inv(A)
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
-    factor, failed = potrf(A, lower=1, overwrite_a=1, clean=0)
+    # The transpose of A is A, in columns, as LAPACK wants it.
+    factor, failed = potrf(A.T, lower=1, overwrite_a=1, clean=0)
     if not failed:
         inverse, failed = potri(factor, lower=1, overwrite_c=1)
     if failed:
@@ -303,17 +253,3 @@ def _inverse(A: Array) -> Array:
         lower = np.tril(inverse[block, block])
         inverse[block, block] = lower + np.tril(lower, -1).T
     return inverse.T
-
-
-def _minus_square(M: Array, v: Array, scale: float) -> Array:
-    """M - v v' / scale for a symmetric M, in its own memory if it is a NumPy array."""
-    if not isinstance(M, np.ndarray):
-        return M - v[:, None] * (v / scale)
-    (ger,) = get_blas_funcs(("ger",), (M,))
-    # BLAS takes columns, and the transpose of M is M.
-    return np.asarray(ger(-1 / scale, v, v, a=M.T, overwrite_a=1)).T
-
-
-def _device(A: Any) -> dict[str, Any]:
-    """The device of an array, as a keyword for functions that make a new one."""
-    return {} if isinstance(A, np.ndarray) else {"device": A.device}

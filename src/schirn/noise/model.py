@@ -36,15 +36,15 @@ _LAW_CELLS = 400_000
 
 
 class NoiseModel(NamedTuple):
-    """Rate of listed false labels (one, or one per row), tilt of their number, propensities."""
+    """Rate at which false labels are listed, tilt of their number, propensities."""
 
-    rate: float | Array
+    rate: float
     tilt: Array
     propensity: Array | None = None
     """Logarithm of the relative weight of each label among the false ones; None is uniform."""
 
     @classmethod
-    def independent(cls, rate: float | Array, n_labels: int) -> "NoiseModel":
+    def independent(cls, rate: float, n_labels: int) -> "NoiseModel":
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
 
@@ -80,7 +80,6 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
     Y : ndarray of shape (n, l)
         Candidates, 0/1.
     model : NoiseModel
-        A model with one rate per row must have a tilt of zero.
 
     Examples
     --------
@@ -90,10 +89,10 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
     """
     row, label = np.nonzero(Y)
     indptr = np.searchsorted(row, np.arange(len(Y) + 1))
-    found = cell_posterior(P[row, label], indptr, label, Y.shape[1], model)
+    posterior = cell_posterior(P[row, label], indptr, label, Y.shape[1], model)
     Q = np.zeros(Y.shape)
-    Q[row, label] = found.Q
-    return found._replace(Q=Q)
+    Q[row, label] = posterior.Q
+    return posterior._replace(Q=Q)
 
 
 def cell_posterior(
@@ -103,7 +102,6 @@ def cell_posterior(
     n_labels: int,
     model: NoiseModel,
     blocks: "Sequence[CellBlock] | None" = None,
-    row_weights: Array | None = None,
 ) -> Posterior:
     """Posterior of candidates that are listed row by row, where their probabilities are.
 
@@ -117,8 +115,6 @@ def cell_posterior(
         Label of each candidate.
     blocks : sequence of CellBlock, optional
         `cell_blocks(indptr, p)`, if it is known already.
-    row_weights : ndarray of shape (n,), optional
-        How often each row counts in the histograms; None is once.
 
     Examples
     --------
@@ -126,58 +122,42 @@ def cell_posterior(
     >>> cell_posterior(p, indptr, label, 3, NoiseModel.independent(0.25, 3)).Q
     array([0.5, 0.8])
     """
-    if blocks is None:
-        blocks = cell_blocks(indptr, p)
-    largest = max((int(block.sizes[-1]) for block in blocks), default=0)
-    noise_counts, true_counts = np.zeros(n_labels + 1), np.zeros(largest + 1)
-    xp = namespace(p)
+    blocks = cell_blocks(indptr, p) if blocks is None else blocks
+    xp, p = namespace(p), namespace(p).astype(p, namespace(p).float64)
+    rate: Any = model.rate
+    if model.propensity is not None:
+        rate = rate * like(np.exp(model.propensity), p)[like(label, p, "own")]
     # The last entry stands for padding.
-    p = xp.concat([xp.astype(p, xp.float64), 0.5 * xp.ones_like(p[:1], dtype=xp.float64)])
-    q = xp.zeros_like(p)
+    true, false = (
+        xp.concat([values, padding * xp.ones(1, dtype=p.dtype, device=p.device)])
+        for values, padding in ((p, 0), ((1 - p) * rate, 1))
+    )
+    largest = max((block.cell.shape[0] for block in blocks), default=0)
     normaliser = np.zeros(largest + 1)
     if model.tilt.any():
-        normaliser = log_normaliser(model.tilt, float(model.rate), largest)
+        normaliser = log_normaliser(model.tilt, model.rate, largest)
     tilt, normaliser = like(model.tilt, p), like(normaliser, p)
-    rate: Any = model.rate if np.ndim(model.rate) == 0 else like(model.rate, p)
-    weight = None if model.propensity is None else _cell_weights(model.propensity, label, p)
+    q = xp.zeros_like(true)
+    noise_counts, true_counts = np.zeros((2, n_labels + 1))
     for block in blocks:
-        width = int(block.sizes[-1])
-        weights = None if row_weights is None else row_weights[to_numpy(block.rows)]
-        if not width:
-            empty = block.rows.shape[0] if weights is None else weights.sum()
-            noise_counts[0] += empty
-            true_counts[0] += empty
-            continue
-        rates = rate if np.ndim(rate) == 0 else rate[block.rows]
-        rates = rates if weight is None else rates * weight[block.cell]
-        found, counts, _ = padded_posterior(p[block.cell], block.there, rates, tilt, normaliser)
-        q[block.cell] = found
-        if weights is not None:
-            counts = counts * like(weights, counts)
-        for size, sums in zip(block.sizes, _segment_sums(counts, block.starts), strict=True):
-            most = min(len(sums) - 1, size)
-            noise_counts[size - np.arange(most + 1)] += sums[: most + 1]
-            true_counts[: most + 1] += sums[: most + 1]
+        cell, size = block.cell, block.size
+        q[cell], counts, _ = padded_posterior(true[cell], false[cell], size, tilt, normaliser)
+        for m, sums in zip(block.sizes, _segment_sums(counts, block.starts), strict=True):
+            sums = sums[: m + 1]
+            true_counts[: len(sums)] += sums
+            noise_counts[m - np.arange(len(sums))] += sums
     return Posterior(q[:-1], noise_counts, true_counts)
-
-
-def _cell_weights(propensity: Array, label: Any, p: Any) -> Any:
-    """Relative weight of every candidate among the false labels; like p, with one for padding."""
-    xp = namespace(p)
-    weight = like(np.exp(propensity), p)[like(label, p, "own")]
-    return xp.concat([weight, xp.ones_like(p[:1])])
 
 
 class CellBlock(NamedTuple):
     """Rows with similar numbers of candidates, sorted by that number."""
 
-    rows: Any
     cell: Any
     """Index of the c-th candidate of each row, (width, rows); padding has one past the last."""
-    there: Any
-    """False for padding; None if all rows have equally many candidates."""
+    size: Any
+    """Number of candidates of each row."""
     sizes: Array
-    """The distinct numbers of candidates, ascending; the last is the width."""
+    """The distinct numbers of candidates, ascending."""
     starts: Array
     """First row with each of them."""
 
@@ -192,26 +172,17 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
     """
     sizes = np.diff(indptr)
     # Sorting small integers takes a tenth of the time.
-    small = sizes.astype(np.min_scalar_type(int(sizes.max(initial=0))))
-    order = np.argsort(small, kind="stable")
-    ordered, first_cell = sizes[order], indptr[order]
+    order = np.argsort(sizes.astype(np.min_scalar_type(sizes.max(initial=0))), kind="stable")
+    sizes, first_cell, done, blocks = sizes[order], indptr[order], 0, []
     other = sizes if other is None else other
-    xp, device, n, done, blocks = namespace(other), is_device_array(other), len(sizes), 0, []
-    while done < n:
-        step = _device_step(ordered[done:]) if device else _block_step(ordered[done:])
-        block_sizes = ordered[done : done + step]
-        starts = np.flatnonzero(np.diff(block_sizes, prepend=-1))
-        rows, first, size = (
-            like(values, other, "own")
-            for values in (order[done : done + step], first_cell[done : done + step], block_sizes)
-        )
-        place = xp.arange(int(block_sizes[-1]), device=other.device)[:, None]
-        cell, there = first + place, None
-        if len(starts) > 1:
-            there = place < size
-            cell = xp.where(there, cell, int(indptr[-1]))
-        blocks.append(CellBlock(rows, cell, there, block_sizes[starts], starts))
-        done += step
+    xp, next_step = namespace(other), _device_step if is_device_array(other) else _block_step
+    while done < len(sizes):
+        rows = slice(done, done + next_step(sizes[done:]))
+        first, size = (like(values[rows], other, "own") for values in (first_cell, sizes))
+        place = xp.arange(max(1, int(sizes[rows][-1])), device=other.device)[:, None]
+        cell = xp.where(place < size, first + place, int(indptr[-1]))
+        blocks.append(CellBlock(cell, size, *np.unique(sizes[rows], return_index=True)))
+        done = rows.stop
     return blocks
 
 
@@ -241,18 +212,18 @@ def _segment_sums(values: Any, starts: Array) -> Array:
 
 
 def padded_posterior(
-    p: Any, there: Any, rates: Any, tilt: Any, normaliser: Any
+    true: Any, false: Any, size: Any, tilt: Any, normaliser: Any
 ) -> tuple[Any, Any, Any]:
     """Posterior of rows with at most `width` candidates, as arrays of NumPy or PyTorch.
 
     Parameters
     ----------
-    p : array of shape (width, n)
-        Probabilities in (0, 1) of the candidates of each row.
-    there : array of shape (width, n), optional
-        False for padding; None if there is none.
-    rates : array that broadcasts to (width, n)
-        Rate at which each label is listed if it is false.
+    true : array of shape (width, n)
+        Probability of each candidate of each row; 0 for padding.
+    false : array of shape (width, n)
+        Probability that it is false and listed; 1 for padding.
+    size : array of shape (n,)
+        Number of candidates of each row.
     tilt : array of shape (l + 1,)
         Logarithmic weight of r listed false labels.
     normaliser : array of at least width + 1 entries
@@ -267,18 +238,13 @@ def padded_posterior(
     r : array of shape (most + 1, n)
         Number of wrong candidates if m labels are true; negative where that is impossible.
     """
-    xp = namespace(p)
-    true, false = p, (1 - p) * rates
-    sizes: Any = p.shape[0]
-    if there is not None:
-        true, false = xp.where(there, true, 0.0), xp.where(there, false, 1.0)
-        sizes = xp.sum(there, axis=0)
+    xp = namespace(true)
     # Each candidate is scaled by its larger term, so that long products do not underflow.
     largest = xp.maximum(true, false)
     true, false = true / largest, false / largest
     # Made on the device: a copy from main memory would wait for all work that is under way.
-    m = xp.arange(_most_true(true, false) + 1, device=p.device)
-    r = sizes - m[:, None]
+    m = xp.arange(_most_true(true, false) + 1, device=true.device)
+    r = size - m[:, None]
     # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
     weight = tilt[xp.clip(r, 0, None)] - normaliser[m][:, None]
     weight = xp.where(r >= 0, weight, -xp.inf)
@@ -334,7 +300,7 @@ def _most_true(true: Any, false: Any) -> int:
     return min(width, max(_MOST_TRUE, int(xp.max(expected + 6 * xp.sqrt(expected))) + 10))
 
 
-def update_noise(Y: Array, posterior: Posterior, rate: float | None = None) -> NoiseModel:
+def update_noise(Y: Array, posterior: Posterior) -> NoiseModel:
     """Estimate the noise model from the posterior: rate, tilt and, if they differ, propensities.
 
     Parameters
@@ -342,19 +308,19 @@ def update_noise(Y: Array, posterior: Posterior, rate: float | None = None) -> N
     Y : ndarray of shape (n, l)
         Candidates, 0/1.
     posterior : Posterior
-    rate : float, optional
-        A known rate; None estimates it as sum Y(1 - Q) / sum (1 - Q).
     """
     sums = NoiseSums(len(Y), Y.sum(axis=0), posterior.Q.sum(axis=0), *posterior[1:])
-    return noise_from_sums(sums, rate)
+    return noise_from_sums(sums)
 
 
-def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
-    """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates."""
+def noise_from_sums(sums: NoiseSums) -> NoiseModel:
+    """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates.
+
+    The rate is sum Y(1 - Q) / sum (1 - Q).
+    """
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
-    if rate is None:
-        rate = noise.sum() / max(false.sum(), 1e-9)
-        rate = float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE))
+    rate = noise.sum() / max(false.sum(), 1e-9)
+    rate = float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
 
@@ -369,8 +335,8 @@ def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
     true_counts = np.trim_zeros(true_counts, "b")
     rows = max(float(true_counts.sum()), 1.0)
     expected = np.zeros(len(noise_counts))
-    for some, law in _log_binomial(len(noise_counts) - 1, len(true_counts) - 1, rate):
-        expected += (true_counts[some] / rows) @ np.exp(law)
+    for m, law in _log_binomial(len(noise_counts) - 1, len(true_counts) - 1, rate):
+        expected += (true_counts[m] / rows) @ np.exp(law)
     r = np.arange(len(noise_counts))
     mean = noise_counts @ r / rows
     variance = noise_counts @ (r - mean) ** 2 / rows
