@@ -26,7 +26,7 @@ from schirn.linalg.leave_one_out import KernelInverse
 from schirn.metrics import average_precision
 from schirn.solvers import kernel_ridges as solver
 from schirn.solvers import sieve as rounds
-from schirn.solvers.candidates import Knowledge
+from schirn.solvers.sieve import Knowledge
 
 noise_from_sums = rounds.noise_from_sums
 SETTINGS = [

@@ -301,17 +301,16 @@ def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
     # With a NaN among the values both extremes are NaN, and no comparison with NaN is true.
     if max(values.max(), -values.min()) < highest:
         return None
-    row, column, value = _entry(X, int(np.flatnonzero(~(np.abs(values) < highest))[0]))
-    return first + row, column, value
+    row, column, value = entry(X, int(np.flatnonzero(~(np.abs(values) < highest))[0]))
+    return first + row, column, float(value)
 
 
-def _entry(X: Any, k: int) -> tuple[int, int, float]:
-    """Row, column and value of the k-th stored entry."""
+def entry(X: Any, k: int) -> tuple[int, int, Any]:
+    """Row, column and value of the k-th stored entry of an array or CSR matrix."""
     if sp.issparse(X):
-        row, column = int(np.searchsorted(X.indptr, k, side="right")) - 1, int(X.indices[k])
-        return row, column, float(X.data[k])
+        return int(np.searchsorted(X.indptr, k, side="right")) - 1, int(X.indices[k]), X.data[k]
     row, column = divmod(k, X.shape[1])
-    return row, column, float(X[row, column])
+    return row, column, X[row, column]
 
 
 def _column(column: int, names: Array | None) -> str:

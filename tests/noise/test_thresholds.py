@@ -10,7 +10,14 @@ from hypothesis.extra.numpy import arrays
 
 import schirn
 from schirn.exceptions import InputError
-from schirn.noise.thresholds import LabelThreshold, best_row_cuts, label_threshold, scale_rows
+from schirn.noise.thresholds import (
+    LabelThreshold,
+    best_row_cuts,
+    cardinality_threshold,
+    label_threshold,
+    linear_threshold,
+    scale_rows,
+)
 
 S = np.array([[0.9, 0.2, 0.5], [0.5, 0.5, 0.1]])
 matrices = arrays(
@@ -62,7 +69,7 @@ def test_top_k_takes_k_of_the_best(scores, k):
 
 
 def cardinality_rule(scores, cardinality):
-    return label_threshold("cardinality", scores.shape[1], scores=scores, cardinality=cardinality)
+    return cardinality_threshold(scores, cardinality)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -159,10 +166,9 @@ def test_wrong_numbers_are_quoted(rule):
 
 
 def test_rules_that_learn_need_rows():
-    with pytest.raises(InputError, match='"cardinality" needs the scores'):
-        label_threshold("cardinality", 3)
-    with pytest.raises(InputError, match='"linear" is learned'):
-        label_threshold("linear", 3, scores=S)
+    for rule in ("cardinality", "linear"):
+        with pytest.raises(InputError, match=f'"{rule}" is learned'):
+            label_threshold(rule, 3)
 
 
 def test_scores_are_left_alone():
@@ -206,7 +212,7 @@ def test_row_cuts_by_hand():
 
 def test_linear_threshold_is_the_least_squares_fit(rows):
     scores, candidates = rows
-    rule = label_threshold("linear", 7, scores=scores, candidates=candidates)
+    rule = linear_threshold(scores, candidates)
     cuts = best_row_cuts(scores, candidates)
     residual = cuts - scores @ rule.slopes - rule.cut
     # Normal equations: the residual is orthogonal to every score column and to the constant.
@@ -219,9 +225,9 @@ def test_linear_threshold_is_the_least_squares_fit(rows):
 
 def test_linear_threshold_of_repeated_labels_has_least_norm(rows):
     scores, candidates = rows
-    once = label_threshold("linear", 7, scores=scores, candidates=candidates)
+    once = linear_threshold(scores, candidates)
     pairs, listed = np.repeat(scores, 2, axis=1), np.repeat(candidates, 2, axis=1)
-    twice = label_threshold("linear", 14, scores=pairs, candidates=listed)
+    twice = linear_threshold(pairs, listed)
     # Equal scores share one slope, and the cut of a row does not change with repetition.
     np.testing.assert_allclose(twice.slopes[::2], twice.slopes[1::2], atol=1e-12)
     np.testing.assert_allclose(twice.slopes[::2] * 2, once.slopes, atol=1e-10)

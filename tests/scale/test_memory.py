@@ -22,7 +22,7 @@ STATUS = "/proc/self/status"
 CHILD = """
 import importlib, json, sys, warnings
 import numpy as np
-import schirn.solvers.candidates as rows
+import schirn.linalg.arrays as rows
 from schirn import Sieve
 from schirn.scale.memory import memory_limit
 
@@ -31,7 +31,7 @@ def peak():
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 warnings.simplefilter("ignore")
-rows.PIECE_CELLS = 2**18
+rows.BLOCK_CELLS = 2**18
 rng = np.random.default_rng(0)
 X = rng.normal(size=(30_000, 8)).astype(np.float32)
 Y = (X[:, :4] > 0.5).astype(np.uint8)

@@ -7,12 +7,14 @@ import scipy.sparse as sp
 from schirn.datasets import make_partial_multilabel
 from schirn.linalg.features import learn_scale
 from schirn.metrics import average_precision
+from schirn.noise.model import make_candidates
 from schirn.scale.blocks import one_block
 from schirn.solvers import kernel_ridges
-from schirn.solvers.candidates import Knowledge, make_candidates, row_labels
 from schirn.solvers.feature_ridges import FeatureRidges, factor, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import KernelRidges
 from schirn.solvers.sieve import (
+    Knowledge,
+    RowLabels,
     SieveOptions,
     Split,
     best_weight,
@@ -120,7 +122,7 @@ def test_all_rows_as_landmarks_are_the_kernel_matrix():
     many = trusting_ridge(ridges_of(factored, data.candidates, [0.5]))
     few = trusting_ridge(KernelRidges(K, data.candidates, [0.5]))
     np.testing.assert_allclose(many.log_odds(), few.log_odds(), atol=2e-3)
-    np.testing.assert_allclose(many.objective, few.objective, rtol=1e-4)
+    np.testing.assert_allclose(many.trace, few.trace, rtol=1e-4)
     np.testing.assert_array_equal(many.confidence().toarray(), data.candidates)
     new = Z[:9] + 0.1
     found, expected = (
@@ -149,7 +151,7 @@ def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(known):
     few_Q, many_Q = (result.confidence().toarray() for result in (few, many))
     np.testing.assert_allclose(many_Q, few_Q, atol=2e-3)
     np.testing.assert_allclose(many.noise.rate, few.noise.rate, rtol=1e-3)
-    np.testing.assert_allclose(many.objective, few.objective, rtol=1e-3)
+    np.testing.assert_allclose(many.trace, few.trace, rtol=1e-3)
 
 
 def test_the_rate_is_estimated():
@@ -173,7 +175,7 @@ def test_all_rows_listed_everywhere_does_not_crash():
 def test_cells_that_fit_the_pool(monkeypatch, many):
     monkeypatch.setattr("schirn.solvers.sieve.MANY_CELLS", many)
     Y = sp.csr_array(np.random.default_rng(0).random((4, 7)) < 0.3)
-    labels = row_labels(make_candidates(Y), np.arange(4), Knowledge())
+    labels = RowLabels(make_candidates(Y))
     split = Split(labels, np.arange(0), labels, np.array([2, 0, 3, 1]))
     row, label, candidates = draw_cells(split, 15, np.random.RandomState(0))
     assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15

@@ -10,7 +10,6 @@ from schirn.linalg.features import learn_scale
 from schirn.linalg.leave_one_out import KernelInverse
 from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
-from schirn.solvers.candidates import Knowledge
 from schirn.solvers.kernel_ridges import (
     FEW_ROWS,
     KernelRidges,
@@ -19,7 +18,15 @@ from schirn.solvers.kernel_ridges import (
     kernel_lams,
     kernel_matrix,
 )
-from schirn.solvers.sieve import GRIDS, SieveOptions, newton, sieve, soft_logit, trusting_ridge
+from schirn.solvers.sieve import (
+    GRIDS,
+    Knowledge,
+    SieveOptions,
+    newton,
+    sieve,
+    soft_logit,
+    trusting_ridge,
+)
 
 
 def problem(n=160, seed=0, r=2, kernel="rbf", **options):
@@ -105,7 +112,7 @@ def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
     q, p = Q[Y == 1], P[Y == 1]
     objective = -np.mean(q * np.log(p) + (1 - q) * np.log(1 - p))
-    np.testing.assert_allclose(got.objective, objective, rtol=1e-8)
+    np.testing.assert_allclose(got.trace[0][1], objective, rtol=1e-8)
     expected = candidate_posterior(P, Y, got.noise).Q
     np.testing.assert_allclose(got.confidence().toarray(), expected, atol=1e-8)
 
@@ -279,7 +286,7 @@ def test_trusting_ridge_is_ridge():
     S = np.array([ridge_with_intercept(K, Y, 0.5, np.delete(rows, i), [i])[0] for i in rows])
     log_odds = result.pool.log_odds([S])
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
-    assert result.objective == pytest.approx(-np.log(P[Y == 1]).mean())
+    assert result.trace[0][1] == pytest.approx(-np.log(P[Y == 1]).mean())
     np.testing.assert_allclose(result.log_odds(), log_odds, atol=1e-7)
     np.testing.assert_array_equal(result.confidence().toarray(), Y)
     order = np.argsort(result.pool.log_odds([scores]), axis=1)

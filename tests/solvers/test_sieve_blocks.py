@@ -48,7 +48,7 @@ def fit_blocks(store, sample_rows=10_000, **parameters):
 def same(fit, model, X, atol=1e-7):
     """Whether a fit on blocks is the fitted model."""
     np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(fit.result.objective, model.objective_, rtol=1e-6)
+    np.testing.assert_allclose(np.array(fit.result.trace)[:, 1], model.objective_, rtol=1e-6)
     np.testing.assert_allclose(fit.result.lams, model.lams_, rtol=1e-6)
     scores = fit.result.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=100 * atol)
@@ -98,7 +98,7 @@ def test_noise_levels(noise_level):
     model = Sieve(**options).fit(X, Y)
     same(fit, model, X)
     np.testing.assert_allclose(fit.result.noise.rate, model.noise_model_.rate, rtol=1e-6)
-    np.testing.assert_allclose(fit.result.rates, model.noise_rates_, rtol=1e-6)
+    np.testing.assert_allclose(np.array(fit.result.trace)[:, 0], model.noise_rates_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kernel_rows", [50, 4000], ids=["landmarks", "few rows"])
@@ -193,7 +193,7 @@ def test_torch_gives_the_result_of_numpy(options, precision):
     fit = fit_blocks(place, **options)
     atol = 1e-3 if precision == "float32" or "max_kernel_rows" in options else 1e-6
     np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(fit.result.objective, model.objective_, rtol=1e-3)
+    np.testing.assert_allclose(np.array(fit.result.trace)[:, 1], model.objective_, rtol=1e-3)
     scores = fit.result.pool.log_odds(fit.expansion.scores(fit.scale.transform(T)))
     assert isinstance(scores, torch.Tensor)
     expected = model.decision_function(X)

@@ -11,7 +11,7 @@ from schirn.datasets import add_noise
 from schirn.metrics import noise_auc
 from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
 from schirn.solvers import sparse_ridges
-from schirn.solvers.candidates import Knowledge
+from schirn.solvers.sieve import Knowledge
 from schirn.solvers.sparse_ridges import (
     FOLDS,
     Lesson,

@@ -37,8 +37,7 @@ from schirn.scale.blocks import Block, FeatureRows, MemoryRows, RowStore, candid
 from schirn.scale.cluster import DaskRows
 from schirn.scale.copies import number_distinct, row_digests
 from schirn.scale.input import check_blocks, summarise
-from schirn.solvers.candidates import Knowledge
-from schirn.solvers.sieve import soft_logit
+from schirn.solvers.sieve import Knowledge, soft_logit
 from schirn.solvers.sparse_ridges import (
     Lesson,
     LessonSums,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Array, as_plain, is_missing, repeated, whole_text
+from schirn._input import Array, as_plain, entry, is_missing, repeated, whole_text
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.cells import TagCells
 
@@ -111,32 +111,17 @@ def as_binary(
     -------
     uint8 ndarray of shape (n, l), or csr_array without stored zeros or duplicates for sparse input
     """
-    sparse = sp.issparse(values)
-    matrix: Any = _csr(values) if sparse else _dense(values, what)
-    stored = matrix.data if sparse else matrix
-    if stored.dtype != bool:
-        wrong = (stored != 0) & (stored != 1) & ~(signed & (stored == -1))
-        if wrong.any():
-            _refuse_cell(matrix, wrong, what, names, first_row, signed)
-    if not sparse:
-        return (matrix == 1 if signed else matrix).astype(np.uint8, copy=False)
-    matrix.data = (stored == 1).astype(np.uint8)
-    matrix.eliminate_zeros()
-    return matrix
-
-
-def _csr(values: Any) -> sp.csr_array:
-    matrix = sp.csr_array(values, copy=True)
-    matrix.sum_duplicates()
-    return matrix
-
-
-def _dense(values: Any, what: str) -> Array:
+    if sp.issparse(values):
+        matrix: Any = sp.csr_array(values, copy=True)
+        matrix.sum_duplicates()
+        matrix.data = _checked(matrix, matrix.data, what, names, first_row, signed)
+        matrix.eliminate_zeros()
+        return matrix
     matrix = as_numbers(values, what, "a 0/1 matrix or one list of label names per row")
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2:
         raise InputError(f"{what} must have rows and label columns, got shape {matrix.shape}")
-    return matrix
+    return _checked(matrix, matrix, what, names, first_row, signed)
 
 
 def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> Array:
@@ -155,22 +140,19 @@ def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> A
     return array
 
 
-def _refuse_cell(
+def _checked(
     matrix: Any,
-    wrong: Array,
+    stored: Array,
     what: str,
     names: Sequence[str] | None,
     first_row: int,
     signed: bool,
-) -> None:
-    """Raise the error about the first cell that is neither 0 nor 1."""
-    if sp.issparse(matrix):
-        k = int(np.flatnonzero(wrong)[0])
-        i, j = int(np.searchsorted(matrix.indptr, k, side="right")) - 1, int(matrix.indices[k])
-        value = matrix.data[k]
-    else:
-        i, j = (int(k) for k in np.argwhere(wrong)[0])
-        value = matrix[i, j]
+) -> Array:
+    """The stored cells as uint8; raise InputError about the first that is neither 0 nor 1."""
+    wrong = (stored != 0) & (stored != 1) & ~(signed & (stored == -1))
+    if not wrong.any():
+        return (stored == 1).astype(np.uint8) if signed else stored.astype(np.uint8, copy=False)
+    i, j, value = entry(matrix, int(np.flatnonzero(wrong)[0]))
     label = repr(names[j]) if names is not None and j < len(names) else str(j)
     hint = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
     hint = "; replace -1 by 0" if value == -1 else hint
@@ -182,22 +164,22 @@ def _refuse_cell(
 
 def check_candidates(labels: Labels) -> None:
     """Raise InputError if no cell is a candidate; warn about rows without one."""
-    matrix = labels.matrix
-    if not matrix.any():
+    n, n_labels = labels.matrix.shape
+    empty = np.flatnonzero(~labels.matrix.any(axis=1))
+    check_empty_rows(n, n_labels, len(empty), int(empty[0]) if len(empty) else -1)
+
+
+def check_empty_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:
+    """Warn about rows without candidates; raise InputError if no row has any."""
+    if n_empty == n:
         raise InputError("no row carries a candidate label, so there is nothing to learn from")
-    empty = np.flatnonzero(~matrix.any(axis=1))
-    if len(empty) and matrix.shape[1] > 1:
-        warn_empty_rows(len(empty), len(matrix), int(empty[0]))
-
-
-def warn_empty_rows(n_empty: int, n: int, first: int) -> None:
-    """Warn about rows without a candidate."""
-    warnings.warn(
-        f"{n_empty} of {n} rows carry no candidate label (the first is row {first}); all labels of "
-        f"these rows count as false",
-        EmptyCandidatesWarning,
-        stacklevel=5,
-    )
+    if n_empty and n_labels > 1:
+        warnings.warn(
+            f"{n_empty} of {n} rows carry no candidate label (the first is row {first_empty}); all "
+            f"labels of these rows count as false",
+            EmptyCandidatesWarning,
+            stacklevel=5,
+        )
 
 
 def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:

@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from schirn._optional import optional
 from schirn.exceptions import InputError
 
-# Numbers of a block of rows: 32 MB in double precision.
+# Numbers of a block of rows: 32 MB in double precision. Devices take more, for fewer launches.
 BLOCK_CELLS = 2**22
+_DEVICE_BLOCKS = 16
 
 Array = Any
 """A two-dimensional array of NumPy, PyTorch or CuPy."""
@@ -75,6 +76,21 @@ def entries(values: Array, index: Array) -> Array:
     return values.take(index) if isinstance(values, np.ndarray) else values[index]
 
 
+def take_cells(S: Array, flat: Array) -> Array:
+    """Entries of (n, l) arrays at flat positions; S may be a stack of them.
+
+    >>> take_cells(np.array([[1, 2], [3, 4]]), np.array([3, 0]))
+    array([4, 1])
+    """
+    xp = namespace(S)
+    return xp.take(xp.reshape(S, (*S.shape[:-2], -1)), flat, axis=-1)
+
+
+def dense_part(X: Any) -> Array:
+    """X, or the stored values of a sparse X: an array of its type and on its device."""
+    return X.data if sp.issparse(X) else X
+
+
 def cell_rows(indptr: np.ndarray, other: Array) -> Array:
     """Row of every cell of a CSR matrix, on the device of `other`.
 
@@ -100,6 +116,12 @@ def flat_cells(Y: sp.csr_array, other: Array) -> Array:
 def rows_per_block(width: int) -> int:
     """Number of rows of `width` numbers that are handled at a time."""
     return max(1, BLOCK_CELLS // max(1, width))
+
+
+def piece_rows(other: Array, width: int) -> int:
+    """Rows of `width` numbers in a piece of a product, where the array `other` is."""
+    more = 1 if isinstance(other, np.ndarray) else _DEVICE_BLOCKS
+    return max(1, more * BLOCK_CELLS // max(1, width))
 
 
 def row_slices(n: int, width: int) -> list[slice]:

@@ -38,7 +38,13 @@ from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.threads import threads_for
 from schirn.noise.calibration import Calibration, calibrate
-from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
+from schirn.noise.thresholds import (
+    LabelThreshold,
+    ThresholdRule,
+    cardinality_threshold,
+    label_threshold,
+    linear_threshold,
+)
 from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
 from schirn.scale.input import check_device_rows, check_in_memory
@@ -317,41 +323,30 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """Set the fitted attributes that all methods have."""
         if not np.isfinite(fit.scores).all():
             raise self._not_finite("the scores overflow")
-        self.n_iter_ = fit.n_iter
-        self.objective_ = fit.objective
-        self.calibration_ = self._calibrate(fit.scores, Y)
-        self.label_confidence_ = (
-            self.calibration_.confidence(fit.scores, Y)
-            if fit.confidence is None
-            else fit.confidence
-        )
-        doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
-        self.noise_ = doubtful if fit.noise is None else fit.noise
-        self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
+        self.n_iter_, self.objective_ = fit.n_iter, fit.objective
+        self.calibration_, confidence = self._calibrate(fit.scores, Y), fit.confidence
+        if confidence is None:
+            confidence = self.calibration_.confidence(fit.scores, Y)
+        self.label_confidence_ = confidence
+        self.noise_ = (Y == 1) & (confidence < 0.5) if fit.noise is None else fit.noise
+        self.cardinality_ = float(confidence.sum(dtype=np.float64) / len(Y))
         self._learn_thresholds(fit.scores, Y)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
         """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""
-        self._cardinality_cut = label_threshold(
-            "cardinality", Y.shape[1], scores=scores, cardinality=self.cardinality_
-        )
+        self._cardinality_cut = cardinality_threshold(scores, self.cardinality_)
         # Learned only on request, because it costs n l^2.
-        self._linear_cut = (
-            label_threshold("linear", Y.shape[1], scores=scores, candidates=Y)
-            if isinstance(self.threshold, str) and self.threshold == "linear"
-            else None
-        )
+        is_linear = isinstance(self.threshold, str) and self.threshold == "linear"
+        self._linear_cut = linear_threshold(scores, Y) if is_linear else None
         self.threshold_ = self._make_threshold(self.threshold)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         return calibrate(scores, Y)
 
     def _make_threshold(self, rule: ThresholdRule) -> LabelThreshold:
-        if isinstance(rule, str) and rule == "cardinality":
-            return self._cardinality_cut
-        if isinstance(rule, str) and rule == "linear" and self._linear_cut is not None:
-            return self._linear_cut
-        return label_threshold(rule, len(self.label_names_))
+        learned = {"cardinality": self._cardinality_cut, "linear": self._linear_cut}
+        known = learned.get(rule) if isinstance(rule, str) else None
+        return known or label_threshold(rule, len(self.label_names_))
 
     def _solver_options(self, solver: Callable[..., Any]) -> dict[str, Any]:
         """The parameters that a solver takes under their own names."""

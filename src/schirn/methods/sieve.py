@@ -33,12 +33,11 @@ from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
 from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
-from schirn.solvers.candidates import Knowledge
 from schirn.solvers.feature_ridges import factor, fit_features
 from schirn.solvers.kernel_ridges import (
     fit_kernel,
 )
-from schirn.solvers.sieve import SieveOptions, SieveResult, mean_odds
+from schirn.solvers.sieve import Knowledge, SieveOptions, SieveResult, mean_odds
 from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse
 
@@ -270,15 +269,13 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return Y.astype(np.float64)
         P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
-        # Models of version 0.2 have the last noise model only.
+        # Models of version 0.2 have the last noise model only, and may have one rate per row.
         models = (self.noise_model_, getattr(self, "first_noise_model_", self.noise_model_))
-        rates = [float(np.mean(model.rate)) for model in models]
-        Q = mean_odds(
-            [
-                candidate_posterior(P, Y, model._replace(rate=rate)).Q
-                for model, rate in zip(models, rates, strict=True)
-            ]
+        posteriors = (
+            candidate_posterior(P, Y, model._replace(rate=float(np.mean(model.rate)))).Q
+            for model in models
         )
+        Q = mean_odds(*posteriors)
         # Models of version 0.1 believed every claim.
         if hasattr(self, "caution_"):
             Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
@@ -303,20 +300,18 @@ class Sieve(PartialMultiLabelClassifier):
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
         self.training_log_odds_: Any = scores
-        noise = (Y == 1) & (confidence < 0.5)
-        n_iter = len(result.objective)
-        return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
+        n_iter = len(self.objective_)
+        return Fit(None, scores, n_iter, self.objective_, confidence.astype(X.dtype))
 
     def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
         """Run the rounds on rows in memory, by the ridges that suit them."""
-        options, transformed = self._options(), self.transformer_ is not None
-        Z = self._scaled(X) if transformed else X
+        options, scaled, Z = self._options(), self.scale_.transform, self._transformed(X)
         n, d = Z.shape
         is_sparse, is_linear = sp.issparse(Z), self.kernel == "linear"
         if n <= self.max_kernel_rows or (is_linear and d > n and not is_sparse):
-            return fit_kernel(Z if transformed else self._scaled(X), Y, options, knowledge)
+            return fit_kernel(scaled(Z), Y, options, knowledge)
         if is_linear and is_sparse and (d > self.n_landmarks or knowledge.groups is not None):
-            return fit_sparse(Z if transformed else self._scaled(X), Y, options, knowledge)
+            return fit_sparse(scaled(Z), Y, options, knowledge)
         if knowledge.groups is not None:
             raise InputError(
                 f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
@@ -324,7 +319,6 @@ class Sieve(PartialMultiLabelClassifier):
                 parameter="groups",
             )
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
-        scaled = None if transformed else self.scale_.transform
         factored = factor(one_block(Z), n, options, Z.dtype, scaled)
         return fit_features(factored, Y, options, knowledge)
 
@@ -337,13 +331,13 @@ class Sieve(PartialMultiLabelClassifier):
     ) -> sp.csr_array:
         """Set what a fit says about the noise; return the confidences of all candidates."""
         votes = knowledge.votes
-        self.pool_, self.noise_model_ = result.pool, result.noise
-        self.first_noise_model_ = result.first_noise
-        self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams, dtype=float)
+        self.pool_, self.lams_ = result.pool, np.asarray(result.lams, dtype=float)
+        self.noise_model_, self.first_noise_model_ = result.noise, result.first_noise
+        self.noise_rates_, self.objective_ = map(np.array, zip(*result.trace, strict=True))
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
         if self.noise_level is None and votes is None:
-            self.caution_ = caution(*sample, float(np.mean(result.noise.rate)))
+            self.caution_ = caution(*sample, result.noise.rate)
         else:
             self.caution_ = Caution(np.ones(posterior.shape[1]))
         confidence = posterior.copy()
@@ -370,7 +364,7 @@ class Sieve(PartialMultiLabelClassifier):
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
         scores, candidates, _ = fit.sample
         confidence = self._judge(fit.result, fit.posterior, fit.sample, Knowledge())
-        self.objective_, self.n_iter_ = fit.result.objective, len(fit.result.objective)
+        self.n_iter_ = len(self.objective_)
         self.calibration_ = self._calibrate(scores, candidates)
         if fit.log_odds is not None:
             self.training_log_odds_ = fit.log_odds
@@ -383,10 +377,10 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         starts = range(0, X.shape[0], _BLOCK_ROWS)
-        blocks = [
-            self.pool_.log_odds(self.expansion_.scores(self._scaled(X[i : i + _BLOCK_ROWS])))
-            for i in (track(starts, "scores of block") if len(starts) > 1 else starts)
-        ]
+        blocks = []
+        for i in track(starts, "scores of block") if len(starts) > 1 else starts:
+            Z = self.scale_.transform(self._transformed(X[i : i + _BLOCK_ROWS]))
+            blocks.append(self.pool_.log_odds(self.expansion_.scores(Z)))
         if is_device_array(X):
             xp = namespace(X)
             return xp.astype(xp.concat(blocks), X.dtype)
@@ -409,12 +403,13 @@ class Sieve(PartialMultiLabelClassifier):
         self.transformer_ = clone(self.features).fit(X)
         self.scale_ = learn_scale(X, "none")
 
-    def _scaled(self, X: "Array | sp.csr_array") -> Any:
-        if self.transformer_ is not None:
-            X = self.transformer_.transform(X)
-            X = X.to_numpy() if hasattr(X, "to_numpy") else X
-            X = sp.csr_array(X) if sp.issparse(X) else X
-        return self.scale_.transform(X)
+    def _transformed(self, X: "Array | sp.csr_array") -> Any:
+        """The output of the transformer of the user, if there is one; it is not scaled."""
+        if self.transformer_ is None:
+            return X
+        X = self.transformer_.transform(X)
+        X = X.to_numpy() if hasattr(X, "to_numpy") else X
+        return sp.csr_array(X) if sp.issparse(X) else X
 
     def _options(self) -> SieveOptions:
         return SieveOptions(**self._solver_options(SieveOptions), trusting=self._trusts())
@@ -427,4 +422,4 @@ class Sieve(PartialMultiLabelClassifier):
         """Calibrate the trusting ridge; the pool is calibrated already."""
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
-        return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
+        return Calibration(1.0, 0.0, self.noise_model_.rate)

@@ -12,13 +12,25 @@ fourth doubtful one is more likely true.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import gammaln, logsumexp
 
 from schirn._input import Array
-from schirn.linalg.arrays import is_device_array, like, namespace, to_numpy
+from schirn.linalg.arrays import (
+    cell_rows,
+    cells_product,
+    dense_part,
+    is_device_array,
+    like,
+    namespace,
+    piece_rows,
+    row_pieces,
+    to_numpy,
+)
 
 # Bounds of the rate at which false labels are listed.
 SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
@@ -33,6 +45,8 @@ _BLOCK_CELLS = 200_000
 _DEVICE_CELLS, _FEW_DEVICE_CELLS = 2**27, 2**25
 # Cells of a binomial law that are computed together: candidates x labels would be too many.
 _LAW_CELLS = 400_000
+# Devices use a dense product if there are at most this many cells per candidate.
+_DENSE_CELLS = 64
 
 
 class NoiseModel(NamedTuple):
@@ -47,6 +61,94 @@ class NoiseModel(NamedTuple):
     def independent(cls, rate: float, n_labels: int) -> "NoiseModel":
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
+
+
+class Candidates:
+    """The candidate cells of some rows, row by row; values of them are arrays in this order.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n + 1,)
+        The candidates of row i are those from indptr[i] to indptr[i + 1].
+    label : array
+        Label of each candidate, on the device of the features.
+    n_labels : int
+    """
+
+    def __init__(self, indptr: Array, label: Any, n_labels: int) -> None:
+        n, self.size = len(indptr) - 1, int(indptr[-1])
+        self.indptr, self.label, self.shape = indptr, label, (n, n_labels)
+        self.row = cell_rows(indptr, label)
+        # Positions of the cells in a flattened (n, l) array.
+        self.flat = self.row * n_labels + label
+        # On a device, if they are sparse: order by label; labels and rows in this order.
+        self._by_label = None
+        if is_device_array(label) and n * n_labels > _DENSE_CELLS * self.size:
+            order = namespace(label).argsort(label, stable=True)
+            self._by_label = order, label[order], self.row[order]
+
+    @cached_property
+    def blocks(self) -> "list[CellBlock]":
+        """Blocks of rows for `cell_posterior`."""
+        return cell_blocks(self.indptr, self.label)
+
+    @cached_property
+    def listed(self) -> Array:
+        """Number of candidates of each label."""
+        return self.total(namespace(self.label).ones_like(self.label))
+
+    def ones(self, other: Any) -> Any:
+        """The value 1 for each candidate, of the type and on the device of `other`."""
+        return namespace(other).ones(self.size, dtype=other.dtype, device=other.device)
+
+    def dense(self, values: Any, other: Any) -> Any:
+        """The (n, l) matrix with these values at the candidates, of the type of `other`."""
+        xp, (n, l) = namespace(other), self.shape
+        B = xp.zeros(n * l, dtype=other.dtype, device=other.device)
+        B[self.flat] = xp.astype(values, other.dtype)
+        return xp.reshape(B, (n, l))
+
+    def total(self, values: Any) -> Array:
+        """Sum of the values of each label."""
+        if isinstance(self.label, np.ndarray):
+            return np.bincount(self.label, values, minlength=self.shape[1])
+        # A product: sums by atomic additions would differ from run to run.
+        kind = {"dtype": namespace(values).float64, "device": values.device}
+        return to_numpy(self.project(values, namespace(values).ones((self.shape[0], 1), **kind)))[0]
+
+    def project(self, values: Any, X: Any) -> Any:
+        """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
+        xp, l = namespace(values), self.shape[1]
+        if isinstance(self.label, np.ndarray):
+            # Row by row, so that X is read once and in order.
+            total = np.zeros((l, X.shape[1]))
+            for i, piece in row_pieces(X, piece_rows(dense_part(X), X.shape[1])):
+                ends = self.indptr[i : i + piece.shape[0] + 1]
+                cells = slice(ends[0], ends[-1])
+                B = sp.csr_array(
+                    (values[cells], self.label[cells], ends - ends[0]), (piece.shape[0], l)
+                )
+                product = B.T @ piece
+                total += product.toarray() if sp.issparse(product) else product
+            return total.T
+        if self._by_label is None:
+            product = X.T @ self.dense(values, X)
+        else:
+            order, label, row = self._by_label
+            product = cells_product(label, row, xp.astype(values[order], X.dtype), X, l).T
+        return xp.astype(product, xp.float64)
+
+    def between(self, first: int, last: int) -> "Candidates":
+        """The candidates of the rows from `first` to before `last`."""
+        indptr = self.indptr[first : last + 1]
+        return Candidates(indptr - indptr[0], self.label[indptr[0] : indptr[-1]], self.shape[1])
+
+
+def make_candidates(Y: sp.csr_array, other: Any = None) -> Candidates:
+    """The candidates of a 0/1 CSR matrix, on the device of the array `other`."""
+    label = Y.indices if other is None else like(Y.indices, other, "own")
+    label = namespace(label).astype(label, namespace(label).int64)
+    return Candidates(Y.indptr.astype(np.int64), label, Y.shape[1])
 
 
 class Posterior(NamedTuple):

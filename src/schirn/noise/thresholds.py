@@ -56,29 +56,15 @@ def scale_rows(scores: Any) -> Any:
     return (scores - low) / xp.where(span > 0, span, 1 + 0 * span)
 
 
-def label_threshold(
-    rule: ThresholdRule,
-    n_labels: int,
-    *,
-    scores: Array | None = None,
-    cardinality: float = 0.0,
-    candidates: Array | None = None,
-) -> LabelThreshold:
-    """Turn a rule into a threshold.
+def label_threshold(rule: ThresholdRule, n_labels: int) -> LabelThreshold:
+    """Turn a rule that needs no training rows into a threshold.
 
     Parameters
     ----------
     rule : float, array of shape (l,) or str
-        A number; one number per label; "top-3" for the three best labels of every row; "row-0.9"
-        for scores above 0.9 after each row is scaled to [0, 1]; "cardinality" for the threshold
-        that gives `cardinality` labels per row over `scores`; or "linear" for a threshold per row
-        that is a linear function of its scores, learned from `scores` and `candidates`.
+        A number; one number per label; "top-3" for the three best labels of every row; or
+        "row-0.9" for scores above 0.9 after each row is scaled to [0, 1].
     n_labels : int
-    scores : ndarray of shape (n, l), optional
-        Needed for "cardinality" and "linear".
-    cardinality : float
-    candidates : ndarray of shape (n, l), optional
-        0/1, needed for "linear".
 
     Examples
     --------
@@ -87,21 +73,18 @@ def label_threshold(
     [[1, 0], [1, 0]]
     >>> label_threshold("top-2", 2).apply(scores).tolist()
     [[1, 1], [1, 1]]
-    >>> label_threshold("cardinality", 2, scores=scores, cardinality=0.5).apply(scores).tolist()
-    [[1, 0], [0, 0]]
     """
-    if isinstance(rule, str) and rule == "cardinality":
-        if scores is None:
-            raise InputError('threshold "cardinality" needs the scores of some rows, got None')
-        return LabelThreshold(np.asarray(_cardinality_cut(scores, cardinality)))
-    if isinstance(rule, str) and rule == "linear":
-        if scores is None or candidates is None:
-            raise InputError(
-                'threshold "linear" is learned from the training rows; '
-                'set threshold="linear" on the model before fit'
-            )
-        return _linear_threshold(scores, candidates)
-    return _named_threshold(rule) if isinstance(rule, str) else _fixed_threshold(rule, n_labels)
+    if isinstance(rule, str):
+        return _named_threshold(rule)
+    try:
+        cut = np.asarray(rule, dtype=np.float64)
+    except (TypeError, ValueError):
+        cut = np.array(np.nan)
+    if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
+        raise InputError(
+            f"threshold must be one number or {n_labels} numbers (one per label), got {rule!r}"
+        )
+    return LabelThreshold(cut)
 
 
 def _named_threshold(rule: str) -> LabelThreshold:
@@ -110,23 +93,15 @@ def _named_threshold(rule: str) -> LabelThreshold:
         return LabelThreshold(None, int(number))
     if kind == "row" and _is_number(number):
         return LabelThreshold(np.asarray(float(number)), scale_rows=True)
+    if rule in ("cardinality", "linear"):
+        raise InputError(
+            f'threshold "{rule}" is learned from the training rows; '
+            f'set threshold="{rule}" on the model before fit'
+        )
     raise InputError(
         f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
         f'"row-0.9", "cardinality" or "linear"'
     )
-
-
-def _fixed_threshold(rule: Any, n_labels: int) -> LabelThreshold:
-    try:
-        cut = np.asarray(rule, dtype=np.float64)
-        fits = cut.ndim == 0 or cut.shape == (n_labels,)
-    except (TypeError, ValueError):
-        fits = False
-    if not fits or np.isnan(cut).any():
-        raise InputError(
-            f"threshold must be one number or {n_labels} numbers (one per label), got {rule!r}"
-        )
-    return LabelThreshold(cut)
 
 
 def best_row_cuts(scores: Array, candidates: Array) -> Array:
@@ -149,12 +124,15 @@ def best_row_cuts(scores: Array, candidates: Array) -> Array:
     return np.take_along_axis(cuts, best[:, None], axis=1)[:, 0]
 
 
-def _linear_threshold(scores: Array, candidates: Array) -> LabelThreshold:
-    """Minimum-norm least squares of the best cut of each row on its scores and a constant."""
+def linear_threshold(scores: Array, candidates: Array) -> LabelThreshold:
+    """A threshold per row that is a linear function of its scores, learned from candidates.
+
+    Minimum-norm least squares of the best cut of each row on its scores and a constant.
+    """
     scores = np.asarray(scores, dtype=np.float64)
     regressors = np.column_stack([scores, np.ones(len(scores))])
-    found = np.linalg.lstsq(regressors, best_row_cuts(scores, candidates), rcond=None)[0]
-    return LabelThreshold(np.asarray(found[-1]), slopes=found[:-1])
+    weights = np.linalg.lstsq(regressors, best_row_cuts(scores, candidates), rcond=None)[0]
+    return LabelThreshold(np.asarray(weights[-1]), slopes=weights[:-1])
 
 
 def _is_number(text: str) -> bool:
@@ -164,16 +142,19 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _cardinality_cut(scores: Array, cardinality: float) -> float:
-    """The score between the m-th and the next best cell, m = cardinality x rows."""
-    flat = np.asarray(scores).ravel()
-    m = round(cardinality * len(scores))
-    if m <= 0:
-        return np.inf
-    if m >= flat.size:
-        return -np.inf
-    part = np.partition(flat, [flat.size - m - 1, flat.size - m])
-    below, above = part[flat.size - m - 1], part[flat.size - m]
+def cardinality_threshold(scores: Array, cardinality: float) -> LabelThreshold:
+    """The threshold that gives `cardinality` labels per row over these scores.
+
+    It lies between the m-th and the next best cell, m = cardinality x rows.
+
+    >>> scores = np.array([[0.9, 0.2], [0.6, 0.1]])
+    >>> cardinality_threshold(scores, 0.5).apply(scores).tolist()
+    [[1, 0], [0, 0]]
+    """
+    size, m = scores.size, round(cardinality * len(scores))
+    if not 0 < m < size:
+        return LabelThreshold(np.asarray(np.inf if m <= 0 else -np.inf))
+    below, above = np.partition(scores, [size - m - 1, size - m], axis=None)[size - m - 1 :][:2]
     # Between two neighbouring numbers there is no room, and the middle may round up to `above`.
     middle = below + (above - below) / 2
-    return float(middle if middle < above else below)
+    return LabelThreshold(np.asarray(float(middle if middle < above else below)))

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import check_same_length, location
-from schirn.labels.matrix import column_names, distinct_names
+from schirn.labels.matrix import check_empty_rows, column_names, distinct_names
 from schirn.linalg.arrays import Array, flat_cells, like, namespace, to_numpy
 from schirn.linalg.leave_one_out import below_one
 from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
@@ -24,7 +24,6 @@ from schirn.scale.input import (
     block_candidates,
     check_blocks,
     check_device_rows,
-    check_empty_rows,
     sparse_candidates,
     summarise,
 )

@@ -11,9 +11,9 @@ from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     as_binary,
     as_labels,
+    check_empty_rows,
     column_names,
     distinct_names,
-    warn_empty_rows,
 )
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
@@ -114,14 +114,6 @@ def check_blocks(blocks: list[BlockSummary]) -> Layout:
     n = sum(block.n for block in blocks)
     check_empty_rows(n, first.n_labels, sum(block.n_empty for block in blocks), first_empty)
     return Layout(n, first.d, np.dtype(max(block.dtype for block in blocks)), first.sparse)
-
-
-def check_empty_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:
-    """Warn about rows without candidates; raise InputError if no row has any."""
-    if n_empty == n:
-        raise InputError("no row carries a candidate label, so there is nothing to learn from")
-    if n_empty and n_labels > 1:
-        warn_empty_rows(n_empty, n, first_empty)
 
 
 def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, list[str]]:

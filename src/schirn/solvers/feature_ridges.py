@@ -19,10 +19,12 @@ from schirn._checkpoint import remembered
 from schirn._progress import stage, track
 from schirn.linalg.arrays import (
     Array,
+    dense_part,
     entries,
     is_device_array,
     like,
     namespace,
+    piece_rows,
     release,
     row_pieces,
     to_numpy,
@@ -38,29 +40,24 @@ from schirn.linalg.kernels import (
 )
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import gram_spectrum, rounding
+from schirn.noise.model import Candidates, make_candidates
 from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums
 from schirn.scale.memory import large_array
-from schirn.solvers.candidates import (
-    NOTHING_KNOWN,
-    Candidates,
-    Knowledge,
-    Split,
-    dense_part,
-    make_candidates,
-    ones_like,
-    piece_rows,
-    row_labels,
-)
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
+    NOTHING_KNOWN,
     Combination,
     HeldScores,
+    Knowledge,
     LabelStack,
     Ridge,
     Ridges,
+    RowLabels,
     SieveOptions,
     SieveResult,
+    Split,
     choose_lams,
+    first_split,
     rankable,
     row_precisions,
     sieve,
@@ -118,13 +115,13 @@ class FeatureRidges(Ridges):
             candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
         self._cells = [_edges(Y, rows) for rows in kinds[:2]]
         all_rows = np.concatenate(blocks)
-        self.splits = [Split(row_labels(candidates[0], all_rows, knowledge), all_rows)]
+        self.splits = [first_split(candidates[0], all_rows, knowledge)]
         if len(kinds) > 1:
             rows, held_rows = np.concatenate(inner), np.concatenate(held)
             place = np.empty(len(all_rows), dtype=np.int64)
             place[held_rows] = np.arange(len(held_rows))
             train, test = (
-                row_labels(c, r, knowledge, known=False)
+                RowLabels(c, knowledge.of(r).votes)
                 for c, r in zip(candidates[1:], (rows, held_rows), strict=True)
             )
             self.splits.append(Split(train, rows, test, place[factored.drawn]))
@@ -134,7 +131,7 @@ class FeatureRidges(Ridges):
     def choose_lams(self, options: SieveOptions) -> None:
         """Set the ridge weights: as given, or around the best one for held-out candidates."""
         spectrum, lams = self._spectra[0], None if options.lam is None else [options.lam]
-        variance = max(float(spectrum.eigenvalues.sum()) / spectrum.n, 1e-12)
+        variance = float(spectrum.eigenvalues.sum()) / spectrum.n
         losses = partial(self.losses, ranked=options.kernel == "linear" or options.trusting)
         choose = partial(choose_lams, losses, variance, options)
         self.use_lams(lams or remembered("lams", choose))
@@ -148,7 +145,7 @@ class FeatureRidges(Ridges):
         """Losses of ridges on the candidates of the inner split, for its held-out rows."""
         if len(self.splits) == 1:
             return np.arange(len(grid)), np.zeros((len(grid), 0))
-        ones = ones_like(self.values, self.splits[1].train.candidates.size)
+        ones = self.splits[1].train.candidates.ones(self.values)
         sums = self._project([ones[:0], ones], first=1)
         ridges = self._ridges(1, sums[1], grid.tolist())
         rows = np.sort(self._ranked[: RANKED_ROWS if ranked else 0])
@@ -556,7 +553,7 @@ def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
 def _set_candidates(
     block: Block, state: State, Y: sp.csr_array, has_split: bool
 ) -> tuple[State, Sums]:
-    candidates = make_candidates(Y, state.X)
+    candidates = make_candidates(Y, dense_part(state.X))
     edges = [(0, state.edge), (state.edge, Y.shape[0])] if has_split else []
     return state._replace(
         candidates=(candidates, *(candidates.between(i, j) for i, j in edges))

@@ -4,7 +4,7 @@ All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.l
 Rows of one group are left out together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils import check_random_state
 
 from schirn._progress import stage
-from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, eps, like, namespace, take_cells, to_numpy
 from schirn.linalg.kernels import Kernel, KernelExpansion, pick, sample_width, width_sample
 from schirn.linalg.leave_one_out import (
     KernelInverse,
@@ -21,26 +21,23 @@ from schirn.linalg.leave_one_out import (
     leave_one_out,
     left_out_scores,
 )
-from schirn.solvers.candidates import (
-    NOTHING_KNOWN,
-    Knowledge,
-    RowLabels,
-    Split,
-    make_candidates,
-    row_labels,
-    take_cells,
-)
+from schirn.noise.model import make_candidates
 from schirn.solvers.sieve import (
+    NOTHING_KNOWN,
     WIDE_WINDOW,
     WINDOW,
     Combination,
     HeldScores,
+    Knowledge,
     LabelStack,
     Ridge,
     Ridges,
+    RowLabels,
     SieveOptions,
     SieveResult,
+    Split,
     choose_lams,
+    first_split,
     rankable,
     row_precisions,
     sieve,
@@ -111,61 +108,61 @@ def kernel_lams(
     K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge, rng: np.random.RandomState
 ) -> list[float]:
     """Ridge weights for the kernel matrix of all rows; see `sample_lams`."""
-    diagonal = to_numpy(namespace(K).linalg.diagonal(K))
-    variance = float(np.mean(diagonal) - np.mean(to_numpy(namespace(K).mean(K, axis=0))))
-
-    def kernel_of(rows: np.ndarray) -> np.ndarray:
-        index = like(rows, K, "own")
-        return to_numpy(K[index][:, index]).astype(np.float64)
-
+    xp, rows = namespace(K), tuning_rows(len(Y), options, rng)
+    diagonal, index = to_numpy(xp.linalg.diagonal(K)), like(rows, K, "own")
+    variance = float(np.mean(diagonal) - np.mean(to_numpy(xp.mean(K, axis=0))))
     least = len(Y) * eps(K) * float(abs(diagonal).max())
-    return sample_lams(kernel_of, Y, variance, options, knowledge, rng, least)
+    sample = to_numpy(K[index][:, index]).astype(np.float64)
+    return sample_lams(sample, Y, rows, variance, options, knowledge, least)
+
+
+def tuning_rows(n: int, options: SieveOptions, rng: np.random.RandomState) -> np.ndarray:
+    """Draw rows that choose the ridge weights, sorted."""
+    most = WIDE_TUNING_ROWS if options.wide else TUNING_ROWS
+    return np.sort(rng.choice(n, min(n, most), replace=False))
 
 
 def sample_lams(
-    kernel_of: Callable[[np.ndarray], np.ndarray],
+    K: np.ndarray,
     Y: Any,
+    rows: np.ndarray,
     variance: float,
     options: SieveOptions,
     knowledge: Knowledge,
-    rng: np.random.RandomState,
     least: float = 0.0,
 ) -> list[float]:
     """Two or three ridge weights, chosen on a sample of rows left out.
 
     Parameters
     ----------
-    kernel_of : function
-        Kernel matrix of rows.
+    K : ndarray of shape (m, m)
+        Kernel matrix of the sample.
     Y : array or CSR array of shape (n, l)
-        Candidates, 0/1.
+        Candidates of all rows, 0/1.
+    rows : ndarray of shape (m,)
+        The sample, by `tuning_rows`.
     variance, options, least
         As in `choose_lams`.
     knowledge
         As in `KernelRidges`.
-    rng : RandomState
-        Draws the sample.
     """
-    n, wide = Y.shape[0], options.wide
-    most, window = (WIDE_TUNING_ROWS, WIDE_WINDOW) if wide else (TUNING_ROWS, WINDOW)
-    rows = np.sort(rng.choice(n, min(n, most), replace=False))
-    K, y = kernel_of(rows), sp.csr_array(Y[rows]).toarray().astype(np.float64)
-    groups = None if knowledge.groups is None else knowledge.groups[rows]
+    y = sp.csr_array(Y[rows]).toarray().astype(np.float64)
     # Words have no units that differ, so that the squared error, which is steadier, decides.
-    is_ranked = (options.kernel == "linear" or options.trusting) and not wide
+    is_ranked = (options.kernel == "linear" or options.trusting) and not options.wide
     ranked = rankable(y) if is_ranked else rows[:0]
 
     def losses(grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         errors, precisions = np.empty(len(grid)), np.empty((len(grid), len(ranked)))
         # One ridge weight at a time: the scores of all labels take much memory.
-        for k, S in enumerate(left_out_scores(K, y, grid, groups)):
+        for k, S in enumerate(left_out_scores(K, y, grid, knowledge.of(rows).groups)):
             errors[k] = np.mean((S - y) ** 2, axis=0).mean()
             if len(ranked):
                 precisions[k] = row_precisions(y[ranked], S[ranked])
         return errors, precisions
 
-    window = window if n < FEW_ROWS else window[::2]
-    return choose_lams(losses, max(variance, 1e-12), options, window, least)
+    window = WIDE_WINDOW if options.wide else WINDOW
+    window = window if Y.shape[0] < FEW_ROWS else window[::2]
+    return choose_lams(losses, variance, options, window, least)
 
 
 class KernelRidges(Ridges):
@@ -196,67 +193,65 @@ class KernelRidges(Ridges):
     ):
         stage("inverting the kernel")
         self.lams, self.values = list(lams), np.empty(0)
-        n, groups = len(Y), knowledge.groups
-        inverse = KernelInverse(K, lams, groups)
+        inverse = KernelInverse(K, lams, knowledge.groups)
         self._inverses: list[Any] = [inverse]
-        self._groups = [groups]
-
-        def labels(rows: np.ndarray, known: bool = False) -> RowLabels:
-            return row_labels(make_candidates(sp.csr_array(Y[rows])), rows, knowledge, known)
-
-        all_rows = np.arange(n)
-        self.splits = [Split(labels(all_rows, known=True), all_rows)]
-        group = all_rows if groups is None else np.unique(groups, return_inverse=True)[1]
-        number = int(group.max(initial=-1)) + 1
-        thirds = np.array_split(all_rows[:0] if rng is None else rng.permutation(number), 3)
-        for third in thirds if n < FEW_ROWS else thirds[:1]:
+        all_rows = np.arange(len(Y))
+        self.splits = [first_split(make_candidates(sp.csr_array(Y)), all_rows, knowledge)]
+        self._groups = [knowledge.groups]
+        group = all_rows
+        if knowledge.groups is not None:
+            _, group = np.unique(knowledge.groups, return_inverse=True)
+        drawn = all_rows[:0] if rng is None else rng.permutation(int(group.max(initial=-1)) + 1)
+        for third in np.array_split(drawn, 3)[: 3 if len(Y) < FEW_ROWS else 1]:
             is_held = np.isin(group, third)
             held, train = np.flatnonzero(is_held), np.flatnonzero(~is_held)
             # Without candidates there is nothing to learn from.
             if len(held) and Y[train].any():
-                self.splits.append(Split(labels(train), train, labels(held), np.arange(len(held))))
+                labels = [
+                    RowLabels(make_candidates(sp.csr_array(Y[rows])), knowledge.of(rows).votes)
+                    for rows in (train, held)
+                ]
+                self.splits.append(Split(labels[0], train, labels[1], np.arange(len(held))))
                 self._inverses.append(inverse.hold_out(held))
-                self._groups.append(None if groups is None else groups[train])
+                self._groups.append(knowledge.of(train).groups)
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
         """Fit the ridges of every split to soft labels q, and score its candidates."""
-        self._Q = [
-            s.train.candidates.dense(values, values)
-            for s, values in zip(self.splits, q, strict=False)
-        ]
-        self._scores, self._held, self._stack = [], [], None
-        for k, Q in enumerate(self._Q):
-            S, S_held = self._inverses[k].fit(Q)
+        self._scores, self._held, experts = [], [], []
+        self._Q: Any = None
+        self._stack = None
+        for split, inverse, groups, values in zip(
+            self.splits, self._inverses, self._groups, q, strict=False
+        ):
+            Q = split.train.candidates.dense(values, values)
+            S, S_held = inverse.fit(Q)
             if leader is not None:
-                stack, stacked = fit_stack(S[leader], Q, self._groups[k])
+                stack, stacked = fit_stack(S[leader], Q, groups)
                 S = np.concatenate([S, stacked[None]])
                 S_held = np.concatenate([S_held, stack.scores(S_held[leader])[None]])
                 self._stack = self._stack or stack
+            self._Q = Q if self._Q is None else self._Q
             self._scores.append(S)
             self._held.append(S_held)
-        return [
-            take_cells(S, split.train.candidates.flat)
-            for S, split in zip(self._scores, self.splits, strict=False)
-        ]
+            experts.append(take_cells(S, split.train.candidates.flat))
+        return experts
 
     def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
         """Scores of the candidates held out, and of cells held out."""
-        scores = []
-        for split, S, (row, label) in zip(self.splits[1:], self._held[1:], cells, strict=True):
-            c: Any = None if split.held is None else split.held.candidates
-            scores.append((take_cells(S, c.flat), S[:, row, label]))
-        return scores
+        return [
+            (take_cells(S, split.held.candidates.flat), S[:, row, label])
+            for split, S, (row, label) in zip(self.splits[1:], self._held[1:], cells, strict=True)
+        ]
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Dual weights and intercepts of the ridges, and the label stack."""
-        return self._inverses[0].expansion(self._Q[0]), self._stack
+        return self._inverses[0].expansion(self._Q), self._stack
 
     def unlisted_mean(self, split: int) -> float:
         """Mean score of the last ridge outside the candidates."""
-        rows, S = self.splits[split].train, self._scores[split][-1]
-        unlisted = rows.candidates.dense(np.ones(rows.candidates.size), S) == 0
-        total = float(unlisted.sum())
-        return float((S * unlisted).sum()) / total if total else 0.5
+        c, S = self.splits[split].train.candidates, self._scores[split][-1]
+        unlisted = c.dense(c.ones(S), S) == 0
+        return float(S[unlisted].mean()) if unlisted.any() else 0.5
 
     def log_odds(self, combination: Combination, split: int = 0) -> Array:
         """Log-odds (n, l) of all cells of a split."""

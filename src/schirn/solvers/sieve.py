@@ -27,19 +27,18 @@ from scipy.special import expit, logit
 
 from schirn._checkpoint import Rounds
 from schirn._progress import stage, track
-from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, like, namespace, take_cells, to_numpy
 from schirn.metrics.rows import Block, average_precision_by_position
 from schirn.noise.model import (
     LARGEST_RATE,
     SMALLEST_RATE,
+    Candidates,
     NoiseModel,
     NoiseSums,
-    Posterior,
     cell_posterior,
     noise_from_sums,
 )
-from schirn.noise.votes import frequency_shift
-from schirn.solvers.candidates import RowLabels, Split, ones_like, take_cells
+from schirn.noise.votes import VoteModel, frequency_shift
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
 # in large units has all the variance, and others need a small weight.
@@ -55,7 +54,6 @@ WIDE_WINDOW = np.array([0.25, 1.0, 10.0])
 LARGEST_RBF_LAM = 6.0
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
 MARGIN, CERTAIN = 1e-4, 1e-9
-RATES = (SMALLEST_RATE, LARGEST_RATE)
 # Log-odds are clipped to this before votes are added to them.
 _LARGEST_LOG_ODDS = 11.0
 # Width of the smooth clipping that turns ridge scores into positive numbers.
@@ -88,6 +86,57 @@ class SieveOptions(NamedTuple):
     n_landmarks: int = 1500
     wide: bool = False
     """The kernel is that of many rare features, which need more regularisation."""
+
+
+class Knowledge(NamedTuple):
+    """What the user knows about the rows beforehand."""
+
+    known: np.ndarray | None = None
+    """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
+    votes: VoteModel | None = None
+    groups: np.ndarray | None = None
+    """Rows of one group never judge each other."""
+
+    def of(self, rows: np.ndarray) -> "Knowledge":
+        """What is known about the given rows, except known labels."""
+        votes = self.votes
+        if votes is not None and votes.log_ratio is not None:
+            votes = votes._replace(log_ratio=votes.log_ratio[rows])
+        return Knowledge(None, votes, None if self.groups is None else self.groups[rows])
+
+
+NOTHING_KNOWN = Knowledge()
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """Candidates of some rows, and what is known about them."""
+
+    candidates: Candidates
+    votes: VoteModel | None = None
+    known: np.ndarray | None = None
+    """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows to learn from, and rows held out; the first split holds out none."""
+
+    train: RowLabels
+    rows: np.ndarray
+    """Which rows of the data are learned from."""
+    held: Any = None
+    """`RowLabels` of the rows held out."""
+    drawn: Any = None
+    """Positions of the rows held out, in the order of the draw."""
+
+
+def first_split(candidates: Candidates, rows: np.ndarray, knowledge: Knowledge) -> Split:
+    """All rows, with everything that is known about them."""
+    known = knowledge.known
+    if known is not None:
+        known = known[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
+    return Split(RowLabels(candidates, knowledge.of(rows).votes, known), rows)
 
 
 class Ridges(Protocol):
@@ -142,10 +191,9 @@ class SieveResult:
     noise: NoiseModel
     first_noise: NoiseModel
     """Noise model of the first round; see `confidence`."""
-    rates: np.ndarray
-    """Estimated rate of false labels after each round."""
-    objective: np.ndarray
-    """Mean cross-entropy of the soft labels of the candidates per round."""
+    trace: list[tuple[float, float]]
+    """Of each round: the estimated rate of false labels, and the mean cross-entropy of the soft
+    labels of the candidates."""
     fitted: Ridges
     p: Array
     """Probability of every candidate in the order of the first split."""
@@ -159,9 +207,12 @@ class SieveResult:
         unless known labels have shaped the last one.
         """
         rows = self.fitted.splits[0].train
-        noises = [self.noise] if rows.known is not None else [self.first_noise, self.noise]
-        posterior = soft_labels if rows.known is None else known_soft_labels
-        q = mean_odds([posterior(rows, self.p, noise)[0] for noise in noises])
+        if rows.known is not None:
+            q, _ = known_soft_labels(rows, self.p, self.noise)
+        else:
+            q = mean_odds(
+                *(soft_labels(rows, self.p, n)[0] for n in (self.first_noise, self.noise))
+            )
         c = rows.candidates
         xp = namespace(c.label)
         cells = to_numpy(q), to_numpy(xp.astype(c.label, xp.int32)), c.indptr
@@ -174,20 +225,15 @@ class SieveResult:
 
     def _order(self) -> np.ndarray:
         """Where each row of the data is among those of the first split."""
-        rows = self.fitted.splits[0].rows
-        order = np.empty_like(rows)
-        order[rows] = np.arange(len(rows))
-        return order
+        return np.argsort(self.fitted.splits[0].rows)
 
 
-def mean_odds(probabilities: Sequence[Array]) -> Array:
-    """Probabilities whose log-odds are the mean of those of one or two given; one stays as it is.
+def mean_odds(first: Array, second: Array) -> Array:
+    """Probabilities whose log-odds are the mean of those of two.
 
     The odds of the mean are the square root of the product of the odds.
     """
-    if len(probabilities) == 1:
-        return probabilities[0]
-    xp, (first, second) = namespace(probabilities[0]), probabilities
+    xp = namespace(first)
     true, false = xp.sqrt(first * second), xp.sqrt((1 - first) * (1 - second))
     return true / (true + false)
 
@@ -219,10 +265,10 @@ def sieve(
     n_experts = n_ridges + has_stack
     a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
     p, noises = first_guess(ridges)
-    first_noise, trace, objective, true = noises[0], [], [], []
+    first_noise, trace, true = noises[0], list[tuple[float, float]](), list[float]()
     rounds = Rounds(max_iter)
     if rounds.state is not None:
-        models, p, a, trace, objective, true, state = rounds.state
+        models, p, a, trace, true, state = rounds.state
         first_noise, *noises = [NoiseModel(*model) for model in models]
         p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
@@ -230,17 +276,15 @@ def sieve(
         q, priors = [], []
         for k, split in enumerate(splits):
             # 1. Posterior of the candidates
-            soft, total, sums = soft_labels(split.train, p[k], noises[k])
+            soft, sums = soft_labels(split.train, p[k], noises[k])
             # 2. Noise model, and how often each label is true
             noises[k] = noise_from_sums(sums)
             q.append(like(soft, ridges.values))
-            priors.append(logit(np.clip(total / len(split.rows), MARGIN, 1 - MARGIN)))
-            if k == 0:
-                true.append(float(total.sum()))
-                first_noise = noises[0] if n_iter == 1 else first_noise
+            priors.append(logit(np.clip(sums.soft / sums.n_rows, MARGIN, 1 - MARGIN)))
+            true += [] if k else [float(sums.soft.sum())]
+        first_noise = noises[0] if n_iter == 1 else first_noise
         if splits[0].train.votes is None and true[-1] < COLLAPSE * max(true):
-            guess = first_guess_ridge(ridges)
-            return replace(guess, rates=np.array(trace), objective=np.array(objective))
+            return first_guess_ridge(ridges, trace)
         # 3. Experts: ridges, and a label stack on the best of them
         leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
         experts = ridges.left_out(q, leader if has_stack else None)
@@ -250,26 +294,15 @@ def sieve(
         # 5. Probabilities of the next round
         for k, (split, S, prior) in enumerate(zip(splits, experts, priors, strict=True)):
             z = combine(a, S, like(prior, S)[split.train.candidates.label])
-            shift = vote_shift(ridges, k, partial(combine, a, prior=prior))
-            p[k] = probabilities(split.train, z, shift)
-        trace.append(float(noises[0].rate))
-        objective.append(mean_cross_entropy(p[0], q[0]))
+            p[k] = probabilities(ridges, k, z, partial(combine, a, prior=prior))
+        trace.append((noises[0].rate, mean_cross_entropy(p[0], q[0])))
         if rounds.due(n_iter):
-            values = [to_numpy(values) for values in p]
-            state = [first_noise, *noises], values, a, trace, objective, true, rng.get_state()
-            rounds.save(n_iter, state)
-    coefficients, stack = ridges.weights()
+            values, models = [to_numpy(values) for values in p], [first_noise, *noises]
+            rounds.save(n_iter, (models, values, a, trace, true, rng.get_state()))
+    weights, stack = ridges.weights()
+    pool, combination = Pool(a, priors[0], leader, stack), partial(combine, a, prior=priors[0])
     result = SieveResult(
-        coefficients,
-        ridges.lams,
-        Pool(a, priors[0], leader, stack),
-        noises[0],
-        first_noise,
-        np.array(trace),
-        np.array(objective),
-        ridges,
-        p[0],
-        partial(combine, a, prior=priors[0]),
+        weights, ridges.lams, pool, noises[0], first_noise, trace, ridges, p[0], combination
     )
     return result if splits[0].train.known is None else condition_on_known(result)
 
@@ -281,15 +314,14 @@ def first_guess(ridges: Ridges) -> tuple[list[Array], list[NoiseModel]]:
     listed. The probability of a candidate is what its score exceeds that rate by.
     """
     stage("scoring the candidates for the first time")
-    splits = ridges.splits
-    ones = [ones_like(ridges.values, split.train.candidates.size) for split in splits]
     p, noises = [], []
+    ones = [split.train.candidates.ones(ridges.values) for split in ridges.splits]
     for k, S in enumerate(ridges.left_out(ones)):
-        rows, rate = splits[k].train, float(np.clip(ridges.unlisted_mean(k), *RATES))
-        values = exceeding_probability(S, rate)
+        rate = float(np.clip(ridges.unlisted_mean(k), SMALLEST_RATE, LARGEST_RATE))
+        rows, values = ridges.splits[k].train, exceeding_probability(S, rate)
         if rows.votes is not None:
-            shift = vote_shift(ridges, k, partial(exceeding_log_odds, rate=rate))
-            values = probabilities(rows, logit(to_numpy(values)), shift)
+            z = logit(to_numpy(values))
+            values = probabilities(ridges, k, z, partial(exceeding_log_odds, rate=rate))
         p.append(like(values, ridges.values))
         noises.append(NoiseModel.independent(rate, rows.candidates.shape[1]))
     return p, noises
@@ -313,18 +345,17 @@ def condition_on_known(result: SieveResult) -> SieveResult:
     similar rows and correlated labels learn from it. A wrong candidate still counts as listed. The
     pool stays as it is.
     """
-    ridges, pool, noise, p = result.fitted, result.pool, result.noise, result.p
+    ridges, noise, p, combination = result.fitted, result.noise, result.p, result.pool.log_odds
     rows = ridges.splits[0].train
-    combination = partial(pooled_log_odds, pool)
     for _ in range(KNOWN_ROUNDS):
-        q, _, sums = known_soft_labels(rows, p, noise)
+        q, sums = known_soft_labels(rows, p, noise)
         noise = noise_from_sums(sums) if sums.n_rows else noise
         ridges.left_out([like(q, ridges.values)])
         z = take_cells(ridges.log_odds(combination), rows.candidates.flat)
-        p = probabilities(rows, z, vote_shift(ridges, 0, combination))
-    fitted, _ = ridges.weights()
+        p = probabilities(ridges, 0, z, combination)
+    weights, _ = ridges.weights()
     return replace(
-        result, ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
+        result, ridges=weights, noise=noise, first_noise=noise, p=p, combination=combination
     )
 
 
@@ -334,10 +365,10 @@ def trusting_ridge(ridges: Ridges) -> SieveResult:
     return one_ridge(ridges, NoiseModel.independent(SMALLEST_RATE, n_labels), rate=0.0)
 
 
-def first_guess_ridge(ridges: Ridges) -> SieveResult:
-    """The first guess as a result, for rounds that collapse."""
+def first_guess_ridge(ridges: Ridges, trace: list[tuple[float, float]]) -> SieveResult:
+    """The first guess as a result, for rounds that collapse after this trace."""
     _, (noise, *_) = first_guess(ridges)
-    return one_ridge(ridges, noise, float(noise.rate))
+    return replace(one_ridge(ridges, noise, noise.rate), trace=trace)
 
 
 def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
@@ -345,24 +376,16 @@ def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
 
     Ridges are linear in what they learn: one on (Y - rate)/(1 - rate) scores the probabilities.
     """
-    rows = ridges.splits[0].train
-    ones = ones_like(ridges.values, rows.candidates.size)
+    candidates = ridges.splits[0].train.candidates
+    ones = candidates.ones(ridges.values)
     (S,) = ridges.left_out([ones])
     combination = partial(guess_log_odds, rate=rate)
     p = probability(combination(S))
     W, b = ridges.weights()[0][-1]
-    return SieveResult(
-        [(W / (1 - rate), (b - rate) / (1 - rate))],
-        ridges.lams[-1:],
-        Pool(np.array([0.0, 1.0, 0.0]), np.zeros(rows.candidates.shape[1]), 0, None),
-        noise,
-        noise,
-        np.zeros(1),
-        np.array([mean_cross_entropy(p, ones)]),
-        ridges,
-        p if rate else ones,
-        combination,
-    )
+    weights = [(W / (1 - rate), (b - rate) / (1 - rate))]
+    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(candidates.shape[1]), 0, None)
+    trace, p = [(0.0, mean_cross_entropy(p, ones))], p if rate else ones
+    return SieveResult(weights, ridges.lams[-1:], pool, noise, noise, trace, ridges, p, combination)
 
 
 def guess_log_odds(S: Array, rate: float) -> Array:
@@ -373,65 +396,50 @@ def guess_log_odds(S: Array, rate: float) -> Array:
 # ---- Posterior and noise model
 
 
-def soft_labels(
-    rows: RowLabels, p: Array, noise: NoiseModel
-) -> tuple[Array, np.ndarray, NoiseSums]:
-    """Posterior of the candidates, its sum for each label, and sums for the noise."""
-    c, n_labels = rows.candidates, rows.candidates.shape[1]
+def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, NoiseSums]:
+    """Posterior of the candidates, and its sums for the noise model."""
+    c, (n, l) = rows.candidates, rows.candidates.shape
     if rows.votes is not None:
-        posterior = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
-    else:
-        posterior = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks)
-    total = c.total(posterior.Q)
-    return posterior.Q, total, noise_sums(posterior, c.shape[0], c.listed, total)
+        # What votes say is part of p.
+        return p, NoiseSums(n, c.listed, c.total(p), np.zeros(l + 1), np.zeros(l + 1))
+    q, *counts = cell_posterior(p, c.indptr, c.label, l, noise, c.blocks)
+    return q, NoiseSums(n, c.listed, c.total(q), *counts)
 
 
-def noise_sums(posterior: Posterior, n: int, listed: np.ndarray, total: np.ndarray) -> NoiseSums:
-    """Sums for the noise, with one number of true labels for each number of labels."""
-    true = np.pad(posterior.true_counts, (0, len(listed) + 1 - len(posterior.true_counts)))
-    return NoiseSums(n, listed, total, posterior.noise_counts, true)
+def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, NoiseSums]:
+    """The same given the known labels, which enter next to 1 or 0 and get 1 or 0.
 
-
-def known_soft_labels(
-    rows: RowLabels, p: Array, noise: NoiseModel
-) -> tuple[Array, np.ndarray, NoiseSums]:
-    """The same given the known labels, which enter next to 1 or 0 and get 1 or 0."""
-    c, known, n_labels = rows.candidates, rows.known, rows.candidates.shape[1]
-    assert known is not None
+    Only rows with an undecided candidate show the noise: others may be corrected.
+    """
+    c, known, (n, l) = rows.candidates, np.asarray(rows.known), rows.candidates.shape
     p = np.where(known == 0, to_numpy(p), np.where(known > 0, 1 - CERTAIN, CERTAIN))
-    row, label = to_numpy(c.row), to_numpy(c.label)
-    # Only rows with an undecided candidate show the noise: others may be corrected.
-    undecided = np.bincount(row[(known == 0) & (rows.votes is None)], minlength=c.shape[0])
-    undecided = np.minimum(undecided, 1)
+    is_shown = np.zeros(n, dtype=bool)
     if rows.votes is None:
-        posterior = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, undecided)
-    else:
-        posterior = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
-    q = to_numpy(posterior.Q)
-    listed, total = (np.bincount(label, v * undecided[row], n_labels) for v in (1, q))
-    q = np.where(known == 0, q, known > 0)
-    return q, c.total(q), noise_sums(posterior, int(undecided.sum()), listed, total)
+        is_shown[c.row[known == 0]] = True
+    cells, indptr = is_shown[c.row], np.r_[0, np.cumsum(np.diff(c.indptr)[is_shown])]
+    q, *counts = cell_posterior(p[cells], indptr, c.label[cells], l, noise)
+    listed, total = (np.bincount(c.label[cells], values, l) for values in (None, q))
+    p[cells] = q
+    sums = NoiseSums(int(is_shown.sum()), listed, total, *counts)
+    return np.where(known == 0, p, known > 0), sums
 
 
-def probabilities(rows: RowLabels, z: Array, shift: np.ndarray | None) -> Array:
-    """Probabilities of the candidates from their log-odds, with what votes say about them."""
+def probabilities(
+    ridges: Ridges, split: int, z: Array, combination: Combination, rows: RowLabels | None = None
+) -> Array:
+    """Probabilities of candidates from their log-odds, with what votes say about them.
+
+    Votes know how often a label is true; the features move it between rows. The candidates are
+    those that the split learns from, or those of `rows`.
+    """
+    rows = ridges.splits[split].train if rows is None else rows
     if rows.votes is None:
         return probability(z)
-    z = np.clip(to_numpy(z), -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
-    ratio: Any = rows.votes.log_ratio
-    return expit(z + take_cells(ratio + shift, rows.candidates.flat))
-
-
-def vote_shift(ridges: Ridges, split: int, combination: Combination) -> np.ndarray | None:
-    """Shift (l,) of the log-odds of a split; None without votes.
-
-    Votes know how often a label is true; the features move it between rows.
-    """
-    votes = ridges.splits[split].train.votes
-    if votes is None:
-        return None
-    z = to_numpy(ridges.log_odds(combination, split))
-    return frequency_shift(np.clip(z, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), votes.frequency)
+    limits = -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS
+    all_log_odds = np.clip(to_numpy(ridges.log_odds(combination, split)), *limits)
+    evidence: Any = rows.votes.log_ratio
+    evidence = evidence + frequency_shift(all_log_odds, rows.votes.frequency)
+    return expit(np.clip(to_numpy(z), *limits) + take_cells(evidence, rows.candidates.flat))
 
 
 def probability(z: Array) -> Array:
@@ -483,15 +491,9 @@ class Pool(NamedTuple):
 
     def log_odds(self, scores: Sequence[Array]) -> Array:
         """Pooled log-odds (m, l) of the ridge scores of some rows."""
-        scores = list(scores)
         if self.stack is not None:
-            scores.append(self.stack.scores(scores[self.leader]))
+            scores = [*scores, self.stack.scores(scores[self.leader])]
         return combine(self.weights, scores, self.prior)
-
-
-def pooled_log_odds(pool: Pool, S: Array) -> Array:
-    """Log-odds of scores (e, m, l) by a pool that was fitted before."""
-    return pool.log_odds(list(S))
 
 
 def combine(a: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
@@ -524,18 +526,19 @@ def fit_pool(
     samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
     scores = ridges.held_out([(row, label) for row, label, _ in samples])
     inputs = [
-        pool_inputs(cells, prior[label])
-        for (_, cells), (_, label, _), prior in zip(scores, samples, priors[1:], strict=True)
+        pool_inputs(S, prior[label])
+        for (_, S), (_, label, _), prior in zip(scores, samples, priors[1:], strict=True)
     ]
     xp = namespace(inputs[0])
     Z, none = xp.concat(inputs), xp.zeros(1, dtype=xp.float64, device=inputs[0].device)
     for _ in range(2):
         targets = []
-        for k, ((S, _), (_, _, candidate)) in enumerate(zip(scores, samples, strict=True), 1):
-            held: Any = ridges.splits[k].held
-            z = combine(a, S, like(priors[k], S, xp.float64)[held.candidates.label])
-            shift = vote_shift(ridges, k, partial(combine, a, prior=priors[k]))
-            q, _, _ = soft_labels(held, probabilities(held, z, shift), noises[k])
+        for k, (split, (S, _), (_, _, candidate)) in enumerate(
+            zip(inner, scores, samples, strict=True), 1
+        ):
+            z = combine(a, S, like(priors[k], S, xp.float64)[split.held.candidates.label])
+            p = probabilities(ridges, k, z, partial(combine, a, prior=priors[k]), split.held)
+            q, _ = soft_labels(split.held, p, noises[k])
             # Cells that are not listed are false.
             targets.append(xp.concat([like(q, S, xp.float64), none])[candidate])
         a = newton(Z, xp.concat(targets), a, equal)
@@ -549,26 +552,20 @@ def draw_cells(
 
     The last array tells which candidate each cell is, or one past the last.
     """
-    held, drawn_rows = split.held, split.drawn
-    assert held is not None
-    assert drawn_rows is not None
-    l, size = held.candidates.shape[1], len(drawn_rows) * held.candidates.shape[1]
+    c = split.held.candidates
+    l, size = c.shape[1], c.shape[0] * c.shape[1]
     if size <= MANY_CELLS:
         picked = rng.choice(size, min(size, most), replace=False)
     else:
         # A generator of the new kind does not list all cells to draw a few of them.
         generator = np.random.default_rng(rng.randint(2**31))
         picked = generator.choice(size, most, replace=False, shuffle=False)
-    position, label = np.divmod(picked, l)
-    drawn = np.sort(drawn_rows[position] * l + label)
+    drawn = np.sort(split.drawn[picked // l] * l + picked % l)
     # Which of the sorted candidates each cell is, where they are.
-    listed = held.candidates.flat
-    xp, cells = namespace(listed), like(drawn, listed)
-    candidate = xp.searchsorted(listed, cells)
-    if held.candidates.size:
-        is_listed = listed[xp.clip(candidate, None, held.candidates.size - 1)] == cells
-        candidate = xp.where(is_listed, candidate, held.candidates.size)
-    return *np.divmod(drawn, l), candidate
+    xp, cells = namespace(c.flat), like(drawn, c.flat)
+    candidate = xp.searchsorted(c.flat, cells)
+    listed = xp.concat([c.flat, -xp.ones(1, dtype=c.flat.dtype, device=c.flat.device)])
+    return *np.divmod(drawn, l), xp.where(listed[candidate] == cells, candidate, c.size)
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:
@@ -616,6 +613,7 @@ def choose_lams(
         Smaller ridge weights would drown in rounding errors.
     """
     stage("choosing the ridge weights")
+    variance = max(variance, 1e-12)
     grid = np.maximum(variance * GRIDS[options.kernel], least)
     best = float(grid[best_weight(*losses(grid), options)])
     if options.kernel == "rbf":

@@ -14,29 +14,30 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from schirn._progress import track
-from schirn.linalg.arrays import Array
+from schirn.linalg.arrays import Array, take_cells
 from schirn.linalg.kernels import Kernel, KernelExpansion
 from schirn.linalg.leave_one_out import leave_one_out
+from schirn.noise.model import make_candidates
 from schirn.scale.blocks import Block, RowStore, one_block
-from schirn.solvers.candidates import (
-    NOTHING_KNOWN,
-    Knowledge,
-    Split,
-    knowledge_of,
-    make_candidates,
-    row_labels,
-    take_cells,
-)
 from schirn.solvers.feature_ridges import MOST_STACKED
-from schirn.solvers.kernel_ridges import SMALLEST, KernelRidges, sample_lams, stack_half
+from schirn.solvers.kernel_ridges import (
+    SMALLEST,
+    KernelRidges,
+    sample_lams,
+    stack_half,
+    tuning_rows,
+)
 from schirn.solvers.sieve import (
+    NOTHING_KNOWN,
     Combination,
     HeldScores,
+    Knowledge,
     LabelStack,
     Ridge,
     Ridges,
     SieveOptions,
     SieveResult,
+    first_split,
     sieve,
 )
 
@@ -86,13 +87,10 @@ def linear_lams(
     n = Y.shape[0]
     squares, total = (np.sum(sums, axis=0) for sums in zip(*store.gather(_moments), strict=True))
     variance = float(squares / n - (total / n) @ (total / n))
-
-    def kernel_of(rows: np.ndarray) -> Array:
-        Z = sp.csr_array(sp.vstack(store.gather(_rows, rows)), dtype=np.float64)
-        return (Z @ Z.T).toarray()
-
     options = SieveOptions("linear", trusting=trusting, wide=True)
-    return sample_lams(kernel_of, Y, variance, options, knowledge, rng)
+    rows = tuning_rows(n, options, rng)
+    Z = sp.csr_array(sp.vstack(store.gather(_rows, rows)), dtype=np.float64)
+    return sample_lams((Z @ Z.T).toarray(), Y, rows, variance, options, knowledge)
 
 
 def _moments(block: Block, state: Any) -> tuple[float, Array]:
@@ -136,13 +134,13 @@ class SparseRidges(Ridges):
     ):
         every = np.arange(X.shape[0])
         self.lams, self.values = list(lams), np.empty(0, dtype=X.dtype)
-        self.splits = [Split(row_labels(make_candidates(Y, X), every, knowledge), every)]
+        self.splits = [first_split(make_candidates(Y), every, knowledge)]
         self._X = X
         self._inner = None
         if rng is not None:
             rows = np.sort(rng.choice(len(every), min(len(every), POOL_ROWS), replace=False))
-            Z, sample = X[rows].astype(np.float64), knowledge_of(knowledge, rows)
-            self._inner = KernelRidges((Z @ Z.T).toarray(), Y[rows].toarray(), lams, sample, rng)
+            Z, known = X[rows].astype(np.float64), knowledge.of(rows)
+            self._inner = KernelRidges((Z @ Z.T).toarray(), Y[rows].toarray(), lams, known, rng)
             self.splits += self._inner.splits[1:]
         # By position: another seed or more rows at the end change the folds of no row.
         self._fold = (every if knowledge.groups is None else knowledge.groups) % FOLDS
