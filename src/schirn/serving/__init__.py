@@ -8,13 +8,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.features import TagPipeline
 from schirn.persist import load
 
 __all__ = ["serve"]
@@ -23,15 +22,6 @@ _START_SECONDS = 120.0
 # A worker that ends sooner than this is not started again.
 _LEAST_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class _Settings:
-    model: str
-    token: str | None
-    limits: Any
-    n_workers: int
-    counters: Path
 
 
 def serve(
@@ -74,30 +64,30 @@ def serve(
     optional("uvicorn", "review", "The server")
     from schirn.serving.app import Limits
     from schirn.serving.connections import listen
+    from schirn.serving.metrics import Metrics
 
-    limits = Limits(max_rows, max_bytes, timeout)
+    make_app = partial(_make_app, model, token, Limits(max_rows, max_bytes, timeout))
     # What is wrong with the model is said now, not by a worker.
-    _tagger(os.fspath(model))
+    make_app()
     with tempfile.TemporaryDirectory() as folder, listen(host, port) as listener:
-        settings = _Settings(os.fspath(model), token, limits, workers, Path(folder, "counters"))
+        counters = partial(Metrics, Path(folder, "counters"), workers)
         port = listener.getsockname()[1]
-        _Supervisor(settings, listener).run(lambda: ready and ready(f"http://{host}:{port}"))
+        work = partial(_work, make_app, counters, listener, int(timeout) + 1)
+        supervisor = _Supervisor(work, make_app, workers)
+        supervisor.run(lambda: ready and ready(f"http://{host}:{port}"))
 
 
-def _tagger(path: str) -> TagPipeline:
-    model = load(path)
-    if not isinstance(model, TagPipeline):
-        raise InputError(
-            f"{path}: a server needs a model of the columns of a table; train one on a table"
-        )
-    return model
+def _make_app(model: Any, token: str | None, limits: Any, metrics: Any = None) -> Any:
+    from schirn.serving.app import create_app
+
+    return create_app(load(model), token=token, limits=limits, metrics=metrics)
 
 
 class _Supervisor:
     """Starts workers, starts those that die again, and stops them."""
 
-    def __init__(self, settings: _Settings, listener: socket.socket) -> None:
-        self._settings, self._listener = settings, listener
+    def __init__(self, work: Callable[..., None], check: Callable[[], Any], n_workers: int) -> None:
+        self._work, self._check, self._n_workers = work, check, n_workers
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
         self._workers: list[Any] = []
@@ -112,7 +102,7 @@ class _Supervisor:
         }
         usual = {number: signal.signal(number, handler) for number, handler in numbers.items()}
         try:
-            self._workers = [self._start(k) for k in range(self._settings.n_workers)]
+            self._workers = [self._start(k) for k in range(self._n_workers)]
             ready()
             while not self._is_over:
                 if self._is_stale:
@@ -120,7 +110,9 @@ class _Supervisor:
                     self._replace_all()
                 for k, worker in enumerate(self._workers):
                     if not worker.is_alive() and not self._is_over:
-                        self._check_age(worker)
+                        if time.monotonic() - worker.started < _LEAST_SECONDS:
+                            code = worker.exitcode
+                            raise InputError(f"a worker of the server has stopped (code {code})")
                         self._workers[k] = self._start(k)
                 time.sleep(_POLL_SECONDS)
         finally:
@@ -140,7 +132,7 @@ class _Supervisor:
     def _replace_all(self) -> None:
         """Start every worker again; a model that cannot be loaded leaves the old ones."""
         try:
-            _tagger(self._settings.model)
+            self._check()
         except InputError:
             return
         for k, old in enumerate(self._workers):
@@ -151,9 +143,7 @@ class _Supervisor:
     def _start(self, k: int) -> Any:
         """Start a worker and wait until it answers."""
         is_ready = self._context.Event()
-        worker = self._context.Process(
-            target=_work, args=(self._settings, self._listener, k, is_ready), daemon=True
-        )
+        worker = self._context.Process(target=self._work, args=(k, is_ready), daemon=True)
         worker.start()
         worker.started = time.monotonic()
         while not is_ready.wait(_POLL_SECONDS) and not self._is_over:
@@ -161,32 +151,26 @@ class _Supervisor:
                 raise InputError("a worker of the server did not start; see what it has printed")
         return worker
 
-    def _check_age(self, worker: Any) -> None:
-        if time.monotonic() - worker.started < _LEAST_SECONDS:
-            raise InputError(
-                f"a worker of the server has stopped after {_LEAST_SECONDS:g} seconds or less "
-                f"(exit code {worker.exitcode})"
-            )
 
-
-def _work(settings: _Settings, listener: socket.socket, k: int, is_ready: Any) -> None:
+def _work(
+    make_app: Callable[[Any], Any],
+    counters: Callable[[int], Any],
+    listener: socket.socket,
+    seconds: int,
+    k: int,
+    is_ready: Any,
+) -> None:
     """Serve in one process, until SIGTERM."""
     import uvicorn
 
-    from schirn.serving.app import create_app
     from schirn.serving.connections import PatientProtocol
-    from schirn.serving.metrics import Metrics
 
     # Ctrl-C reaches all processes of the terminal; the supervisor decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_stop_with, args=(os.getppid(),), daemon=True).start()
-    metrics = Metrics(settings.counters, settings.n_workers, k)
-    app = create_app(
-        _tagger(settings.model), token=settings.token, limits=settings.limits, metrics=metrics
-    )
     config = uvicorn.Config(
-        app,
+        make_app(counters(k)),
         http=PatientProtocol,
         access_log=False,
         log_level="error",
@@ -194,7 +178,7 @@ def _work(settings: _Settings, listener: socket.socket, k: int, is_ready: Any) -
         ws="none",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+        timeout_graceful_shutdown=seconds,
     )
 
     class Server(uvicorn.Server):

@@ -71,8 +71,8 @@ def create_app(
     """
     if not isinstance(model, TagPipeline):
         raise InputError(
-            f"a server needs a model of the columns of a table (TagPipeline), not "
-            f"{type(model).__name__}; train one with schirn fit on a table"
+            f"a server needs a model of the columns of a table, not {type(model).__name__}; train "
+            f"one with schirn fit on a table"
         )
     if model.image is not None:
         raise InputError(
@@ -106,12 +106,12 @@ class _Api:
             try:
                 query = self._wanted(await read_body(request, self.limits.bytes))
                 if self._n_waiting >= self.limits.waiting:
-                    return _busy("too many requests are waiting")
+                    return _error(503, "too many requests are waiting")
                 return JSONResponse(await self._in_time(make, query))
             except TooLarge:
                 return _error(413, f"the request has more than {self.limits.bytes:,} bytes")
             except TimeoutError:
-                return _busy(f"no answer within {self.limits.seconds:g} seconds")
+                return _error(503, f"no answer within {self.limits.seconds:g} seconds")
             except InputError as error:
                 return _error(413 if error.parameter == "rows" else 400, str(error))
 
@@ -141,7 +141,7 @@ class _Api:
             raise InputError(
                 f"the request has more than {self.limits.rows:,} rows", parameter="rows"
             )
-        return {**query}
+        return dict(query)
 
     def predict(self, rows: list[Any], query: Answer) -> Answer:
         """Tag rows; the probability is that of the predicted tags."""
@@ -221,11 +221,8 @@ class _Guard:
 
 
 def _error(status: int, message: str) -> Response:
-    return JSONResponse({"error": message}, status)
-
-
-def _busy(message: str) -> Response:
-    return JSONResponse({"error": message}, 503, headers={"Retry-After": "1"})
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse({"error": message}, status, headers)
 
 
 def _rounded(value: Any) -> Any:
