@@ -43,7 +43,7 @@ def test_without_answers_nothing_is_removed_and_the_next_command_is_told(table, 
     assert "Most suspicious" in printed
     assert "similar rows have it" in printed
     assert "Nobody can know the number of wrong tags without answers" in printed
-    assert "fifty answers take about five minutes" in printed
+    assert "Fifty answers take about five minutes" in printed
     assert f"schirn clean {table} --text description --questions q1.csv" in printed
     for word in ("expected", "trust", "certified", "precision"):
         assert word not in printed
@@ -189,7 +189,7 @@ def test_rows_are_not_left_without_tags_unless_asked(tmp_path, capsys):
         (["--remove-below", "2"], "from 0 to 1, not '2'"),
         (["--precision", "0"], "--precision must be above 0"),
         (["--questions", "q.txt"], "must end in .csv"),
-        (["--answers", "none.csv"], "write questions with --questions FILE"),
+        (["--answers", "none.csv"], "no such file of answers; --questions writes one"),
     ],
 )
 def test_refused(table, options, words, tmp_path, monkeypatch, capsys):

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -22,19 +22,18 @@ from schirn.exceptions import InputError, MissingExtraError
 __all__ = ["main"]
 
 _COMMANDS = {
-    "demo": "rank the tags of digit images, ask, act, and write a page that shows it",
-    "fit": "train a method and write the model to a file",
-    "predict": "predict labels, or judge the candidates of new rows",
-    "serve": "answer requests for tags over HTTP",
-    "export": "write a model as an ONNX file",
-    "clean": "rank the tags of a table; ask, and write clean tags",
-    "update": "judge only new and changed rows, and keep what was decided",
+    "demo": "rank, ask and act on images of digits",
+    "review": "answer questions about suspicious tags, and remove wrong ones",
+    "clean": "rank the tags of a table, and write clean ones",
     "apply": "make the changes of a list in a copy of a table",
     "undo": "take back the changes of a list in a copy of a table",
-    "review": "answer questions about suspicious tags, and remove the wrong ones",
     "certificate": "check a certificate",
+    "fit": "train a method and write the model to a file",
+    "predict": "predict labels, or judge the labels of new rows",
+    "update": "judge only new and changed rows of a table",
+    "serve": "answer requests for tags over HTTP",
+    "export": "write a model as an ONNX file",
 }
-_DOCTOR = "check the installation: versions, extras, GPUs, folder of downloads"
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -79,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # From here on, options of the configuration count as well.
             stack.close()
             stack.enter_context(running(args))
-            stack.enter_context(_threads(args.threads))
+            stack.enter_context(threadpool_limits(args.threads))
             with _termination(), _warnings_as_notes(debug):
                 code = args.run(args)
             sys.stdout.flush()
@@ -137,7 +136,7 @@ def commands() -> list[Command]:
     return [
         *core,
         *(Command(*command) for command in plugins),
-        Command("doctor", _DOCTOR, "schirn.cli.doctor"),
+        Command("doctor", "check the installation", "schirn.cli.doctor"),
     ]
 
 
@@ -232,10 +231,3 @@ def _warnings_as_notes(debug: bool) -> Iterator[None]:
         warnings.simplefilter("default")
         warnings.showwarning = show  # type: ignore[assignment]
         yield
-
-
-def _threads(number: int | None) -> Any:
-    """Limit the threads of the linear algebra libraries; None leaves them alone."""
-    if number is None:
-        return nullcontext()
-    return threadpool_limits(number)

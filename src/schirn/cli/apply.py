@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from schirn.cleaning import ChangeList
-from schirn.cli.output import facts, note, print_json
+from schirn.cli.output import facts, note, number, print_json
 from schirn.cli.reading import TEXT_FORMAT, check_copy, check_not_input
 from schirn.exceptions import InputError
 from schirn.tables.changes import row_keys
@@ -80,14 +80,14 @@ def _print(args: argparse.Namespace, changes: ChangeList, n_conflicts: int, verb
         summary |= {"rows_changed": n_rows, "conflicts": n_conflicts}
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return
-    kinds = [f"{n:,} {kind}{'' if n == 1 else 's'}" for kind, n in counts.items() if n]
+    kinds = ", ".join(number(n, kind) for kind, n in counts.items() if n)
     facts(
-        [
-            ("table", args.data),
-            (verb if args.output else "checked", ", ".join(kinds) or "no changes"),
-            ("rows changed", f"{n_rows:,}"),
-            *[("not changed", f"{n_conflicts:,}")] * bool(n_conflicts),
-        ]
+        {
+            "table": args.data,
+            verb if args.output else "checked": kinds or "no changes",
+            "rows changed": f"{n_rows:,}",
+            "not changed": f"{n_conflicts:,}" if n_conflicts else "",
+        }
     )
     if args.output:
         note(f"wrote the output to {args.output}")

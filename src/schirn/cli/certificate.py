@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.certificate import tags_digest
@@ -104,15 +105,15 @@ def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:
     return [(i, tag) for i, tags in enumerate(rows) for tag in tags]
 
 
-def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str, str]]:
-    return [
-        ("verified", str(certificate)),
-        ("evidence", f"e-value {certificate.e_value:.3g}, needed {certificate.needed:.3g}"),
-        ("draw", f"number {certificate.draw}, {len(certificate.answers):,} answers"),
-        ("ranked by", str(certificate.options.get("method"))),
-        ("date", certificate.date),
-        ("table", f"the tags and changes of {args.table}"),
-    ]
+def _lines(args: argparse.Namespace, certificate: Certificate) -> dict[str, Any]:
+    return {
+        "verified": certificate,
+        "evidence": f"e-value {certificate.e_value:.3g}, needed {certificate.needed:.3g}",
+        "draw": f"number {certificate.draw}, {len(certificate.answers):,} answers",
+        "ranked by": certificate.options.get("method"),
+        "date": certificate.date,
+        "table": f"the tags and changes of {args.table}",
+    }
 
 
 COMMANDS = {"check": ("compare a certificate with a cleaned table", run, _OPTIONS)}

@@ -36,7 +36,7 @@ from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
-from schirn.cli.output import facts, note, print_json, say, table, working
+from schirn.cli.output import facts, note, number, print_json, say, table, working
 from schirn.cli.parser import CHECKPOINT
 from schirn.cli.reading import (
     ASK,
@@ -107,7 +107,6 @@ _RANKING = (
     *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
     *("categories", "method", "param", "answers", "suggest", "allow_empty"),
 )
-_FIFTY = "fifty answers take about five minutes"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -403,7 +402,7 @@ class Run:
                 self._print_swaps()
             if self.findings:
                 say("\nTable checks")
-                facts([(item.title, item.sentence) for item in self.findings])
+                facts({item.title: item.sentence for item in self.findings})
             labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
             if labels:
                 say(f"\nTags removed most often{self._unchecked}")
@@ -459,55 +458,46 @@ class Run:
             **self._written,
         }
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _facts(self) -> dict[str, str]:
         args, ranking, features = self.args, self.ranking, self.features
         storage: Any = ranking.storage
         summary, names = ranking.summary(), ranking.label_names
         examples = ", ".join(brief(name, 30) for name in names[:_MAX_EXAMPLES])
-        lines = [
-            ("table", f"{args.data}, {_number(ranking.n_rows, 'row')}"),
-            ("learned from", f"{features.source} ({ranking.method}, {self.seconds:.1f} s)"),
-            *[("memory", storage.reason)] * bool(storage and storage.is_short_of_memory),
-            *[("left out", brief_list(features.left_out, 6))] * bool(features.left_out),
-            ("tags", f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})"),
-            *[("many tags", _MANY)] * (ranking.method == CENTROIDS),
-        ]
-        if summary["unjudged"]:
-            rare = f"{_number(summary['unjudged'], 'tag')}, too rare or present in every row"
-            lines.append(("not ranked", rare))
-        caught = summary["planted_among_suspects"]
-        if caught is not None and not ranking.n_answers:
-            lines.append(
-                (
-                    "ranking",
-                    f"of 100 random wrong tags, {100 * caught:.0f} would be among the most "
-                    f"suspicious tenth",
-                )
-            )
-        if self.decisions:
-            lines.append(("decisions", self.decisions))
-        lines.append(("wrong tags", ranking.sentence))
-        share = f"{summary['removed_share']:.1%} of the tags"
-        lines.append(("removed", f"{summary['removed']:,} ({share}){self._unchecked}"))
-        lines += no_others(ranking)
-        if summary["added"]:
-            lines.append(("added", f"{_number(summary['added'], 'tag')}{self._unchecked}"))
-        if summary["rows_left_without_tags"]:
-            lines.append(("left without tags", _number(summary["rows_left_without_tags"], "row")))
-        if self.certificate is not None:
-            lines.append(("certificate", f"{self.certificate}{self._more_answers}"))
-        return lines
+        caught, n_unjudged = summary["planted_among_suspects"], summary["unjudged"]
+        n_added, n_bare = summary["added"], summary["rows_left_without_tags"]
+        lines = {
+            "table": f"{args.data}, {number(ranking.n_rows, 'row')}",
+            "learned from": f"{features.source} ({ranking.method}, {self.seconds:.1f} s)",
+            "memory": storage.reason if storage and storage.is_short_of_memory else "",
+            "left out": brief_list(features.left_out, 6),
+            "tags": f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})",
+            "many tags": _MANY if ranking.method == CENTROIDS else "",
+            "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row",
+            "ranking": f"of 100 random wrong tags, {100 * (caught or 0):.0f} would be among the "
+            f"most suspicious tenth",
+            "decisions": self.decisions,
+            "wrong tags": ranking.sentence,
+            "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
+            f"{self._unchecked}",
+            "others": no_others(ranking),
+            "added": f"{number(n_added, 'tag')}{self._unchecked}",
+            "left without tags": number(n_bare, "row"),
+            "certificate": "" if self.certificate is None else self._certificate_text(),
+        }
+        is_tested = caught is not None and not ranking.n_answers
+        shown = {"not ranked": n_unjudged, "ranking": is_tested, "added": n_added}
+        shown["left without tags"] = n_bare
+        return {name: text for name, text in lines.items() if shown.get(name, True)}
 
-    @property
-    def _more_answers(self) -> str:
+    def _certificate_text(self) -> str:
         certificate: Any = self.certificate
         if certificate.certified:
-            return ""
+            return str(certificate)
         n_answers, least = certificate.more_answers, f"{certificate.precision_at_least:.0%}"
         distance = "is probably out of reach"
         if n_answers is not None:
-            distance = f"will probably take {_number(n_answers, 'more answer')}"
-        return f"; at least {least} so far, and {certificate.target:.0%} {distance}"
+            distance = f"will probably take {number(n_answers, 'more answer')}"
+        return f"{certificate}; at least {least} so far, and {certificate.target:.0%} {distance}"
 
     def _print_suspects(self) -> None:
         """Print the most suspicious tags, if nothing was decided yet."""
@@ -551,30 +541,25 @@ class Run:
             note(f"{stale} is from an earlier run; these removals are not certified")
         command = shlex.join(["schirn", *same_command(args)])
         if args.questions:
-            answered = f"{command} --answers {shlex.quote(args.questions)}"
             note(
-                f"in {args.questions}, write yes or no into the column 'right', ? if you cannot "
-                f"tell; then run: {answered}"
+                f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command} "
+                f"--answers {shlex.quote(args.questions)}"
             )
         elif args.project:
             note(f"to answer questions on a page: schirn review {shlex.quote(args.project)}")
         elif ranking.judged.any() and not ranking.n_answers:
-            commands = "".join(f"\n  {step}" for step in _next_commands(args))
-            say(f"\nNext, answer questions, on a page or in a file: {_FIFTY}.{commands}")
+            say("\nNext, answer questions, on a page or in a file:")
+            say("  " + "\n  ".join(_next_commands(args)))
+            say("Fifty answers take about five minutes.")
         elif ranking.n_answers and not args.output:
             steps = [f"{command} --questions q{len(args.answers) + 1}.csv"]
             if ranking.removed.any():
                 steps = [f"{command} -o cleaned.csv", *steps]
-            say(
-                "\nNext, write the copy, or answer more questions:"
-                + "".join(f"\n  {step}" for step in steps)
-            )
-        spelled = any(step.kind == "spelling" for step in self.findings)
-        if spelled and not args.propose_merges:
-            note(
-                "to merge spellings, write them to a list with --propose-merges FILE, delete the "
-                "lines that are wrong, and run again with --merge FILE"
-            )
+            say("\n  ".join(("\nNext, write the copy, or answer more questions:", *steps)))
+        if not args.propose_merges and any(item.kind == "spelling" for item in self.findings):
+            note("to merge spellings, list them with --propose-merges FILE, and edit that list")
+        if args.propose_merges:
+            note("delete the merges that are wrong, and run again with --merge instead")
 
 
 def _next_commands(args: argparse.Namespace) -> list[str]:
@@ -617,10 +602,6 @@ def same_command(args: argparse.Namespace) -> list[str]:
 def _short(text: str, limit: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def _number(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _certificate_path(args: argparse.Namespace) -> str | None:

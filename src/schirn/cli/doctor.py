@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**about, "gpus": gpus, "packages": entries, "broken": broken})
         return int(bool(broken))
-    facts([*about.items(), ("gpus", ", ".join(gpus) or "none found")])
+    facts({**about, "gpus": ", ".join(gpus) or "none found"})
     say()
     rows = [(e["name"], e["version"] or "-", f">={e['oldest']}", e["extra"]) for e in entries]
     table(("package", "installed", "required", "extra"), rows)

@@ -32,10 +32,9 @@ def run(args: argparse.Namespace) -> None:
     check_not_input(args.output, args.model)
     check_writable(args.output)
     model: Any = load(args.model)
-    source, texts = None, []
+    source = None
     if isinstance(model, TagPipeline):
         source = model.features_.source()
-        texts = [] if args.classifier else model.features_.names_of("text")
         if not args.classifier and model.features_.kinds != ["text"]:
             raise InputError(
                 f"{args.model}: learns from {source}, and an ONNX file can make features of text "
@@ -56,17 +55,13 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print_json({**summary, "learned_from": source})
         return
-    what = f"X: {summary['features']:,} numbers per row" + (
-        f", made from {source}" if source else ""
-    )
-    if texts:
-        what = f"{', '.join(texts)}: one text per row, without accents"
+    texts = [] if source is None or args.classifier else model.features_.names_of("text")
+    what = f"X: {summary['features']:,} numbers per row{f', made from {source}' if source else ''}"
     facts(
-        [
-            ("model", f"{args.model} ({summary['method']})"),
-            ("input", what),
-            ("outputs", f"scores, probabilities and labels: {summary['labels']:,} per row"),
-            ("precision", "double" if args.double else "single"),
-            ("output", args.output),
-        ]
+        {
+            "model": f"{args.model} ({summary['method']})",
+            "input": f"{', '.join(texts)}: one text per row, without accents" if texts else what,
+            "outputs": f"scores, probabilities and labels: {summary['labels']:,} per row",
+            "output": args.output,
+        }
     )

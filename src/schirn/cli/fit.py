@@ -23,7 +23,7 @@ from schirn.cleaning.decisions import RIGHT, WRONG
 from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.nightly import state_after_training, state_path
 from schirn.cli.device import DEVICE, to_device, to_memory
-from schirn.cli.output import facts, note, print_json, working
+from schirn.cli.output import facts, note, number, print_json, working
 from schirn.cli.parser import CHECKPOINT
 from schirn.cli.provenance import provenance
 from schirn.cli.reading import (
@@ -256,18 +256,15 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
     }
 
 
-def _lines(report: dict[str, Any], output: str) -> list[tuple[str, str]]:
+def _lines(report: dict[str, Any], output: str) -> dict[str, str]:
     """The report as text."""
-    rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
-    optional = {
-        "learned from": report.get("learned_from"),
+    rounds = f"{number(report['rounds'], 'round')}, {report['seconds']:.2f} s"
+    return {
+        "data": report["data"],
+        "learned from": report.get("learned_from") or "",
         "left out": brief_list(report.get("left_out") or (), 6),
+        "method": f"{report['method']}, {rounds}",
+        **{name: f"{report[name]:,}" for name in ("rows", "features", "labels", "tags")},
+        "model": output,
+        "next": f"schirn predict {shlex.quote(output)} new.csv -o tagged.csv",
     }
-    return [
-        ("data", report["data"]),
-        *[(name, text) for name, text in optional.items() if text],
-        ("method", f"{report['method']}, {rounds}, {report['seconds']:.2f} s"),
-        *[(name, f"{report[name]:,}") for name in ("rows", "features", "labels", "tags")],
-        ("model", output),
-        ("next", f"schirn predict {shlex.quote(output)} new.csv -o tagged.csv"),
-    ]

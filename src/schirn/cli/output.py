@@ -95,11 +95,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str =
         say("  ".join(cells).rstrip())
 
 
-def facts(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values, one pair per line."""
-    width = max(len(name) for name, _ in pairs)
-    for name, value in pairs:
-        say(f"{name.ljust(width)}  {printable(str(value))}")
+def facts(values: dict[str, Any]) -> None:
+    """Print names and values, one pair per line, except for empty texts."""
+    texts = {name: printable(str(value)) for name, value in values.items() if value != ""}
+    width = max(map(len, texts))
+    for name, text in texts.items():
+        say(f"{name.ljust(width)}  {text}")
+
+
+def number(n: int, noun: str) -> str:
+    """Return a count such as "1 row" or "1,200 rows"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def working(what: str, args: argparse.Namespace) -> AbstractContextManager[Display | None]:

@@ -20,8 +20,8 @@ T = TypeVar("T")
 _DESCRIPTION = "Learn from noisy label sets: find the wrong labels and predict the correct ones."
 _EXAMPLES = """\
 examples:
-  schirn demo                                  rank, ask, act on images of digits
-  schirn clean photos.csv --text description   rank the tags of a table
+  schirn demo                                  rank, ask and act on images of digits
+  schirn review photos.csv                     rank the tags of a table, and ask about them
   schirn fit photos.csv -o photos.schirn       train on a table with a column of tags
   schirn predict photos.schirn new.csv         predict tags for new rows
   schirn methods Sieve                         show the parameters of a method
@@ -91,13 +91,16 @@ def build_parser(commands: Iterable[Command], command_name: str | None = None) -
         The command whose options are needed; of the others, the parser knows only the names. By
         default it knows the options of all commands.
     """
-    parser = Parser(prog="schirn", description=_DESCRIPTION, epilog=_EXAMPLES)
+    usage = "schirn COMMAND [options]"
+    parser = Parser(prog="schirn", usage=usage, description=_DESCRIPTION, epilog=_EXAMPLES)
     version = f"schirn {schirn.__version__}"
     parser.add_argument(
         "--version", action="version", version=version, help="show the version and exit"
     )
+    subparsers: Any = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, prog="schirn"
+    )
     _add_common(parser, default=True)
-    subparsers: Any = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands:
         name, summary = command.name, command.summary
         if command_name not in (None, name):
@@ -131,7 +134,11 @@ def _add_command(
     parser.set_defaults(run=run)
     add_options(parser, options)
     needed = (a for a in parser._actions if a.required or not a.option_strings)
-    words = (" ".join((*a.option_strings[:1], str(a.metavar))) for a in needed)
+    form = {"?": "[{}]", "+": "{} ..."}
+    words = (
+        " ".join((*a.option_strings[:1], form.get(str(a.nargs), "{}").format(a.metavar)))
+        for a in needed
+    )
     parser.usage = " ".join((parser.prog, *words, "[options]"))
 
 

@@ -182,13 +182,13 @@ def describe_decisions(store: Decisions, carried: Carried) -> str:
     return "; ".join(parts)
 
 
-def no_others(ranking: NoisyLabels) -> list[tuple[str, str]]:
+def no_others(ranking: NoisyLabels) -> str:
     """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
     by_limit = ranking.removed & (ranking.confidence > 0)
     if not ranking.n_answers or not ranking.is_checked or by_limit.any():
-        return []
+        return ""
     why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
-    return [("others", f"{why}; answer more questions, or lower --precision")]
+    return f"{why}; answer more questions, or lower --precision"
 
 
 def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:

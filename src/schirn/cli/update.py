@@ -240,23 +240,25 @@ def _report(
     removed = f"{document['removed']:,}"
     if update.removed or update.restored:
         removed += f" ({len(update.removed):,} new, {len(update.restored):,} restored)"
-    lines = [
-        ("table", f"{document['data']}, {ranking.n_rows:,} rows ({since})"),
-        ("rows", f"{counts}; {len(update.judged):,} judged in {document['seconds']:.1f} s"),
-        ("tags", f"{document['tags']:,}"),
-    ]
-    if unseen:
-        names = brief_list(unseen, _MAX_TAGS)
-        lines.append(("unseen tags", f"{sum(unseen.values()):,}, kept: {names}"))
-    if decisions:
-        lines.append(("decisions", decisions))
-    if update.since:
-        share = document["wrong_answers_since"] / len(update.since)
-        lines.append(("new answers", f"{len(update.since):,}, {share:.0%} of them 'wrong'"))
-    lines += [("wrong tags", ranking.sentence), ("removed", removed), *no_others(ranking)]
+    share = document["wrong_answers_since"] / max(len(update.since), 1)
+    answers = f"{len(update.since):,}, {share:.0%} of them 'wrong'" if update.since else ""
+    tags = f"{sum(unseen.values()):,}, kept: {brief_list(unseen, _MAX_TAGS)}" if unseen else ""
     shift = update.feature_drift
     features = "" if shift is None else f"; features {shift:.2f} standard deviations"
-    facts([*lines, ("drift", f"tags {update.tag_drift:.3f}{features}, since training")])
+    facts(
+        {
+            "table": f"{document['data']}, {ranking.n_rows:,} rows ({since})",
+            "rows": f"{counts}; {len(update.judged):,} judged in {document['seconds']:.1f} s",
+            "tags": f"{document['tags']:,}",
+            "unseen tags": tags,
+            "decisions": decisions,
+            "new answers": answers,
+            "wrong tags": ranking.sentence,
+            "removed": removed,
+            "others": no_others(ranking),
+            "drift": f"tags {update.tag_drift:.3f}{features}, since training",
+        }
+    )
     titles = {"suspects": "Most suspicious", "missing": "Likely to be missing"}
     for name, title in titles.items():
         rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]

@@ -53,7 +53,7 @@ def run_card(args: argparse.Namespace) -> None:
     if args.json:
         print_json(card)
     else:
-        facts([(name.replace("_", " "), _shown(value)) for name, value in card.items()])
+        facts({name.replace("_", " "): _shown(value) for name, value in card.items()})
 
 
 def _shown(value: Any) -> str:

@@ -43,14 +43,14 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
         return
     info = cls._info
     facts(
-        [
-            ("method", cls.__name__),
-            ("family", info.family),
-            ("reference", info.reference),
-            ("cost", f"{info.cost} per iteration (n: rows, d: features, l: labels)"),
-            ("memory", info.memory),
-            ("reconstructed", "yes, from descriptions" if info.reconstructed else "no"),
-        ]
+        {
+            "method": cls.__name__,
+            "family": info.family,
+            "reference": info.reference,
+            "cost": f"{info.cost} per iteration (n: rows, d: features, l: labels)",
+            "memory": info.memory,
+            "reconstructed": "yes, from descriptions" if info.reconstructed else "no",
+        }
     )
     say(f"\n{inspect.getdoc(cls)}")
 
