@@ -72,7 +72,7 @@ def test_every_record_has_a_golden_file():
     names = {
         record["name"]
         if "module" not in record
-        else persist._RECORDS_OF_FORMAT_1[f"{record['module']}.{record['name']}"]
+        else persist._NAMES_OF_FORMAT_1.get(record["name"], record["name"])
         for path in FILES
         for record in records(header(path))
     }

@@ -45,13 +45,13 @@ def write_table(folder: Path) -> None:
 def answer(project: str) -> None:
     """Answer the first fifty questions by the truth."""
     digits = load_digits_attributes(r=1)
-    session = open_session(project)
+    session = open_session(project, name="Ada")
     for _ in range(50):
-        view = session.view("Ada")
+        view = session.view()
         current = view["current"]
         right = digits.y_true[current["row"], digits.label_names.index(current["label"])]
         action = "keep" if right else "drop"
-        session.decide(action, current["item"], current["label"], view["seq"], "Ada")
+        session.decide(action, current["item"], current["label"], view["seq"])
     session.journal.close()
 
 

@@ -95,7 +95,7 @@ def _review(name: str) -> Target:
         session = open_session(folder, write=False)
         session.view()
         session.changes()
-        return list(session.final_tags())
+        return session.final().tolist()
 
     return read
 

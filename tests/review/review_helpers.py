@@ -7,6 +7,8 @@ import sys
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from schirn.review._state import DROP, KEEP
+
 
 def write_project(folder, items, labels, **head):
     """Write a project; items are (id, text, {label: confidence}[, {label: confidence}]).
@@ -48,6 +50,21 @@ def write_project(folder, items, labels, **head):
         rows = [(name, text, ";".join(tags)) for name, text, tags, *_ in items]
         csv.writer(stream).writerows([("id", "text", "tags"), *rows])
     return folder
+
+
+def final_tags(session):
+    """One record per item: tags, and those removed, added, and decided by a person."""
+    status, final, project = session.status, session.final(), session.project
+    for i, name in enumerate(project.ids):
+        tags = {session.name(k): k for k in project.tags_of_row(i)}
+        listed = {tag: k for tag, k in tags.items() if project.listed[k]}
+        yield {
+            "id": name,
+            "tags": [tag for tag, k in tags.items() if final[k]],
+            "removed": [tag for tag, k in listed.items() if not final[k]],
+            "checked": [tag for tag, k in tags.items() if status[k] in (KEEP, DROP)],
+            "added": [tag for tag, k in tags.items() if final[k] and tag not in listed],
+        }
 
 
 class Server:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli.clean_helpers import make_items, read_csv, write_csv
+from review.review_helpers import final_tags
 
 from schirn.cleaning import ChangeList, Decision, Decisions
 from schirn.cli import main
@@ -114,7 +115,7 @@ def test_items_without_ids_are_refused(place):
 def test_an_answer_from_elsewhere_reaches_the_review(place):
     Decisions("d.jsonl").add([Decision("0003", each, "wrong", "Eve") for each in ("dog", "x")])
     session = opened()
-    removed = next(r["removed"] for r in session.final_tags() if r["id"] == "0003")
+    removed = next(r["removed"] for r in final_tags(session) if r["id"] == "0003")
     session.journal.close()
     assert removed == ["dog"]
     assert answers() == {("0003", "dog"): ("wrong", "Eve"), ("0003", "x"): ("wrong", "Eve")}
@@ -129,7 +130,7 @@ def test_a_tag_accepted_elsewhere_is_added_by_a_review_of_the_table(place, monke
     words = ["review", "items.csv", *WORDS, "--project", "new", "--decisions", "d.jsonl"]
     assert main([*words, "--terminal"]) == 0
     session = open_session("new", write=False)
-    assert next(r["added"] for r in session.final_tags() if r["id"] == "0003") == ["velvet"]
+    assert next(r["added"] for r in final_tags(session) if r["id"] == "0003") == ["velvet"]
     assert main(["review", "new", "--export", "cleaned.csv"]) == 0
     tags = {row["id"]: row["tags"] for row in read_csv("cleaned.csv")}
     assert tags["0003"].endswith("velvet")

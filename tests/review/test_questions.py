@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from cli.clean_helpers import make_items, write_csv
-from review.review_helpers import write_project
+from review.review_helpers import final_tags, write_project
 
 from schirn.cleaning.certificate import Certificate
 from schirn.cli import main
@@ -251,7 +251,7 @@ def test_suggestions_are_asked_and_added(session):
     assert known["complete"] == {"count": 10, "new": 10}
     session.apply_answers("complete", 10, session.sequence)
     assert session.final()[~session.project.listed].all()
-    assert sum(len(record["added"]) for record in session.final_tags()) == 60
+    assert sum(len(record["added"]) for record in final_tags(session)) == 60
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def test_swaps_are_asked_and_undone(swapped):
     assert session.view(order="suspicious")["current"]["swap"] is None
     cell = {"item": current["item"], "label": "coat", "to": "jacket"}
     session.act({"action": "swap", **cell}, view["seq"])
-    tags = {record["id"]: record for record in session.final_tags()}[current["item"]]
+    tags = {record["id"]: record for record in final_tags(session)}[current["item"]]
     assert (tags["removed"], tags["added"]) == (["coat"], ["jacket"])
     assert session.known()["answers"] == 1
     assert session.known()["swaps"] == 19
@@ -400,7 +400,7 @@ def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
     assert "s: swap it for jacket" in capsys.readouterr().out
     assert prompts[0] == "Is the tag right: coat? [s/y/n/u/b/q] "
     final = open_session(swapped.project.folder, write=False)
-    assert sum(len(record["added"]) for record in final.final_tags()) == 2
+    assert sum(len(record["added"]) for record in final_tags(final)) == 2
 
 
 def test_mistakes_about_the_table(table, tmp_path, capsys):

@@ -182,14 +182,9 @@ def test_opens_the_browser_by_a_private_file(folder, monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
 def test_a_folder_without_permissions_gets_no_private_file(folder, monkeypatch):
     before = sorted(folder.iterdir())
-    opened, pages = threading.Event(), []
-
-    def browse(address):
-        pages.append(address)
-        opened.set()
-
-    monkeypatch.setattr("webbrowser.open", browse)
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(60))
+    pages = []
+    monkeypatch.setattr("webbrowser.open", pages.append)
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
     real = os.open
     # As on a file system that gives every file to everybody.
     monkeypatch.setattr(
@@ -200,8 +195,8 @@ def test_a_folder_without_permissions_gets_no_private_file(folder, monkeypatch):
     )
     serve(folder)
     assert sorted(p for p in folder.iterdir() if p.name != "journal.jsonl") == before
-    assert str(folder) not in pages[0]
-    assert not Path(url2pathname(urlsplit(pages[0]).path)).parent.exists()
+    # The address is printed, but no command line may hold it.
+    assert pages == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows does not let go of an open file")

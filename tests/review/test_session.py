@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+from review.review_helpers import final_tags
 
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
@@ -118,7 +119,7 @@ def test_unknown_pairs_and_actions(session):
 
 def test_final_tags(session):
     decide(session, "keep", "drop", "skip")
-    assert list(session.final_tags()) == [
+    assert list(final_tags(session)) == [
         {"id": "a", "tags": ["dog", "cat", "beach"], "removed": [], "added": [],
          "checked": ["cat"]},
         {"id": "b", "tags": [], "removed": ["cat"], "added": [], "checked": []},

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from review.review_helpers import write_project
+from review.review_helpers import final_tags, write_project
 
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
@@ -28,7 +28,7 @@ def same_after_replay(session):
     """The journal alone gives the same state."""
     again = open_session(session.project.folder, write=False)
     assert again.view() == session.view()
-    assert list(again.final_tags()) == list(session.final_tags())
+    assert list(final_tags(again)) == list(final_tags(session))
     assert again.person == session.person
 
 
@@ -48,6 +48,24 @@ def test_the_latest_answer_counts(session):
         with pytest.raises(Conflict, match="nothing to undo"):
             ada.undo(4)
         same_after_replay(ada)
+
+
+def test_tags_removed_at_once_are_asked_about_for_a_certificate_only(session):
+    for item, label in (("a", "beach"), ("b", "cat")):
+        session.decide("skip", item, label, session.sequence)
+    session.act({"action": "remove", "tags": [1, 5, 6]}, session.sequence)
+    for _ in range(8):
+        tag = session.current(order="suspicious")
+        assert tag not in (1, 5, 6)
+        action = "keep" if session.status[tag] == OPEN else "skip"
+        item = session.project.ids[session.project.row[tag]]
+        session.decide(action, item, session.name(tag), session.sequence)
+    assert session.current(order="certify") in (1, 5, 6)
+    # Undone, they are asked about again.
+    while session.chosen["listed"] is not None:
+        session.undo(session.sequence)
+    session.decide("keep", "a", "dog", session.sequence)
+    assert session.current(order="suspicious") in (1, 5, 6)
 
 
 def test_journals_in_which_people_undid_their_own_records(session):
@@ -96,7 +114,7 @@ def test_records_that_do_not_fit(session, record):
 def test_random_actions_replay_and_undo_to_the_start(session):
     """Whatever people do, the journal gives the same state, and undo leads back."""
     rng = np.random.default_rng(0)
-    start = list(session.final_tags())
+    start = list(final_tags(session))
     for _ in range(240):
         item = "abcd"[rng.integers(4)]
         label = session.project.labels[rng.integers(4)]
@@ -119,5 +137,5 @@ def test_random_actions_replay_and_undo_to_the_start(session):
     assert session.sequence > 60
     while session.history:
         session.undo(session.sequence)
-    assert list(session.final_tags()) == start
+    assert list(final_tags(session)) == start
     same_after_replay(session)

@@ -15,6 +15,7 @@ pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
 
 from review.page_helpers import ThreadServer, find, find_all, no_news, shown, text, wait
+from review.review_helpers import final_tags
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -139,7 +140,7 @@ def live(driver):
 
 
 def final(server, item):
-    return next(r for r in server.session.final_tags() if r["id"] == item)
+    return next(r for r in final_tags(server.session) if r["id"] == item)
 
 
 pytestmark = needs_browser
@@ -182,7 +183,7 @@ def test_downloads(driver, page, written):
     after = list(csv.DictReader(io.StringIO(whole, newline="")))
     assert [{**row, "tags": ""} for row in after] == [{**row, "tags": ""} for row in before]
     assert [row["tags"].split(";") for row in after if row["tags"]] == [
-        record["tags"][::-1] for record in page.session.final_tags() if record["tags"]
+        record["tags"][::-1] for record in final_tags(page.session) if record["tags"]
     ]
 
 

@@ -50,20 +50,12 @@ TRAINING_ATTRIBUTES = (
     "pseudo_labels_",
 )
 
-# Format 1 stored the module paths of version 0.1.
-_RECORDS_OF_FORMAT_1 = {
-    "schirn.calibration.Calibration": "Calibration",
-    "schirn.features.FeatureScale": "FeatureScale",
-    "schirn.kernels.Kernel": "Kernel",
-    "schirn.methods.particle.HalfTheOdds": "HalfTheOdds",
-    "schirn.noise.NoiseModel": "NoiseModel",
-    "schirn.solvers.pairwise.PairModels": "PairModels",
-    "schirn.solvers.pard_model.LabelModel": "PARDLabelModel",
-    "schirn.solvers.pard_model.Network": "PARDNetwork",
-    "schirn.solvers.sieve_pool.Pool": "Pool",
-    "schirn.solvers.sieve_pool.Stack": "LabelStack",
-    "schirn.solvers.sieve_spaces.Expansion": "KernelExpansion",
-    "schirn.thresholds.LabelThreshold": "LabelThreshold",
+# Names of records in format 1 that are others now.
+_NAMES_OF_FORMAT_1 = {
+    "Expansion": "KernelExpansion",
+    "LabelModel": "PARDLabelModel",
+    "Network": "PARDNetwork",
+    "Stack": "LabelStack",
 }
 
 _SPARSE: dict[str, Any] = {
@@ -537,7 +529,7 @@ class Decoder:
     def _record(self, body: dict[str, Any]) -> Any:
         name = body["name"]
         if "module" in body:  # format 1
-            name = _RECORDS_OF_FORMAT_1.get(f"{body['module']}.{name}")
+            name = _NAMES_OF_FORMAT_1.get(name, name)
         record = RECORDS.get(name) or all_records().get(name)
         if record is None:
             raise ValueError(f"{body['name']!r} is not a record of schirn")

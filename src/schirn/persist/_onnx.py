@@ -79,7 +79,7 @@ def to_onnx(
     ...     to_onnx(model, f"{folder}/sieve.onnx")  # then onnxruntime.InferenceSession(...)
     """
     method = _method_of(model)
-    graph = _Graph(np.dtype(dtype))
+    graph = _Graph(np.dtype(dtype), len(method.label_names_))
     if isinstance(model, TagPipeline):
         words: Any = model.features_.text_
         Z = _text_weights(graph, model.features_.names_of("text"), words)
@@ -91,14 +91,9 @@ def to_onnx(
     log_odds = graph.add(graph.mul(scores, slope), offset)
     graph.output("probabilities", graph.node("Sigmoid", log_odds))
     labels = _predicted(graph, method.threshold_, scores)
-    graph.output("labels", labels, "int64")
-    content = graph.serialized(
-        len(method.label_names_),
-        {
-            "label_names": method.label_names_,
-            "method": type(method).__name__,
-        },
-    )
+    graph.output("labels", labels, np.int64)
+    names = json.dumps(method.label_names_)
+    content = graph.serialized({"label_names": names, "method": type(method).__name__})
     with atomic_write(path) as stream:
         stream.write(content)
 
@@ -129,27 +124,24 @@ def _method_of(model: Any) -> Any:
 class _Graph:
     """Nodes and constants of a graph; every method returns the name of what it has added."""
 
-    def __init__(self, dtype: "np.dtype[Any]") -> None:
+    def __init__(self, dtype: "np.dtype[Any]", n_labels: int) -> None:
         if dtype not in (np.float32, np.float64):
             raise InputError(f"dtype must be float32 or float64, not {dtype}", parameter="dtype")
         self._onnx = optional("onnx", "onnx", "Writing ONNX files")
-        self.dtype = dtype
+        self.dtype, self._n_labels = dtype, n_labels
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
-        self._inputs: list[tuple[str, Any, list[Any]]] = []
-        self._outputs: list[tuple[str, str]] = []
-        self._n_bytes = 0
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._has_texts, self._n_bytes = False, 0
 
     def input(self, name: str, n_features: int | None = None) -> str:
         """Add an input: rows of features, or texts."""
-        is_text = n_features is None
-        kind = self._onnx.TensorProto.STRING if is_text else self.element_type
-        self._inputs.append((name, kind, ["rows"] if is_text else ["rows", n_features]))
+        self._has_texts = n_features is None
+        kind = self._onnx.TensorProto.STRING if self._has_texts else self.element_type
+        shape = ["rows"] if self._has_texts else ["rows", n_features]
+        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, shape))
         return name
-
-    @property
-    def _has_texts(self) -> bool:
-        return any(kind == self._onnx.TensorProto.STRING for _, kind, _ in self._inputs)
 
     def texts(self, *values: str) -> str:
         """Add an array of texts."""
@@ -213,27 +205,20 @@ class _Graph:
         distance = self.node("Max", distance, self.constant(0.0))
         return self.node("Exp", self.mul(distance, -1 / kernel.width))
 
-    def output(self, name: str, node: str, dtype: str | None = None) -> None:
+    def output(self, name: str, node: str, dtype: Any = None) -> None:
         """Make a node an output of the graph."""
-        self._nodes.append(self._onnx.helper.make_node("Identity", [node], [name]))
-        self._outputs.append((name, dtype or self.dtype.name))
+        helper = self._onnx.helper
+        self._nodes.append(helper.make_node("Identity", [node], [name]))
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.dtype))
+        self._outputs.append(helper.make_tensor_value_info(name, kind, ["rows", self._n_labels]))
 
-    def serialized(self, l: int, metadata: dict[str, Any]) -> bytes:
-        """Return the content of the file, with l labels out."""
+    def serialized(self, metadata: dict[str, str]) -> bytes:
+        """Return the content of the file."""
         import schirn
 
         onnx, helper = self._onnx, self._onnx.helper
-
-        def described(name: str, dtype: str, size: int) -> Any:
-            kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-            return helper.make_tensor_value_info(name, kind, ["rows", size])
-
         graph = helper.make_graph(
-            self._nodes,
-            "schirn",
-            [helper.make_tensor_value_info(*entry) for entry in self._inputs],
-            [described(name, dtype, l) for name, dtype in self._outputs],
-            self._constants,
+            self._nodes, "schirn", self._inputs, self._outputs, self._constants
         )
         model = helper.make_model(
             graph,
@@ -245,8 +230,7 @@ class _Graph:
             producer_version=schirn.__version__,
             ir_version=_IR_VERSION,
         )
-        props = {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items() if v}
-        helper.set_model_props(model, props)
+        helper.set_model_props(model, metadata)
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
 

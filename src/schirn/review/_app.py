@@ -107,19 +107,14 @@ class _Api:
             view = await run_in_threadpool(self._view, body)
             return JSONResponse({"error": str(conflict), "state": view}, 409)
         except TooLarge:
-            error, status = "The request is too large.", 413
-        except DataError as damage:
-            # Another program has replaced the journal.
-            error, status = f"The decision is not saved. {damage}.", 507
+            return JSONResponse({"error": "The request is too large."}, 413)
+        except (DataError, OSError) as failure:
+            # Another program has replaced the journal, or the disk is full: the user must know.
+            reason = getattr(failure, "strerror", None) or failure
+            return JSONResponse({"error": f"The decision is not saved. {reason}."}, 507)
         except InputError as mistake:
-            error, status = str(mistake), 400
-        except OSError as failure:
-            # Most likely a full disk; the decision is not recorded, and the user must know.
-            reason = failure.strerror or failure
-            error, status = f"The decision could not be saved: {reason}.", 507
-        else:
-            return JSONResponse(await run_in_threadpool(self._view, body))
-        return JSONResponse({"error": error}, status)
+            return JSONResponse({"error": str(mistake)}, 400)
+        return JSONResponse(await run_in_threadpool(self._view, body))
 
     def _act(self, body: Mapping[str, Any]) -> None:
         """Hand a request to the session."""

@@ -135,17 +135,13 @@ class Journal:
         self._size += len(content)
 
     def _check_size(self, size: int) -> None:
-        if not self._is_in_place(size):
-            raise DataError(self._replaced())
-
-    def _is_in_place(self, size: int) -> bool:
-        """Whether the path still leads to the open file, and only this program wrote to it."""
+        """Raise DataError unless the path leads to the open file, which nobody else wrote to."""
         file: Any = self._file
-        try:
+        with contextlib.suppress(OSError):
             status = os.stat(self.path)
-        except OSError:
-            return False
-        return os.path.samestat(status, os.fstat(file)) and status.st_size == size
+            if os.path.samestat(status, os.fstat(file)) and status.st_size == size:
+                return
+        raise DataError(self._replaced())
 
     def _replaced(self) -> str:
         """Copy all records to another file, and return a sentence about it."""

@@ -207,7 +207,7 @@ def say_what_is_known(ranking: NoisyLabels) -> str:
     work = ranking.worklist
     answered = work.answered
     if not len(answered):
-        return ranking.sentence
+        return "Your answers will show how many tags are wrong, and which can be removed."
     low, high = ranking.wrong_share_interval
     share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
     ahead = min(_NEXT, len(work.order))
@@ -232,10 +232,11 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
         "no answers yet" if not n_answers else f"{n_answers} answer{'s' * (n_answers > 1)} so far"
     )
     n_more, ahead = certificate.more_answers, "it is probably out of reach"
+    needed = "more needed" if n_answers else "needed"
     if n_more is not None:
-        ahead = f"probably {n_more:,} more needed"
+        ahead = f"probably {n_more:,} {needed}"
     if n_answers < _SUREST and (fewest := certificate.fewest_answers) is not None:
-        ahead = f"at least {fewest:,} more needed"
+        ahead = f"at least {fewest:,} {needed}"
     words = (
         f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
         f"tags removed at once are wrong: {answers}; {ahead}."

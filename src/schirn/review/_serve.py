@@ -3,7 +3,6 @@
 import contextlib
 import os
 import secrets
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -46,7 +45,7 @@ def serve(
     port : int
         Port of the server; 0 chooses a free one.
     browser : bool
-        Whether to open the page in the browser.
+        Whether to open the page in the browser, unless others could read the token there.
     name : str
         Who decides; "" if nobody gives a name.
     image_root : str, optional
@@ -81,69 +80,51 @@ start a review of a table with: schirn review TABLE
     except BaseException:
         session.journal.close()
         raise
-    page: _RedirectFile | None = None
+    page: Path | None = None
+
+    def forget() -> None:
+        if page is not None:
+            page.unlink(missing_ok=True)
+
     try:
         with listen(HOST, port) as listener:
             token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
             address = f"http://{HOST}:{port}/?token={token}"
-            page = _RedirectFile(Path(folder), address) if browser else None
-            forget = None if page is None else page.remove
+            page = _write_redirect(Path(folder), address) if browser else None
             app = create_app(session, token, port, opened=forget)
             config = uvicorn.Config(app, http=LimitedProtocol, **_OPTIONS)
             if ready is not None:
                 ready(address)
             if page is not None:
                 # In a thread, since a browser that runs in the terminal would block.
-                threading.Thread(target=webbrowser.open, args=(page.address,), daemon=True).start()
+                threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
             # Ctrl-C is the normal way to stop.
             with contextlib.suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listener])
             session.journal.check()
     finally:
-        if page is not None:
-            page.remove()
+        forget()
         session.journal.close()
     return int(session.view()["progress"]["decided"])
 
 
-class _RedirectFile:
-    """A private file that leads the browser to the page.
+def _write_redirect(folder: Path, address: str) -> Path | None:
+    """Write a private file that leads the browser to the page; None if others could read it.
 
     The address contains the token, and every user of the machine can read command lines. The file
-    is in the project folder, since a browser in a sandbox may not read the temporary folder; on a
-    file system without permissions it is in the temporary folder nevertheless.
+    is in the project folder, since a browser in a sandbox may not read the temporary folder.
     """
-
-    def __init__(self, folder: Path, address: str):
-        self._private: Path | None = None
-        self._path = folder.resolve() / f"open-{secrets.token_hex(4)}.html"
-        if not self._write(address):
-            self._private = Path(tempfile.mkdtemp(prefix="schirn-"))
-            self._path = self._private / self._path.name
-            self._write(address)
-        self.address = self._path.as_uri()
-
-    def remove(self) -> None:
-        """Remove the file after use."""
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-            if self._private is not None:
-                self._private.rmdir()
-
-    def _write(self, address: str) -> bool:
-        """Write the file; return whether others cannot read it."""
-        try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError:
-            return False
-        with open(file, "w", encoding="utf-8") as stream:
-            if os.name == "posix" and os.fstat(file).st_mode & 0o077:
-                self._path.unlink()
-                return False
-            stream.write(
-                f'<!doctype html><meta charset="utf-8"><title>schirn review</title>'
-                f'<meta name="referrer" content="no-referrer">'
-                f'<meta http-equiv="refresh" content="0; url={address}">'
-                f'<p>If nothing happens, <a href="{address}">open the review page</a>.</p>'
-            )
-        return True
+    path = folder.resolve() / f"open-{secrets.token_hex(4)}.html"
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "w", encoding="utf-8") as stream:
+        # Some file systems have no permissions.
+        if os.name == "posix" and os.fstat(file).st_mode & 0o077:
+            path.unlink()
+            return None
+        stream.write(
+            f'<!doctype html><meta charset="utf-8"><title>schirn review</title>'
+            f'<meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0; url={address}">'
+            f'<p>If nothing happens, <a href="{address}">open the review page</a>.</p>'
+        )
+    return path

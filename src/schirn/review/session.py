@@ -76,8 +76,8 @@ def open_session(
     Returns
     -------
     Session
-        ``final_tags()`` yields the tags of each item, ``write_table(path)`` writes the whole table
-        with these tags, and ``changes()`` lists what has changed.
+        ``write_table(path)`` writes the whole table with the final tags, and ``changes()`` lists
+        what has changed.
 
     Examples
     --------
@@ -245,9 +245,13 @@ class Session(ReviewState):
             tags = self._drawn()
         elif self.link is not None:
             tags = chain(self.link.changed, tags)
-        tag = next((tag for tag in tags if self.status[tag] == OPEN), None)
-        if tag is not None or order == CERTIFY:
-            return tag
+        # What was removed or added at once is asked about for a certificate only.
+        at_once = {k for of in self.chosen.values() if of is not None for k in of.tolist()}
+        for tag in tags:
+            if self.status[tag] == OPEN and (tag not in at_once or self._is_blind(tag, order)):
+                return tag
+        if order == CERTIFY:
+            return None
         # The tag skipped longest ago comes first, so that every one has its turn.
         skipped = np.flatnonzero(self.status == SKIP).tolist()
         return min(skipped, key=self._changed.__getitem__, default=None)
@@ -307,22 +311,6 @@ class Session(ReviewState):
         kind = MISSING if order == SUGGESTED else LISTED
         is_step = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
         return is_step or order == CERTIFY
-
-    def final_tags(self) -> Iterator[dict[str, Any]]:
-        """Yield one record per item: tags, and those removed, added, and decided by a person."""
-        with self.lock:
-            status, final = self.status.copy(), self.final()
-        project = self.project
-        for i, name in enumerate(project.ids):
-            tags = {self.name(k): k for k in project.tags_of_row(i)}
-            tags_before = {tag: k for tag, k in tags.items() if project.listed[k]}
-            yield {
-                "id": name,
-                "tags": [tag for tag, k in tags.items() if final[k]],
-                "removed": [tag for tag, k in tags_before.items() if not final[k]],
-                "checked": [tag for tag, k in tags.items() if status[k] in (KEEP, DROP)],
-                "added": [tag for tag, k in tags.items() if final[k] and tag not in tags_before],
-            }
 
     def changes(self) -> ChangeList:
         """List how the tags of the table change: removals, additions and merged spellings."""

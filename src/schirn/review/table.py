@@ -139,8 +139,8 @@ class ProjectTable:
         return self._columns[self.roles.column]
 
     def others(self, row: int) -> Iterator[tuple[str, str]]:
-        """Yield name and cell of the columns that are neither tags, text nor image."""
-        columns = {self.roles.column, *self.roles.text, self.roles.image}
+        """Yield name and cell of the columns that are neither tags, text, image nor id."""
+        columns = {self.roles.column, *self.roles.text, self.roles.image, self.roles.id}
         for name, cells in self._columns.items():
             if name not in columns and not is_missing(cells[row]) and cells[row] != "":
                 yield name, _short(cells[row])

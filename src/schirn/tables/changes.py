@@ -152,8 +152,7 @@ class ChangeList:
         *,
         column: str = "tags",
         separator: str = ";",
-        spreadsheet: bool = False,
-        lists: bool = False,
+        **how: Any,
     ) -> "ChangeList":
         """List changes to a column of tags.
 
@@ -166,10 +165,8 @@ class ChangeList:
             Name of the column.
         separator : str, default=";"
             Text between the tags of a cell.
-        spreadsheet : bool, default=False
-            Whether the cells are those of a CSV file, as for `apply`.
-        lists : bool, default=False
-            Whether the column can hold nothing but lists, even if all its cells are missing.
+        **how
+            How the cells hold tags, as for `apply`.
 
         Raises
         ------
@@ -184,7 +181,7 @@ class ChangeList:
                 raise _no_row(change.row, len(cells))
         changed_cells = {change.row: _plain(cells[change.row]) for change in ordered}
         listing = cls(ordered, column, separator, changed_cells)
-        listing.apply(cells, spreadsheet=spreadsheet, lists=lists)
+        listing.apply(cells, **how)
         return listing
 
     def keyed(self, table: Table, id_column: str | None = None) -> "ChangeList":
@@ -197,10 +194,9 @@ class ChangeList:
         self,
         cells: Iterable[Any],
         *,
-        spreadsheet: bool = False,
-        lists: bool = False,
         keys: Sequence[str] | None = None,
         conflicts: list[str] | None = None,
+        **how: Any,
     ) -> list[Any]:
         """Return the column with all changes made.
 
@@ -208,15 +204,15 @@ class ChangeList:
         ----------
         cells : sequence
             The column before the changes.
-        spreadsheet : bool, default=False
-            Whether the cells are those of a CSV file. A cell that a spreadsheet would run as a
-            formula has an apostrophe in front, which is not part of the tag.
-        lists : bool, default=False
-            Whether the column can hold nothing but lists, even if all its cells are missing.
         keys : sequence of str, optional
             What the rows are found by: see `row_keys`. By default rows are found by number.
         conflicts : list of str, optional
             Rows that cannot be changed are skipped, and the reasons appended here.
+        **how
+            ``spreadsheet=True``: the cells are those of a CSV file, where one that a spreadsheet
+            would run as a formula has an apostrophe in front, which is not part of the tag.
+            ``lists=True``: the column can hold nothing but lists, even if all its cells are
+            missing.
 
         Raises
         ------
@@ -224,17 +220,15 @@ class ChangeList:
             If a row is not found, or its cell differs from what the list says; the message names
             the rows.
         """
-        how = {"spreadsheet": spreadsheet, "lists": lists}
-        return self._exchange(list(cells), how, keys, conflicts, True)
+        return self._exchange(list(cells), keys, conflicts, how, forward=True)
 
     def undo(
         self,
         cells: Iterable[Any],
         *,
-        spreadsheet: bool = False,
-        lists: bool = False,
         keys: Sequence[str] | None = None,
         conflicts: list[str] | None = None,
+        **how: Any,
     ) -> list[Any]:
         """Return the column as it was before the changes.
 
@@ -242,7 +236,7 @@ class ChangeList:
         ----------
         cells : sequence
             What `apply` returned.
-        spreadsheet, lists, keys, conflicts
+        keys, conflicts, **how
             As for `apply`.
 
         Raises
@@ -250,8 +244,7 @@ class ChangeList:
         InputError
             If a cell differs from what `apply` made of it; the message names the rows.
         """
-        how = {"spreadsheet": spreadsheet, "lists": lists}
-        return self._exchange(list(cells), how, keys, conflicts, False)
+        return self._exchange(list(cells), keys, conflicts, how, forward=False)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the list to a .csv file, completely or not at all.
@@ -316,9 +309,9 @@ class ChangeList:
     def _exchange(
         self,
         cells: list[Any],
-        how: dict[str, bool],
         keys: Sequence[str] | None,
         conflicts: list[str] | None,
+        how: dict[str, Any],
         forward: bool,
     ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
@@ -493,7 +486,7 @@ def changes_of(
     *,
     column: str = "tags",
     separator: str = ";",
-    **how: bool,
+    **how: Any,
 ) -> ChangeList:
     """List removals and additions; see `NoisyLabels.changes`."""
     if cells is None:

@@ -6,7 +6,7 @@ is changed. The cost grows with the number of words, not with the number of pair
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,36 @@ def look_at_table(
     return list(filter(None, findings))
 
 
+def _finding(
+    kind: str,
+    examples: list[str],
+    words: tuple[str, str],
+    fact: str,
+    advice: str,
+    rows: list[int],
+    **about: Any,
+) -> Finding | None:
+    """Return a finding; None without examples.
+
+    Parameters
+    ----------
+    kind, fact, advice : str
+    examples : list of str
+        All of them.
+    words : tuple of str
+        How the sentence begins about one of them, and about several.
+    rows : list of int
+    **about
+        Tags and merges.
+    """
+    if not examples:
+        return None
+    count = len(examples)
+    begin, end = (words[0], ": ") if count == 1 else (f"{count:,} {words[1]}", ", such as ")
+    sentence = f"{begin}{fact}{end}{examples[0]}"
+    return Finding(kind, count, sentence, advice, examples[:_MAX_EXAMPLES], rows, **about)
+
+
 def _separator(tags: Tags, separator: str) -> Finding | None:
     """Tags that hold another separator, and whose parts are tags too."""
     names = [name for name, count in zip(tags.names, tags.counts, strict=True) if count]
@@ -130,49 +160,41 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
         split = {name: words for (name, by), words in parts.items() if by == mark}
         joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
         if joined:
-            hold = "1 tag holds" if len(joined) == 1 else f"{len(joined):,} tags hold"
-            return Finding(
+            return _finding(
                 "separator",
-                len(joined),
-                f"{hold} {mark!r} between names that are tags too{_such_as(joined)}"
-                f"{brief(joined[0])}",
+                list(map(brief, joined)),
+                ("1 tag holds", "tags hold"),
+                f" {mark!r} between names that are tags too",
                 f"Split these cells at {mark!r}, or choose another separator.",
-                [brief(name) for name in joined[:_MAX_EXAMPLES]],
                 _rows_with(tags, joined),
-                joined,
+                tags=joined,
             )
     return None
 
 
 def _spelling(tags: Tags, texts: Sequence[str] | None) -> Finding | None:
     merges = merges_of(tags, texts)
-    if not merges:
-        return None
-    count = "1 tag looks" if len(merges) == 1 else f"{len(merges):,} tags look"
     names = [merge.before for merge in merges]
-    return Finding(
+    return _finding(
         "spelling",
-        len(merges),
-        f"{count} like another spelling{_such_as(merges)}{merges[0]}",
+        list(map(str, merges)),
+        ("1 tag looks", "tags look"),
+        " like another spelling",
         "Write the proposed merges to a file, delete those that are wrong, and merge the others.",
-        [str(merge) for merge in merges[:_MAX_EXAMPLES]],
         _rows_with(tags, names),
-        names,
-        merges,
+        tags=names,
+        merges=merges,
     )
 
 
 def _empty_texts(texts: Sequence[str]) -> Finding | None:
     rows = [i for i, text in enumerate(texts) if not text]
-    if not rows:
-        return None
-    have = "1 row has" if len(rows) == 1 else f"{len(rows):,} rows have"
-    return Finding(
+    return _finding(
         "empty_texts",
-        len(rows),
-        f"{have} no text{_such_as(rows)}row {rows[0] + 1}",
+        [f"row {i + 1}" for i in rows],
+        ("1 row has", "rows have"),
+        " no text",
         "Their tags are judged without a text; fill it in, or leave the rows out.",
-        [f"row {i + 1}" for i in rows[:_MAX_EXAMPLES]],
         rows,
     )
 
@@ -183,34 +205,27 @@ def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
     first: dict[Any, int] = {}
     # No text is a copy of no text.
     keys = (key or i for i, key in enumerate(words))
-    return _copies([first.setdefault(key, i) for i, key in enumerate(keys)], tags, texts)
-
-
-def _copies(originals: list[int], tags: Tags, texts: Sequence[str]) -> Finding | None:
-    """Rows that are copies, by the number of the first row that each is equal to."""
+    originals = [first.setdefault(key, i) for i, key in enumerate(keys)]
     pairs = [(original, i) for i, original in enumerate(originals) if original != i]
-    if not pairs:
-        return None
-    lists: list[set[int]] = [set() for _ in range(tags.n_rows)]
-    for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
-        lists[row].add(column)
-    differ = [(a, b) for a, b in pairs if lists[a] != lists[b]]
+    starts = np.searchsorted(tags.row, np.arange(1, tags.n_rows))
+    columns = [of_row.tolist() for of_row in np.split(tags.column, starts)]
     # Copies with other tags are those to look at first.
-    ordered = differ + [(a, b) for a, b in pairs if lists[a] == lists[b]]
-    names = [f"rows {a + 1} and {b + 1}" for a, b in ordered[:_MAX_EXAMPLES]]
-    number = "all" if len(differ) == len(pairs) else f"{len(differ):,}"
-    copies = f"{len(pairs):,} rows are copies of earlier ones"
-    difference = f", {number} of them with other tags"
-    if len(pairs) == 1:
-        copies, difference = "1 row is a copy of an earlier one", ", with other tags"
-    return Finding(
+    pairs.sort(key=lambda pair: columns[pair[0]] == columns[pair[1]])
+    n_differ = sum(columns[a] != columns[b] for a, b in pairs)
+    number = "" if len(pairs) == 1 else "all " if n_differ == len(pairs) else f"{n_differ:,} "
+    finding = _finding(
         "copies",
-        len(pairs),
-        f"{copies}{difference if differ else ''}{_such_as(pairs)}{names[0]}",
+        [f"rows {a + 1} and {b + 1}" for a, b in pairs],
+        ("1 row is a copy of an earlier one", "rows are copies of earlier ones"),
+        f", {number}{'of them ' if number else ''}with other tags" if n_differ else "",
         "Delete copies that are not wanted; rows that belong together can form a group.",
-        [f"{name}: {brief(texts[b], 80)}" for name, (_, b) in zip(names, ordered, strict=False)],
         sorted(row for _, row in pairs),
     )
+    if finding is None:
+        return None
+    texts_of = (brief(texts[b], 80) for _, b in pairs)
+    examples = [f"{name}: {text}" for name, text in zip(finding.examples, texts_of, strict=False)]
+    return replace(finding, examples=examples)
 
 
 def _extremes(tags: Tags) -> Iterable[Finding | None]:
@@ -218,27 +233,14 @@ def _extremes(tags: Tags) -> Iterable[Finding | None]:
     counts, names = tags.counts, np.array(tags.names, dtype=object)
     all_rows = "They distinguish no rows and cannot be judged; leave them out."
     one_row = "They cannot be judged; are they typing errors, or names that nobody else uses?"
-    for kind, mask, where, advice in (
-        ("tags_in_all_rows", counts == tags.n_rows, "in all rows", all_rows),
-        ("tags_in_one_row", counts == 1, "in one row only", one_row),
+    for kind, mask, fact, advice in (
+        ("tags_in_all_rows", counts == tags.n_rows, " in all rows", all_rows),
+        ("tags_in_one_row", counts == 1, " in one row only", one_row),
     ):
         chosen = names[mask].tolist() if tags.n_rows > 1 else []
-        if chosen:
-            yield Finding(
-                kind,
-                len(chosen),
-                f"{'1 tag is' if len(chosen) == 1 else f'{len(chosen):,} tags are'} {where}"
-                f"{_such_as(chosen)}{brief(chosen[0])}",
-                advice,
-                [brief(name) for name in chosen[:_MAX_EXAMPLES]],
-                _rows_with(tags, chosen) if kind == "tags_in_one_row" else [],
-                chosen,
-            )
-
-
-def _such_as(things: Sequence[Any]) -> str:
-    """What stands before an example."""
-    return ": " if len(things) == 1 else ", such as "
+        rows = _rows_with(tags, chosen) if kind == "tags_in_one_row" else []
+        words = ("1 tag is", "tags are")
+        yield _finding(kind, list(map(brief, chosen)), words, fact, advice, rows, tags=chosen)
 
 
 def _rows_with(tags: Tags, names: list[str]) -> list[int]:

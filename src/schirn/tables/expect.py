@@ -143,20 +143,16 @@ class Expectations:
     drift: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in _SHARES:
-            value = getattr(self, name)
-            if value is not None and not is_share(value):
-                raise InputError(f"{name} must be a number from 0 to 1, not {brief(value)}")
-        for name, value in dict(self.findings).items():
-            _check_name("findings", name, KINDS)
-            if not is_count(value):
-                raise InputError(f"findings.{name} must be a whole number, not {brief(value)}")
-        for name, value in dict(self.drift).items():
-            _check_name("drift", name, _DRIFT)
-            right = is_count(value) if name == "new_tags" else is_share(value)
-            if not right:
-                kind = "a whole number" if name == "new_tags" else "a number from 0 to 1"
-                raise InputError(f"drift.{name} must be {kind}, not {brief(value)}")
+        limits = {name: getattr(self, name) for name in _SHARES if getattr(self, name) is not None}
+        for table, known in (("findings", KINDS), ("drift", _DRIFT)):
+            for name, value in getattr(self, table).items():
+                _check_name(table, name, known)
+                limits[f"{table}.{name}"] = value
+        for name, value in limits.items():
+            is_number = name.startswith("findings.") or name == "drift.new_tags"
+            if not (is_count(value) if is_number else is_share(value)):
+                kind = "a whole number" if is_number else "a number from 0 to 1"
+                raise InputError(f"{name} must be {kind}, not {brief(value)}")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Expectations":

@@ -74,8 +74,9 @@ function showKnown(known) {
   $("order").value = order;
   say(known.line, "known-line");
   const removed = known.removed && `${tags(known.removed)} ${known.removed === 1 ? "is" : "are"} removed.`;
-  say([removed, certificate && certificate.words].filter(Boolean).join(" "), "removed-line");
   const share = `at a target precision of ${percent(known.precision)}`;
+  const none = off.first && !certificate && !remove.count && `The answers allow no other removals ${share}; more answers may.`;
+  say([removed, none, certificate && certificate.words].filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
   // A certificate under way must not lose its set by a slip.
   const certifies = order === "certify" && certificate && !certificate.certified;
@@ -148,7 +149,8 @@ function picture({ row, item, image, has_image }) {
 function chip(tag) {
   const kind = tag.current ? "now" : tag.kept ? "" : "out";
   const spoken = { now: " (the tag in question)", out: " (removed)" }[kind] || "";
-  return make("li", { className: `tag ${kind}` }, tag.label, make("span", { className: "hidden" }, spoken));
+  const absent = tag.current && state.current.suggested ? " absent" : "";
+  return make("li", { className: `tag ${kind}${absent}` }, tag.label, make("span", { className: "hidden" }, spoken));
 }
 
 // The last action in a few words.
