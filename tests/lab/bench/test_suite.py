@@ -182,3 +182,12 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
 def test_bad_requests_get_one_sentence(options, words, tmp_path, capsys):
     assert main(["bench", *options, "--methods", "Sieve", "--output", str(tmp_path)]) == 2
     assert re.search(words, capsys.readouterr().err)
+
+
+def test_a_set_that_was_not_downloaded_is_skipped_and_named(suite, monkeypatch, tmp_path):
+    monkeypatch.setenv("SCHIRN_CACHE", str(tmp_path))
+    suite["datasets"] = {"emoji_keywords": suite["datasets"]["emoji_keywords"]}
+    runs = list(plan_suite(suite, ["CandidateRidge"], tracks=["scaled"]))
+    assert len(runs) == suite["folds"] * suite["seeds"]["medium"]
+    assert {run.fields["noise"] for run in runs} == {"own"}
+    assert all("schirn data fetch emoji_keywords" in run.known["reason"] for run in runs)
