@@ -134,7 +134,7 @@ def test_split_at_one_is_the_singular_value_shrinkage():
     U, s, Vt = np.linalg.svd(A)
     assert s[0] > 1.1
     inner = A.copy()
-    found = split_at_one(inner, expect_all_inside=True)
+    found = split_at_one(inner)
     np.testing.assert_allclose(found.outer, (U * np.maximum(s - 1, 0)) @ Vt, atol=1e-10)
     np.testing.assert_allclose(inner, (U * np.minimum(s, 1)) @ Vt, atol=1e-10)
     assert found.rank == np.sum(s > 1)
@@ -144,7 +144,7 @@ def test_split_at_one_is_the_singular_value_shrinkage():
 def test_a_matrix_inside_the_ball_is_left_alone():
     A = np.random.default_rng(0).normal(size=(60, 60)) / 30
     inner = A.copy()
-    found = split_at_one(inner, expect_all_inside=True)
+    found = split_at_one(inner)
     np.testing.assert_array_equal(inner, A)
     assert np.linalg.norm(A) > 1
     assert found.rank == found.excess == 0

@@ -1,15 +1,13 @@
 """NLR: two competing linear classifiers and a binary noise matrix, by alternating sweeps.
 
 In the row space of X (F'F diagonal) the two ridge steps of a sweep are one division per singular
-direction, and only the cells of N that changed are projected again: a sweep costs one product
-with F. The sweeps are slow on purpose. Their number acts as early stopping, so they must not be
-replaced by the joint solution for W1 and W2.
+direction: a sweep costs two products with F. The sweeps are slow on purpose. Their number acts as
+early stopping, so they must not be replaced by the joint solution for W1 and W2.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._input import Array
 from schirn._progress import track
@@ -57,75 +55,30 @@ def nlr(
         Stop when W1 and W2 change by less than tol times their norm and N does not change; 0 runs
         all sweeps.
     """
-    candidates = _CandidateCells(Y, space)
-    ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))
+    is_candidate = Y != 0
+    N = np.zeros(Y.shape, dtype=bool)
+    kept = is_candidate.astype(space.dtype)
+    ones_f, kept_f = space.project(np.ones((len(Y), 1), dtype=space.dtype)), space.project(kept)
     s = space.eigenvalues[:, None]
     pull, den = beta * s, (1 + beta) * s + gamma * space.penalty[:, None]
-    w1, w2 = np.zeros_like(candidates.kept_f), np.zeros_like(candidates.kept_f)
+    w1, w2 = np.zeros_like(kept_f), np.zeros_like(kept_f)
     trace = []
     for _ in track(range(max_iter), "sweep", may_stop=tol > 0):
         previous = w1, w2
-        w1 = (candidates.kept_f + beta * ones_f - pull * w2) / den
-        w2 = ((1 + beta) * ones_f - candidates.kept_f - pull * w1) / den
-        margin = candidates.at(space.expand(w1 - w2))
-        changed = candidates.update(margin < 1 - lam / 2)
-        n_noise = int(candidates.noise.sum())
-        fit = _objective(space, candidates, ones_f, w1, w2, beta, gamma)
-        trace.append((fit + lam * n_noise, n_noise))
-        if tol and not changed and _settled(previous, (w1, w2), tol):
+        w1 = (kept_f + beta * ones_f - pull * w2) / den
+        w2 = ((1 + beta) * ones_f - kept_f - pull * w1) / den
+        noise = is_candidate & (space.expand(w1 - w2) < 1 - lam / 2)
+        is_unchanged = np.array_equal(noise, N)
+        if not is_unchanged:
+            N, kept = noise, (is_candidate & ~noise).astype(space.dtype)
+            kept_f = space.project(kept)
+        fit = _objective(space, kept, kept_f, ones_f, w1, w2, beta, gamma)
+        trace.append((fit + lam * int(N.sum()), int(N.sum())))
+        if tol and is_unchanged and _settled(previous, (w1, w2), tol):
             break
     objective, noises = (np.array(column) for column in zip(*trace, strict=True))
-    loo_scores = _leave_one_out(space, candidates.kept, w1, len(trace), beta, gamma)
-    return NLRResult(w1, w2, candidates.matrix(), loo_scores, len(trace), objective, noises)
-
-
-class _CandidateCells:
-    """The candidate cells of Y, which of them are noise, and the kept labels Y - N.
-
-    Attributes
-    ----------
-    kept, kept_f : arrays
-        Y - N (n, l), and its projection F'(Y - N) (r, l), updated together with N.
-    noise : array of bool
-        One entry per candidate cell.
-    """
-
-    def __init__(self, Y: Array, space: RowSpace):
-        self.space, self.shape = space, Y.shape
-        self._label, self._row = np.nonzero(Y.T)
-        self.n_cells = len(self._row)
-        self.noise = np.zeros(self.n_cells, dtype=bool)
-        self.kept = np.asfortranarray(Y != 0, dtype=space.dtype)
-        self.kept_f = space.project(self.kept)
-
-    def at(self, M: Array) -> Array:
-        """The values of M (n, l) at the candidate cells."""
-        if M.flags.f_contiguous:
-            return M.T.reshape(-1)[self._label * len(M) + self._row]
-        return M[self._row, self._label]
-
-    def update(self, noise: Array) -> int:
-        """Set the noise cells; return the number of changes."""
-        changed = np.flatnonzero(noise != self.noise)
-        if not len(changed):
-            return 0
-        where = self._row[changed], self._label[changed]
-        step = np.where(noise[changed], -1, 1).astype(self.kept.dtype)
-        self.kept[where] += step
-        if len(changed) * 4 > self.kept.size:
-            self.kept_f = self.space.project(self.kept)
-        else:
-            self.kept_f = self.kept_f + self.space.project(
-                sp.csr_array((step, where), shape=self.shape)
-            )
-        self.noise = noise
-        return len(changed)
-
-    def matrix(self) -> Array:
-        """N as a boolean matrix."""
-        N = np.zeros(self.shape, dtype=bool)
-        N[self._row[self.noise], self._label[self.noise]] = True
-        return N
+    loo_scores = _leave_one_out(space, kept, w1, len(trace), beta, gamma)
+    return NLRResult(w1, w2, N, loo_scores, len(trace), objective, noises)
 
 
 def _settled(previous: tuple[Array, Array], current: tuple[Array, Array], tol: float) -> bool:
@@ -138,7 +91,8 @@ def _settled(previous: tuple[Array, Array], current: tuple[Array, Array], tol: f
 
 def _objective(
     space: RowSpace,
-    candidates: _CandidateCells,
+    kept: Array,
+    kept_f: Array,
     ones_f: Array,
     w1: Array,
     w2: Array,
@@ -146,11 +100,10 @@ def _objective(
     gamma: float,
 ) -> float:
     """The objective without the price of noise, from the projections alone."""
-    n, l = candidates.shape
-    n_kept = candidates.n_cells - int(candidates.noise.sum())
-    loss = _square(space, w1, candidates.kept_f, n_kept)
-    loss += _square(space, w2, ones_f - candidates.kept_f, n * l - n_kept)
-    loss += beta * _square(space, w1 + w2, ones_f, n * l)
+    n_kept = int(kept.sum(dtype=np.float64))
+    loss = _square(space, w1, kept_f, n_kept)
+    loss += _square(space, w2, ones_f - kept_f, kept.size - n_kept)
+    loss += beta * _square(space, w1 + w2, ones_f, kept.size)
     penalty = space.penalty[:, None]
     return loss + gamma * float(np.sum(penalty * (w1**2 + w2**2), dtype=np.float64))
 

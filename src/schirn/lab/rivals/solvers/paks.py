@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from schirn._input import Array
 from schirn._progress import track
@@ -19,9 +18,6 @@ from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import RowSpace
 
 Membership = Literal["jaccard", "disjoint"]
-
-# A largest singular value estimated below this counts as below one.
-_SURELY_INSIDE = 0.98
 
 
 class PAKSResult(NamedTuple):
@@ -168,7 +164,7 @@ class _Representation:
         """
         for rows in self._blocks():
             self.L2[rows] += mu * self.Z[rows]
-        low = split_at_one(self.L2, expect_all_inside=self.rank == 0)
+        low = split_at_one(self.L2)
         self.rank = low.rank
         Q, B, price = self._sparse_copy(mu)
         BU = B @ self.U
@@ -268,17 +264,12 @@ class Split(NamedTuple):
     rank: int
 
 
-def split_at_one(A: Array, *, expect_all_inside: bool = False) -> Split:
+def split_at_one(A: Array) -> Split:
     """Write A as its projection on the ball of spectral norm one plus the rest.
 
     A is overwritten with the projection U min(S, 1) V'; the rest is the prox of the nuclear norm.
     Only singular values above one are used, and those a Gram matrix resolves well whatever the
     small ones are.
-
-    Parameters
-    ----------
-    expect_all_inside : bool
-        Look for the top singular value alone before the full decomposition.
 
     Examples
     --------
@@ -290,7 +281,7 @@ def split_at_one(A: Array, *, expect_all_inside: bool = False) -> Split:
     array([[1. , 0. ],
            [0. , 0.5]])
     """
-    if np.linalg.norm(A) <= 1 or (expect_all_inside and _surely_inside(A)):
+    if np.linalg.norm(A) <= 1:
         return Split(np.zeros_like(A), 0.0, 0)
     squares, V = np.linalg.eigh(A.T @ A)
     first = int(np.searchsorted(squares, 1.0, side="right"))
@@ -298,17 +289,3 @@ def split_at_one(A: Array, *, expect_all_inside: bool = False) -> Split:
     outer = ((A @ V) * (1 - 1 / roots)) @ V.T
     A -= outer
     return Split(outer, float(np.sum(roots - 1)), len(roots))
-
-
-def _surely_inside(A: Array) -> bool:
-    """Whether the top singular value, by Lanczos steps, is clearly below one."""
-    n = len(A)
-    if n < 32:
-        return False
-    gram = LinearOperator((n, n), matvec=lambda v: A.T @ (A @ v), dtype=A.dtype)
-    start = np.random.default_rng(0).normal(size=n)
-    try:
-        top = eigsh(gram, k=1, tol=1e-3, v0=start, return_eigenvectors=False)[0]
-    except ArpackError:
-        return False
-    return bool(top < _SURELY_INSIDE**2)
