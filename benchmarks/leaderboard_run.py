@@ -98,7 +98,6 @@ def main() -> None:
         threads=default_threads(args.jobs),
         time_limit=args.time_limit,
         retry=False,
-        keep_scores=True,
         report=report,
         stop_after=None if args.stop_after is None else max(1.0, args.stop_after - spent),
     )

@@ -9,7 +9,6 @@ from scipy import sparse
 import schirn
 from schirn.cli import main
 from schirn.datasets import add_noise, load_digits_attributes
-from schirn.model_selection import CandidateSearchCV
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
@@ -114,56 +113,3 @@ def test_clean_on_a_device_gives_the_verdicts_of_numpy(tmp_path, capsys):
         assert found[0][key] == found[1][key]
     planted = "planted_among_suspects"
     assert found[1][planted] == pytest.approx(found[0][planted], abs=1e-3)
-
-
-def test_bench_on_a_device_records_it_for_the_methods_that_use_it(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4))
-    np.savez(tmp_path / "small.npz", X=X, Y=(X[:, :3] > 0).astype(np.uint8))
-    argv = ["bench", "--datasets", f"{tmp_path / 'small.npz'}:1", "--methods", "Sieve,FPML"]
-    argv += ["--folds", "2", "--tuning", "none", "--jobs", "0", "--json"]
-    found = []
-    for name, options in (("here", []), ("there", ["--device", "cpu"])):
-        assert main([*argv, "--output", str(tmp_path / name), *options]) == 0
-        found.append(json.loads(capsys.readouterr().out)["results"])
-    assert {row["method"]: row["device"] for row in found[1]} == {"Sieve": "cpu", "FPML": None}
-    for here, there in zip(*found, strict=True):
-        score = here["metrics"]["average_precision"]
-        assert there["metrics"]["average_precision"] == pytest.approx(score, abs=0.02)
-    assert main([*argv, "--output", str(tmp_path / "no"), "--device", "abacus"]) == 2
-    assert "--device abacus: not available here" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("tuning", ["candidates", "oracle"])
-def test_bench_tunes_on_the_device(tmp_path, capsys, tuning, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 4))
-    np.savez(tmp_path / "small.npz", X=X, Y=(X[:, :3] > 0).astype(np.uint8))
-    argv = ["bench", "--datasets", f"{tmp_path / 'small.npz'}:1", "--methods", "Schirn,Sieve"]
-    argv += ["--grid", "Schirn.alpha=[0.2,0.8]", "--grid", "Sieve.lam=[0.1,10]"]
-    argv += ["--folds", "2", "--tuning", tuning, "--jobs", "0", "--json"]
-    searched = []
-    monkeypatch.setattr(
-        "schirn.lab.bench.running.execute.CandidateSearchCV.fit", recording(searched)
-    )
-    found = []
-    for name, options in (("here", []), ("there", ["--device", "cpu"])):
-        assert main([*argv, "--output", str(tmp_path / name), *options]) == 0
-        found.append(json.loads(capsys.readouterr().out)["results"])
-    assert searched == ["numpy"] * 4 + ["torch"] * 4
-    for here, there in zip(*found, strict=True):
-        assert there["device"] == "cpu"
-        assert there["params"] == here["params"]
-        score = here["metrics"]["average_precision"]
-        assert there["metrics"]["average_precision"] == pytest.approx(score, abs=0.02)
-
-
-def recording(packages):
-    """`CandidateSearchCV.fit` that appends the package of the features."""
-    fit = CandidateSearchCV.fit
-
-    def recorded(self, X, *args, **options):
-        packages.append(type(X).__module__)
-        return fit(self, X, *args, **options)
-
-    return recorded

@@ -35,15 +35,6 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
     return torch.asarray(X, dtype=torch.float32, device=device)
 
 
-def bench_device(args: argparse.Namespace) -> str | None:
-    """The device of `schirn bench --device`, checked; None is NumPy."""
-    if args.device == "auto":
-        return _gpu()
-    if args.device is not None:
-        _checked(args.device)
-    return str(args.device) if args.device else None
-
-
 def _checked(name: str) -> Any:
     """The PyTorch device of this name; raises InputError if it is not there."""
     torch = optional("torch", "deep", "--device")
@@ -56,10 +47,10 @@ def _checked(name: str) -> Any:
     return device
 
 
-def _gpu(X: Any = None, model: Any = None) -> str | None:
+def _gpu(X: Any, model: Any) -> str | None:
     """The GPU to use, or None; prints which, or why none is used."""
     why = "no GPU was found"
-    if model is not None and "device" not in getattr(model, "row_locations", ()):
+    if "device" not in getattr(model, "row_locations", ()):
         why = f"{type(model).__name__} has no version for GPUs"
     elif sp.issparse(X):
         why = "the features are sparse"

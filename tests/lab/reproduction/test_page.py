@@ -69,14 +69,6 @@ def test_the_page_compares_what_the_results_allow(whole):
     assert "![Gap closed](figures/gap_closed.svg)" in whole
 
 
-def test_fits_of_unknown_code_are_called_earlier(whole):
-    n_fits = len(study())
-    assert f"earlier version**: {n_fits} of {n_fits} fits do not name the code" in whole
-    named = [{**result, "code_sha256": "0" * 64} for result in study()]
-    assert "earlier version" not in page(named)
-    assert "earlier version**: 1 of " in page([*named[1:], study()[0]])
-
-
 def test_only_the_quick_part_is_called_so(whole):
     assert "Written by `schirn reproduce`: " in whole
     assert "quick part" not in whole

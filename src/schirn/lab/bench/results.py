@@ -52,7 +52,7 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
 ``scores``         path of the scores of the test rows, relative to the folder, or null
 ``versions``       object: schirn, python, numpy, scipy, scikit-learn
 ``threads``        threads of the linear algebra
-``device``         PyTorch device of the fit, such as "cuda"; null: NumPy
+``device``         PyTorch device of the fit, in results of versions before 0.4; null: NumPy
 ``host``           machine and process
 ``finished``       seconds since 1970
 ``traceback``      traceback of a failed run, otherwise null
@@ -69,13 +69,12 @@ import math
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schirn._files import brief
+from schirn._files import append_lines, brief
 from schirn.exceptions import DataError
 
 FORMAT = 1
@@ -305,26 +304,8 @@ class ResultWriter:
 
     def append(self, result: Result) -> None:
         """Append one result; numbers that JSON lacks become null."""
-        line = json.dumps(plain(result), ensure_ascii=False, allow_nan=False) + "\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with self._lock:
-            handle = os.open(self.path, flags, 0o666)
-            size = os.fstat(handle).st_size
-            try:
-                _write_all(handle, line.encode())
-                os.fsync(handle)
-            except OSError as error:
-                # Half a line would corrupt the next one.
-                with suppress(OSError):
-                    os.ftruncate(handle, size)
-                raise type(error)(error.errno, error.strerror, str(self.path)) from error
-            finally:
-                os.close(handle)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
+            append_lines(self.path, [plain(result)])
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Any
 
 from schirn._input import suggest
-from schirn.cli.device import bench_device
 from schirn.cli.output import note, print_json, printable, say, table, working
 from schirn.cli.parser import add_options, assignment, natural
 from schirn.datasets.noise import KINDS
@@ -55,10 +54,7 @@ OPTIONS = f"""
 --jobs N:natural = 1  number of processes (default: 1; 0: run everything in this process)
 --time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
 --stop-after T:duration  stop after this time, such as 9m; the same command resumes it
---device DEVICE  tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
-    precision; auto uses a GPU if there is one (default: NumPy on the CPU)
 --retry  repeat runs that failed or timed out
---no-scores  do not store the scores of the test rows
 [report]
 --report  write report.html, tables (Markdown, LaTeX, CSV), figures (SVG, PDF), the protocol as a
     paragraph and BibTeX to the folder
@@ -91,9 +87,7 @@ def run(args: argparse.Namespace) -> int:
         "output": args.output,
         "jobs": args.jobs,
         "threads": args.threads,
-        "device": bench_device(args),
         "retry": args.retry,
-        "keep_scores": not args.no_scores,
         "stop_after": args.stop_after,
     }
     if (args.suite is None) == (args.datasets is None):

@@ -57,7 +57,6 @@ def pages(
         "figures",
         n_fits=len(fits),
         hours=_seconds(fits) / 3600,
-        code=code_note(fits),
         findings=[*summary(rows, metrics[0]), *findings(rows, studies, kernel, oracle)],
         distances=_distances(rows, metrics),
         **shared,
@@ -109,18 +108,6 @@ def _page(
         **context,
     )
     return text.rstrip() + "\n"
-
-
-def code_note(results: Sequence[Result]) -> str:
-    """State how many fits do not name the code that made them; empty if all do."""
-    unnamed = sum(not result.get("code_sha256") for result in results)
-    if not unnamed:
-        return ""
-    return (
-        f"**Measured with an earlier version**: {unnamed} of {len(results)} fits do not name the "
-        "code of their method, so the figures of the current code can differ. `schirn reproduce` "
-        "runs these fits again."
-    )
 
 
 def _seconds(results: Sequence[Result]) -> float:

@@ -69,7 +69,6 @@ def reproduce(
             threads=threads or default_threads(jobs),
             time_limit=time_limit,
             retry=retry,
-            keep_scores=True,
         ).run()
     results = {batch.folder.name: results_of(*batch) for batch in batches}
     return _write_results(Path(output), plan, results, chosen, date, say)

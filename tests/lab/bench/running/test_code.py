@@ -140,7 +140,7 @@ def test_results_without_a_checksum_are_run_again(tmp_path):
     old = path.read_text().replace(f'"{result["code_sha256"]}"', "null")
     path.write_text(old.replace('"key": "', '"key": "old'))
     runs = plan_runs([tiny()], ["CandidateRidge"], folds=2, tuning="none")
-    folder = ResultsFolder(tmp_path, runs, retry=False, threads=1, keep_scores=True)
+    folder = ResultsFolder(tmp_path, runs, retry=False, threads=1)
     assert folder.refresh() == []
     assert len(folder.stale) == 2
     folder.close()

@@ -492,12 +492,6 @@ def test_rescore_gives_the_same_measures_and_adds_new_ones(tmp_path):
     assert bench.rescore(tmp_path) == results
 
 
-def test_scores_can_be_left_out(tmp_path):
-    (result, _) = quick([tiny()], ["CandidateRidge"], tmp_path, keep_scores=False)
-    assert result["scores"] is None
-    assert not (tmp_path / "scores").exists()
-
-
 def test_sparse_features(tmp_path):
     data = make_partial_multilabel(n_samples=60, n_labels=5, sparse=True, r=1, random_state=0)
     for features in ("raw", "auto"):
@@ -508,12 +502,11 @@ def test_sparse_features(tmp_path):
 
 def test_rescore_leaves_results_without_scores_as_they_are(place):
     failed = quick(["tiny.npz:1"], ["mymethods.Failing"], "out")
-    bare = quick(["tiny.npz:1"], ["NLR"], "out", keep_scores=False)
     done = quick(["tiny.npz:1"], ["CandidateRidge"], "out")
     results = bench.rescore("out", extra={"precision_at_1": precision_at_k})
-    assert results[:4] == failed + bare
-    assert [result["key"] for result in results[4:]] == [result["key"] for result in done]
-    assert all("precision_at_1" in result["metrics"] for result in results[4:])
+    assert results[:2] == failed
+    assert [result["key"] for result in results[2:]] == [result["key"] for result in done]
+    assert all("precision_at_1" in result["metrics"] for result in results[2:])
 
 
 def test_a_class_that_other_processes_cannot_find_is_refused(tmp_path):

@@ -44,7 +44,7 @@ def plan_tiny(folds=2):
 
 def make_engine(folder, runs, **options):
     fixed = {"jobs": 0, "threads": 1, "time_limit": None, "retry": False}
-    fixed |= {"keep_scores": False, "report": None}
+    fixed |= {"report": None}
     return Engine([Batch(folder, runs)], **{**fixed, **options})
 
 
@@ -172,7 +172,7 @@ def test_a_run_that_another_process_has_just_finished_is_not_run_again(place, mo
 
 def test_runs_of_others_are_waited_for_no_longer_than_the_clock_allows(place):
     runs = plan_tiny()
-    other = ResultsFolder(place / "out", runs, retry=False, threads=1, keep_scores=False)
+    other = ResultsFolder(place / "out", runs, retry=False, threads=1)
     assert all(other.take(run) for run in runs)
     engine = make_engine(place / "out", runs, jobs=1, stop_after=0.2)
     engine.run()
@@ -181,13 +181,11 @@ def test_runs_of_others_are_waited_for_no_longer_than_the_clock_allows(place):
     assert lines(place / "out") == []
 
 
-def test_a_result_counts_only_with_a_claim_and_only_once(place):
+def test_a_result_counts_only_once(place):
     (run, _) = runs = plan_tiny()
-    options = {"retry": False, "threads": 1, "keep_scores": False}
+    options = {"retry": False, "threads": 1}
     ours, theirs = (ResultsFolder(place / "out", runs, **options) for _ in range(2))
     output = LocalWorker(1).run(run)
-    ours.record(run, output)
-    assert ours.refresh() == []
     assert theirs.take(run)
     theirs.record(run, output)
     assert [result["key"] for result in ours.refresh()] == [run.key]

@@ -63,7 +63,6 @@ class Engine:
         threads: int,
         time_limit: float | None,
         retry: bool = False,
-        keep_scores: bool = True,
         report: Callable[[Report], None] | None = None,
         stop_after: float | None = None,
     ):
@@ -74,9 +73,7 @@ class Engine:
         self._errors: list[BaseException] = []
         self._pending: list[tuple[ResultsFolder, Run]] = []
         for path, runs in batches:
-            folder = ResultsFolder(
-                path, runs, retry=retry, threads=threads, keep_scores=keep_scores
-            )
+            folder = ResultsFolder(path, runs, retry=retry, threads=threads)
             self._pending += [(folder, run) for run in runs]
         self._all = list(self._pending)
         self._folders = list(dict.fromkeys(folder for folder, _ in self._pending))

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from schirn._optional import optional
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.features import KernelFeatures
 from schirn.lab.bench.results import Result
@@ -18,7 +17,6 @@ from schirn.lab.bench.running.memory import peak_memory, reset_peak_memory
 from schirn.lab.bench.running.methods import import_class
 from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.scores import compute_metrics
-from schirn.linalg.arrays import to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.model_selection import CandidateSearchCV
 
@@ -97,19 +95,17 @@ def _execute(run: Run, data: Prepared) -> Output:
     cls = import_class(run.method.path)
     fixed = _fixed_params(cls, run)
     fold = _fold(run, data)
-    device = run.device if "device" in getattr(cls, "row_locations", ()) else None
     start = time.perf_counter()
-    chosen = _tune(cls(**fixed), run, fold, device) if run.known["grid"] else {}
+    chosen = _tune(cls(**fixed), run, fold) if run.known["grid"] else {}
     tuned = time.perf_counter()
     params = {**fixed, **chosen}
     model = cls(**params)
     extra = {"y_clean": fold.truth} if run.method.sees_truth else {}
-    fold = fold._replace(X=_on_device(fold.X, device), X_test=_on_device(fold.X_test, device))
     cpu_seconds = time.process_time()
     model.fit(fold.X, fold.candidates, **extra)
     fitted, cpu_seconds = time.perf_counter(), time.process_time() - cpu_seconds
     score = getattr(model, "decision_function", None) or model.predict_proba
-    scores = _checked(to_numpy(score(fold.X_test)), fold.truth_test.shape)
+    scores = _checked(np.asarray(score(fold.X_test)), fold.truth_test.shape)
     scored = time.perf_counter()
     arrays = _arrays(model, scores, fold)
     fields = {
@@ -122,18 +118,8 @@ def _execute(run: Run, data: Prepared) -> Output:
         "predict_seconds": round(scored - fitted, 4),
         "n_train": len(fold.truth),
         "n_test": len(fold.truth_test),
-        "device": device,
     }
     return Output(fields, arrays)
-
-
-def _on_device(X: Any, device: str | None) -> Any:
-    """The rows as a dense tensor of single precision, if there is a device."""
-    if device is None:
-        return X
-    torch = optional("torch", "deep", f"device={device!r}")
-    dense = X.toarray() if sparse.issparse(X) else X
-    return torch.asarray(dense, dtype=torch.float32, device=device)
 
 
 def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
@@ -169,7 +155,7 @@ def _fold(run: Run, data: Prepared) -> _Fold:
     return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[train])
 
 
-def _tune(model: Any, run: Run, fold: _Fold, device: str | None) -> dict[str, Any]:
+def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
     """Choose parameters on held-out training rows, or on the truth of the test rows (oracle).
 
     Held-out rows are scored by their candidates; for a method that sees the truth, by their truth.
@@ -189,8 +175,7 @@ def _tune(model: Any, run: Run, fold: _Fold, device: str | None) -> dict[str, An
             rng = np.random.RandomState(run.fields["seed"])
             rows = np.sort(rng.choice(rows, limit, replace=False))
         extra = {"y_clean": fold.truth[rows]} if sees_truth else {}
-        X = _on_device(fold.X[rows], device)
-        return dict(search.fit(X, fold.candidates[rows], **extra).best_params_)
+        return dict(search.fit(fold.X[rows], fold.candidates[rows], **extra).best_params_)
     # One split of all rows: train on the training rows, score on the test rows. The search does
     # not use the candidates of the test rows.
     features = (fold.X, fold.X_test)
@@ -199,7 +184,7 @@ def _tune(model: Any, run: Run, fold: _Fold, device: str | None) -> dict[str, An
     truth = np.vstack([fold.truth, fold.truth_test])
     split = tuple(np.split(np.arange(len(truth)), [len(fold.truth)]))
     search = CandidateSearchCV(model, grid, cv=[split], refit=False, oracle=True)
-    return dict(search.fit(_on_device(X, device), candidates, y_clean=truth).best_params_)
+    return dict(search.fit(X, candidates, y_clean=truth).best_params_)
 
 
 def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
@@ -231,10 +216,10 @@ def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
         "candidate_truth": fold.truth[cells].astype(bool),
     }
     if hasattr(model, "predict"):
-        predicted = to_numpy(model.predict(fold.X_test)).reshape(scores.shape)
+        predicted = np.asarray(model.predict(fold.X_test)).reshape(scores.shape)
         arrays["predicted"] = np.packbits(predicted.astype(bool), axis=1)
     if hasattr(model, "label_confidence_"):
-        arrays["confidence"] = to_numpy(model.label_confidence_)[cells]
+        arrays["confidence"] = np.asarray(model.label_confidence_)[cells]
     if hasattr(model, "noise_"):
-        arrays["noise"] = to_numpy(model.noise_)[cells].astype(bool)
+        arrays["noise"] = np.asarray(model.noise_)[cells].astype(bool)
     return arrays

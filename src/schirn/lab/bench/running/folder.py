@@ -30,12 +30,9 @@ _ABANDONED_SECONDS = 3600
 class ResultsFolder:
     """Knows which runs of a folder are finished, claims others and records their results."""
 
-    def __init__(
-        self, path: Path, runs: list[Run], *, retry: bool, threads: int, keep_scores: bool
-    ):
+    def __init__(self, path: Path, runs: list[Run], *, retry: bool, threads: int):
         path.mkdir(parents=True, exist_ok=True)
         self.path, self.retry, self.threads = path, retry, threads
-        self.keep_scores = keep_scores
         self.finished: set[str] = set()
         self.stale: set[tuple[object, ...]] = set()
         """Runs of which the folder held only results of other code; they are run again."""
@@ -82,12 +79,10 @@ class ResultsFolder:
         self._claims.release(run.key)
 
     def record(self, run: Run, output: Output) -> None:
-        """Write the result of a run, unless another process has taken the run over."""
-        if not self._claims.holds(run.key):
-            return
+        """Write the result of a run."""
         result: Result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}}
         result |= run.fields | run.known | output.fields
-        if output.arrays and self.keep_scores:
+        if output.arrays:
             result["scores"] = f"scores/{run.key}.npz"
             write_arrays(self.path / result["scores"], output.arrays)
         result["versions"] = {
@@ -102,8 +97,7 @@ class ResultsFolder:
         self._writer.append({name: result[name] for name in FIELDS})
 
     def sweep(self) -> None:
-        """Remove what dead processes left behind: claims, and files that they were writing."""
-        self._claims.sweep(self.finished)
+        """Remove the files that dead processes were writing."""
         for path in self.path.rglob(".*.part*"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:

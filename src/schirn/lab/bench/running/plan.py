@@ -111,8 +111,6 @@ class Run:
     method: Method
     inner_folds: int
     known: Result = field(default_factory=dict)
-    device: str | None = None
-    """PyTorch device for methods that can use one; None is NumPy."""
 
     @property
     def key(self) -> str:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,8 @@ def run(
     output: str | os.PathLike[str],
     jobs: int = 1,
     threads: int | None = None,
-    device: str | None = None,
     time_limit: float | None = None,
     retry: bool = False,
-    keep_scores: bool = True,
     stop_after: float | None = None,
     report: Callable[[Report], None] | None = None,
     verbose: bool = False,
@@ -44,21 +41,17 @@ def run(
         ("mypkg:MyMethod", also from the current folder) or classes. The keys of a dict name
         variants.
     output : path
-        Folder for results and scores; created if it does not exist.
+        Folder for results and scores of the test rows, from which metrics can be added later
+        (`rescore`); created if it does not exist.
     jobs : int
         Number of processes; 0 executes everything in this one, without a time limit.
     threads : int, optional
         Threads per process. By default the processors are divided among the processes, up to
         OMP_NUM_THREADS.
-    device : str, optional
-        PyTorch device such as "cuda", for searches and fits of methods that can use one
-        (`Schirn`, `Sieve`), in single precision. Other methods use NumPy.
     time_limit : float, optional
         Seconds after which a run (search, fit and scores) is stopped.
     retry : bool
         Repeat runs that failed or timed out.
-    keep_scores : bool
-        Store the scores of the test rows, so that metrics can be added later (`rescore`).
     stop_after : float, optional
         Seconds after which no run is started any more; runs that are not finished have no result.
     report : callable, optional
@@ -86,16 +79,13 @@ def run(
     execution: dict[str, Any] = {
         "time_limit": time_limit,
         "retry": retry,
-        "keep_scores": keep_scores,
         "stop_after": stop_after,
         "report": report,
     }
     with importable_here(), shown("bench.run", verbose):
         stage("reading the data")
         runs = plan_runs(datasets, methods, **settings)
-        return execute_runs(
-            runs, output=output, jobs=jobs, threads=threads, device=device, **execution
-        )
+        return execute_runs(runs, output=output, jobs=jobs, threads=threads, **execution)
 
 
 def execute_runs(
@@ -104,16 +94,14 @@ def execute_runs(
     output: str | os.PathLike[str],
     jobs: int = 1,
     threads: int | None = None,
-    device: str | None = None,
     time_limit: float | None = None,
     **execution: Any,
 ) -> list[Result]:
     """Execute planned runs and return their results; parameters as in `run`."""
     _check(jobs, threads, time_limit)
     with importable_here():
-        runs = [replace(run, device=device) for run in runs]
         check_importable([run.method for run in runs], jobs > 0)
-        batch, threads = Batch(Path(output), runs), threads or default_threads(jobs)
+        batch, threads = Batch(Path(output), list(runs)), threads or default_threads(jobs)
         engine = Engine([batch], jobs=jobs, threads=threads, time_limit=time_limit, **execution)
         stage("running the first fits")
         engine.run()
