@@ -201,7 +201,7 @@ def test_nothing_to_certify():
     assert not certificate.certified
     assert certificate.more_answers is None
     assert len(certificate.questions()) == 0
-    with pytest.raises(InputError, match="there are no answers"):
+    with pytest.raises(InputError, match="no question of the certificate is answered"):
         check(certificate, certificate.ranking)
 
 

@@ -351,7 +351,7 @@ class Certificate:
             If the claim is not certified, or is about another table or other changes.
         """
         if not self._counted:
-            raise InputError("there are no answers")
+            raise InputError("no question of the certificate is answered")
         if not self.certified:
             raise InputError(
                 f"{self.n_answers} answers do not certify the claim (e-value "

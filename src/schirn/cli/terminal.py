@@ -43,7 +43,9 @@ def ask(
     say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
     try:
         while _ask_one(session, order):
-            say(session.known()["line"])
+            known: Any = session.known()
+            is_certifying = order == CERTIFY and known["certificate"] is not None
+            say(known["certificate"]["words"] if is_certifying else known["line"])
         if order != CERTIFY:
             # Another set of tags would need another certificate.
             _offer_changes(session)
@@ -78,8 +80,10 @@ def _ask_one(session: Session, order: str) -> bool:
         say(f"s: swap it for {printable(swap)}")
         keys = f"s/{keys}"
     first = view["known"]["first"][LISTED]
-    if order == FIRST and first["answered"] < first["size"]:
-        say(f"question {first['answered'] + 1} of {first['size']}")
+    if order == FIRST:
+        number, size = first["answered"] + 1, first["size"]
+        done = f"all {size} questions are answered; press q to see what can be removed, or go on"
+        say(f"question {number} of {size}" if number <= size else done)
     prompt = f"{question}: {printable(current['label'])}? [{keys}] "
     key = _read(prompt, tuple(keys.split("/")))
     if key == "q":
