@@ -20,10 +20,14 @@ from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, Questions
 from schirn.exceptions import InputError
 from schirn.tables.files import open_table
+from schirn.tables.text import header_delimiter
 
-_RIGHT = ("yes", "y", "right", "correct", "true", "1", "1.0")
-_WRONG = ("no", "n", "wrong", "incorrect", "false", "0", "0.0")
-_UNSURE = ("?", "unsure", "unknown")
+_ANSWERS = {
+    "": "",
+    **dict.fromkeys(("yes", "y", "right", "correct", "true", "1", "1.0"), RIGHT),
+    **dict.fromkeys(("no", "n", "wrong", "incorrect", "false", "0", "0.0"), WRONG),
+    **dict.fromkeys(("?", "unsure", "unknown"), NOT_SURE),
+}
 _COLUMNS = ("right", "row", "tag", "question")
 _QUESTION = re.compile(
     rf"({LISTED}|{MISSING}):([0-9a-f]{{12}})(?::certificate:([a-z]+):([0-9]{{1,6}}):([0-9a-f]{{12}}))?"
@@ -200,7 +204,7 @@ def _read(
     path: str | os.PathLike[str], names: Sequence[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
     """Yield where each answer of a file is, the answer, and the other cells; no empty answers."""
-    table = open_table(path, delimiter=_delimiter(path))
+    table = open_table(path, delimiter=header_delimiter(path))
     absent = [name for name in names if name not in table.columns]
     if absent:
         raise InputError(
@@ -211,19 +215,11 @@ def _read(
     for number, values in enumerate(zip(*map(table.column, names), strict=True), 1):
         right, *cells = ("" if is_missing(value) else str(value) for value in values)
         where = f"{path}, answer {number}"
-        answer = _answer_of(right, where)
+        answer = _ANSWERS.get(right.strip().lower())
+        if answer is None:
+            raise InputError(f"{where}: {brief(right)} is not an answer; write yes, no or ?")
         if answer:
             yield where, answer, cells
-
-
-def _answer_of(text: str, where: str) -> str:
-    """Return "right", "wrong", "unsure" or, without an answer, ""."""
-    word = text.strip().lower()
-    words = {RIGHT: _RIGHT, WRONG: _WRONG, NOT_SURE: _UNSURE, "": ("",)}
-    for answer, spellings in words.items():
-        if word in spellings:
-            return answer
-    raise InputError(f"{where}: {brief(text)} is not an answer; write yes, no or ?")
 
 
 def _table(ranking: NoisyLabels) -> str:
@@ -270,12 +266,3 @@ def _lines(paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels) -> Ite
         answer = None if right == NOT_SURE else right == RIGHT
         certificate = None if of is None else (of, int(draw), tags)
         yield _Line(where, int(row) - 1, label, answer, kind, certificate)
-
-
-def _delimiter(path: str | os.PathLike[str]) -> str | None:
-    """Return the delimiter of a CSV file; spreadsheets may save with another one than they read."""
-    if not str(path).lower().endswith(".csv") or not os.path.isfile(path):
-        return None
-    with open(path, "rb") as stream:
-        head = stream.readline(4096)
-    return next((mark for mark in ",;\t" if mark.encode() in head), None)

@@ -23,6 +23,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ _MOST_PLANNED = 3000
 _MOST_TAGS = 10**9
 _ENTRIES: dict[str, Any] = {
     **dict.fromkeys(("of", "table_sha256", "tags_sha256", "date"), str),
-    **dict.fromkeys(("version", "draw", "n_tags", "n_changed"), int),
+    **dict.fromkeys(("draw", "n_tags", "n_changed"), int),
     **dict.fromkeys(("target", "confidence"), int | float),
     "options": dict,
 }
@@ -138,16 +139,11 @@ class Certificate:
             answers += f", {unsure} of them unsure, which count against it"
         if self.n_changed:
             answers += f", {self.n_changed} of them changed"
+        tags = f"of {self.n_tags:,} {_WORDS[self.of]} ({answers})"
         if not self.certified:
-            return (
-                f"Not certified that at least {self.target:.0%} of {self.n_tags:,} "
-                f"{_WORDS[self.of]} ({answers})"
-            )
-        return (
-            f"With {self.confidence:.0%} confidence, at least "
-            f"{max(self.target, self.precision_at_least):.1%} of {self.n_tags:,} {_WORDS[self.of]} "
-            f"({answers})"
-        )
+            return f"Not certified that at least {self.target:.0%} {tags}"
+        share = max(self.target, self.precision_at_least)
+        return f"With {self.confidence:.0%} confidence, at least {share:.1%} {tags}"
 
     def questions(self, n: int = 10) -> Questions:
         """Return the next tags of the draw that have no answer."""
@@ -192,12 +188,7 @@ class Certificate:
         """Answers in the order of drawing, without a gap."""
         if self.order is None:
             return dict(self.answers)
-        counted: dict[Tag, bool | None] = {}
-        for tag in self.order:
-            if tag not in self.answers:
-                break
-            counted[tag] = self.answers[tag]
-        return counted
+        return {tag: self.answers[tag] for tag in takewhile(self.answers.__contains__, self.order)}
 
     @property
     def n_answers(self) -> int:
@@ -231,16 +222,11 @@ class Certificate:
     @cached_property
     def precision_at_least(self) -> float:
         """The largest share that is certified; 0 at the beginning."""
-        if not self.n_tags or not len(self._is_miss):
-            return 0.0
         misses = np.unique(np.linspace(1, self.n_tags, min(_GRID, self.n_tags)).astype(int))
-        rejected = e_values(self._is_miss, self.n_tags, misses).max(axis=1) >= self.needed
+        e_value = e_values(self._is_miss, self.n_tags, misses).max(axis=1, initial=0)
         # All larger numbers of misses must be rejected as well.
-        possible = np.flatnonzero(~rejected)
-        first = int(possible[-1]) + 1 if len(possible) else 0
-        if first == len(misses):
-            return 0.0
-        return float(1 - (misses[first] - 1) / self.n_tags)
+        n_rejected = int(np.cumprod(e_value[::-1] >= self.needed).sum())
+        return float(1 - (misses[-n_rejected] - 1) / self.n_tags) if n_rejected else 0.0
 
     @cached_property
     def more_answers(self) -> int | None:
@@ -269,16 +255,8 @@ class Certificate:
         return {
             "format": FORMAT,
             "version": VERSION,
-            **{name: getattr(self, name) for name in ("of", "target", "confidence", "draw")},
-            "n_tags": self.n_tags,
-            **{name: getattr(self, name) for name in _DERIVED},
-            "sentence": self.sentence,
-            "date": self.date,
-            "table_sha256": self.table_sha256,
-            "tags_sha256": self.tags_sha256,
-            "options": dict(self.options),
+            **{name: getattr(self, name) for name in (*_ENTRIES, *_DERIVED, "sentence")},
             "answers": [[*tag, right] for tag, right in self._counted.items()],
-            "n_changed": self.n_changed,
             "earlier_answers": [[*tag, right] for tag, right in self.earlier.items()],
         }
 
@@ -301,20 +279,19 @@ class Certificate:
         except (ValueError, RecursionError) as error:
             raise InputError(f"the certificate is not JSON ({error})") from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise InputError("this is not a certificate of this version")
-        values = {"n_changed": 0, **values}
+            raise InputError("this is not a certificate")
+        if values.get("version") != VERSION:
+            raise InputError(f"the certificate has version {brief(values.get('version'))}")
         for name, kind in _ENTRIES.items():
             if not isinstance(values.get(name), kind) or isinstance(values[name], bool):
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
-        if values["version"] != VERSION:
-            raise InputError(f"the certificate has version {values['version']}")
         OneOf(KINDS).check("of", values["of"])
         Number(0, high=1, open_low=True).check("target", values["target"])
         Number(0.5, high=1 - 1e-9).check("confidence", values["confidence"])
         for name in ("draw", "n_tags", "n_changed"):
             Number(0, high=_MOST_TAGS, integer=True).check(name, values[name])
         certificate = cls(
-            **{name: values[name] for name in _ENTRIES if name != "version"},
+            **{name: values[name] for name in _ENTRIES},
             answers=_tags_of(values.get("answers"), "answers"),
             earlier=_tags_of(values.get("earlier_answers"), "earlier_answers"),
         )

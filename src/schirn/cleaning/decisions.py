@@ -276,9 +276,9 @@ class Decisions:
 def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: int) -> Questions:
     """Return n questions, first those whose rows have changed since they were answered."""
     tags: Any = ranking if questions.kind == LISTED else ranking.missing
-    rows = {row for row, _ in carried.changed}
-    is_open = dict(zip(_cells(tags, rows), np.isnan(_answers(tags, rows)), strict=True))
-    changed = [cell for cell in carried.changed if is_open.get(cell)]
+    unasked = np.isnan(tags.worklist.answer) & np.isin(tags.row, [i for i, _ in carried.changed])
+    open_cells = set(zip(tags.row[unasked].tolist(), tags.label[unasked].tolist(), strict=True))
+    changed = [cell for cell in carried.changed if cell in open_cells]
     pairs = zip(questions.row.tolist(), questions.label.tolist(), strict=True)
     return ranking.questions_about(list(dict.fromkeys([*changed, *pairs]))[:n], questions.kind)
 
@@ -287,11 +287,6 @@ def _cells(tags: Any, rows: set[int]) -> list[Cell]:
     """Return row and name of the tags of some rows."""
     index = np.flatnonzero(np.isin(tags.row, list(rows)))
     return list(zip(tags.row[index].tolist(), tags.label[index].tolist(), strict=True))
-
-
-def _answers(tags: Any, rows: set[int]) -> np.ndarray:
-    """Return the answers about the tags of some rows."""
-    return np.asarray(tags.worklist.answer[np.isin(tags.row, list(rows))])
 
 
 def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:

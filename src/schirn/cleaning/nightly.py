@@ -352,7 +352,7 @@ def update_tags(
     if is_same_model:
         p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
     counts = last.tag_counts or _count(cells)
-    ranking = _ranking(model, cells, p, missing, counts, len(tags), precision)
+    ranking = _ranking(model, cells, p, missing, counts, precision)
     carried, since = Carried({}, {}, 0), list[Decision]()
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
@@ -431,13 +431,12 @@ def _ranking(
     p: Array,
     missing: MissingTags,
     counts: Mapping[str, int],
-    n_rows: int,
     precision: float,
 ) -> NoisyLabels:
     """Rank all tags by their probabilities, stored and new."""
     often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
     return NoisyLabels(
-        n_rows=n_rows,
+        n_rows=cells.n_rows,
         label_names=cells.names,
         row=cells.row,
         column=cells.column,

@@ -249,7 +249,7 @@ def _codec(encoding: str) -> str:
 
 def header_delimiter(path: str | os.PathLike[str]) -> str | None:
     """Return what separates the names in the first line of a CSV file."""
-    if not os.path.isfile(path):
+    if not os.path.isfile(path) or is_packed(Path(path)):
         return None
     with open(path, "rb") as stream:
         head = stream.readline(4096)
