@@ -223,11 +223,3 @@ def test_an_estimator_is_checked_with_its_parameters():
     check_method(CandidateRidge(lam=3.0))
     with pytest.raises(AssertionError, match='ForgetsTheMask breaks the promise "attributes"'):
         check_method(ForgetsTheMask(lam=3.0))
-
-
-def test_the_process_that_holds_labels_is_waited_for():
-    """At exit nothing is left behind, which would print a ResourceWarning."""
-    program = "from schirn.testing._reach import hidden_labels; hidden_labels().data(0)"
-    argv = [sys.executable, "-X", "dev", "-W", "always", "-c", program]
-    result = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
-    assert "ResourceWarning" not in result.stderr
