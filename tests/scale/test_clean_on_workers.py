@@ -188,10 +188,10 @@ def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--text", "name", "--columns", "x1"], "--text, a column of embeddings"),
+        (["--text", "name", "--columns", "x1"], "give one of --text, --features and --columns"),
         (["--text", "name", "--encoder", "e"], "--encoder cannot be used with --scheduler"),
         (["--features", "rows.npy"], "an .npy file cannot be used with --scheduler"),
-        ([], "a column of embeddings with --features"),
+        ([], "give one of --text, --features and --columns"),
         (["--features", "embedding", "--project", "p"], "--project cannot be used with"),
     ],
 )
@@ -204,7 +204,7 @@ def test_what_workers_cannot_do(folder, capsys, options, words):
 def test_a_table_that_is_no_folder(folder, capsys):
     options = ["--features", "embedding", "--scheduler", "tcp://127.0.0.1:1"]
     assert main(["clean", str(folder / "0.parquet"), *options]) == 2
-    assert "the table is a folder of .parquet files" in capsys.readouterr().err
+    assert "must be in a folder of .parquet files" in capsys.readouterr().err
 
 
 def test_a_scheduler_that_does_not_answer(folder, capsys, monkeypatch):

@@ -70,7 +70,7 @@ def test_rows_in_several_blocks(problem, exact):
     none = candidate_cells(sp.csr_array((1, 0)))
     store = MemoryRows([Block(FeatureRows(X[rows], rows.start), none) for rows in pieces])
     store.states = [Lesson(X[rows], Y[rows]) for rows in pieces]
-    blocks = solve_on_blocks(store, lesson_sums(store), [0.1, 1.0])
+    blocks = solve_on_blocks(store, lesson_sums(store), Y.shape[1], [0.1, 1.0])
     for (_, found), (_, expected) in zip(blocks, solve_ridges(X, Y, [0.1, 1.0]), strict=True):
         for (W, b), (W_whole, b_whole) in zip(found, expected, strict=True):
             np.testing.assert_allclose(W, W_whole, atol=1e-7)

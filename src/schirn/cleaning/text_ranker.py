@@ -193,16 +193,16 @@ def _score_in_folds(store: RowStore, task: RankingTask) -> None:
     lams = linear_lams(store, learned, Knowledge(), trusting=True, rng=rng)
     for fold in track(range(_FOLDS), "fold"):
         held_out = groups % _FOLDS == fold
+        if held_out.all() or not held_out.any():
+            continue
         store.step(_teach, held_out, forgotten)
         sums = lesson_sums(store)
-        if not sums.n or sums.n == len(groups):
-            continue
-        store.step(_score, held_out, 0, slice(None), _centroids(sums), None)
-        for columns, ((W, b),) in solve_on_blocks(store, sums, lams[-1:]):
-            store.step(_score, held_out, 1, columns, W, b)
+        store.step(_score, held_out, 0, slice(None), store.near(_centroids, sums))
+        for columns, ridges in solve_on_blocks(store, sums, learned.shape[1], lams[-1:]):
+            store.step(_score, held_out, 1, columns, ridges)
 
 
-def _centroids(sums: LessonSums) -> Array:
+def _centroids(sums: LessonSums) -> list[tuple[Array, Array | None]]:
     """Directions from the mean of all rows to that of the rows that list a label, as columns.
 
     Products with them are scores as those of `schirn.cleaning.centroids`.
@@ -211,7 +211,7 @@ def _centroids(sums: LessonSums) -> Array:
     M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)
     M -= (sums.features / sums.n)[:, None].astype(dtype)
     lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
-    return np.asarray(M / np.maximum(lengths, 1e-9).astype(dtype))
+    return [(M / np.maximum(lengths, 1e-9).astype(dtype), None)]
 
 
 def _digests(block: Block, lesson: Any) -> list[bytes]:
@@ -239,10 +239,10 @@ def _score(
     held_out: Array,
     expert: int,
     columns: slice,
-    W: Array,
-    b: Array | None,
+    weights: list[tuple[Array, Array | None]],
 ) -> tuple[Lesson, tuple[Any, ...]]:
     """Score the rows that are held out, by centroids or by a ridge."""
+    ((W, b),) = weights
     X, first = block.rows.X, block.rows.first
     test = np.flatnonzero(held_out[first : first + X.shape[0]])
     scores = cast(Array, lesson.scores)

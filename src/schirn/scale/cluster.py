@@ -259,7 +259,7 @@ class DaskRows(RowStore):
 
     def start(self, function: Step, *message: Any) -> list[Any]:
         """Run one step on all blocks and return a future of the sums."""
-        return [self._client.submit(_add_up, self._run(function, message), pure=False)]
+        return [self.near(_add_up, self._run(function, message))]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
         """A future of f(*args), computed on the worker with this number."""

@@ -6,7 +6,8 @@ ridge weights together, by products with the sparse matrix alone. Each row is sc
 of the folds that it is not in. The pool is learned from a sample of rows, on their kernel matrix.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from schirn.linalg.arrays import Array, take_cells
 from schirn.linalg.kernels import Kernel, KernelExpansion
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.noise.model import make_candidates
-from schirn.scale.blocks import Block, RowStore, one_block
+from schirn.scale.blocks import Block, RowStore, add_sums, one_block
 from schirn.solvers.feature_ridges import MOST_STACKED
 from schirn.solvers.kernel_ridges import (
     SMALLEST,
@@ -204,7 +205,7 @@ def solve_ridges(
     """Weights and intercepts of the ridges of rows in memory, as `solve_on_blocks` yields them."""
     store = one_block(X)
     store.step(lambda block, state: (Lesson(X, Q), (None,)))
-    return solve_on_blocks(store, lesson_sums(store), lams)
+    return solve_on_blocks(store, lesson_sums(store), Q.shape[1], lams)
 
 
 class Lesson(NamedTuple):
@@ -233,9 +234,13 @@ class LessonSums(NamedTuple):
     cross: Array
 
 
-def lesson_sums(store: RowStore) -> LessonSums:
-    """Return the sums over blocks whose state is a `Lesson`."""
-    return LessonSums(*store.step(_sum_lesson))
+def lesson_sums(store: RowStore) -> Any:
+    """Return the sums over blocks whose state is a `Lesson`, where the rows are."""
+    return store.near(_joined_sums, store.start(_sum_lesson))
+
+
+def _joined_sums(groups: Sequence[tuple[Any, ...]]) -> LessonSums:
+    return LessonSums(*reduce(add_sums, groups))
 
 
 def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
@@ -244,33 +249,40 @@ def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
 
 
 def solve_on_blocks(
-    store: RowStore, sums: LessonSums, lams: Sequence[float]
-) -> Iterator[tuple[slice, list[tuple[Array, Array]]]]:
+    store: RowStore, sums: Any, n_labels: int, lams: Sequence[float]
+) -> Iterator[tuple[slice, Any]]:
     """Weights and intercepts of argmin ||X W + b - Q||^2 + lam ||W||^2, some labels at a time.
 
     With centred rows, (X'X + lam I) W = X'Q. Conjugate gradients solve it for every label and every
-    lam at once: the blocks multiply a direction by X'X, and keep nothing.
+    lam at once. The blocks multiply a direction by X'X and keep nothing, and what is computed of
+    the products stays where the rows are.
 
     Parameters
     ----------
     store : RowStore
         Blocks whose state is a `Lesson`.
     sums : LessonSums
+        What `lesson_sums` returns.
+    n_labels : int
     lams : sequence of float
         Ascending.
+
+    Yields
+    ------
+    columns : slice
+        Labels.
+    ridges : list of (W, b), one for each lam
+        Where the rows are, as a result of `RowStore.near`.
     """
-    mean, level = sums.features / sums.n, sums.labels / sums.n
-
-    def multiply(W: Array) -> Array:
-        (product,) = store.step(_multiply, W)
-        product -= sums.features[:, None] * (mean @ W)
-        return np.asarray(product)
-
-    for first in range(0, len(level), _LABELS):
-        columns = slice(first, min(first + _LABELS, len(level)))
-        target = sums.cross[:, columns] - sums.features[:, None] * level[columns]
-        weights = _shifted_solutions(multiply, target, lams)
-        yield columns, [(W, level[columns] - mean @ W) for W in weights]
+    for first in range(0, n_labels, _LABELS):
+        columns = slice(first, min(first + _LABELS, n_labels))
+        systems = store.near(_begin, sums, columns, lams)
+        for _ in range(_MOST_STEPS):
+            if not store.here(store.near(_is_running, systems)):
+                break
+            products = store.start(_multiply, store.near(_direction, systems))
+            systems = store.near(_advance, systems, products, sums, lams)
+        yield columns, store.near(_weights, systems, sums, columns)
 
 
 def _multiply(block: Block, lesson: Lesson, W: Array) -> tuple[Lesson, tuple[Array]]:
@@ -278,46 +290,105 @@ def _multiply(block: Block, lesson: Lesson, W: Array) -> tuple[Lesson, tuple[Arr
     return lesson, (lesson.X.T @ (lesson.X @ W),)
 
 
-def _shifted_solutions(
-    multiply: Callable[[Array], Array], target: Array, lams: Sequence[float]
-) -> list[Array]:
-    """Solve (A + lam I) W = target for every lam, given the product with A.
+class _Systems(NamedTuple):
+    """Conjugate gradients for k labels and every lam.
 
     All systems share the products of the one with the smallest lam: the residuals of the others are
     multiples of its residual, by a factor `ratio` that a recursion of three terms yields.
+
+    Attributes
+    ----------
+    residual : array of shape (d, k)
+        Of the first lam.
+    directions, solutions : lists of arrays of shape (d, k), one for each lam
+    ratio, last_ratio : arrays of shape (lams, k)
+    squares, enough : arrays of shape (k,)
+        Squared length of the residual, and the one at which a label is done.
+    step, growth : arrays of shape (k,)
+        Length of the last step, and factor of the last direction in the next.
     """
-    shifts = np.asarray(lams, dtype=np.float64)[:, None] - lams[0]
-    residual, direction, real = target, target.copy(), target.dtype.type
-    solutions = [np.zeros_like(target) for _ in lams]
-    # The direction of the first system is that of its residual.
-    directions = [direction, *(target.copy() for _ in lams[1:])]
-    squares = _squared_lengths(residual)
-    enough = _TOLERANCE**2 * np.maximum(squares, 1e-30)
+
+    residual: Array
+    directions: list[Array]
+    solutions: list[Array]
+    ratio: Array
+    last_ratio: Array
+    squares: Array
+    enough: Array
+    step: Array
+    growth: Array
+
+
+def _begin(sums: LessonSums, columns: slice, lams: Sequence[float]) -> _Systems:
+    """The residual is the right-hand side: X'Q of centred rows."""
+    target = sums.cross[:, columns] - sums.features[:, None] * (sums.labels[columns] / sums.n)
+    target = target.astype(sums.cross.dtype, copy=False)
+    squares = _squared_lengths(target)
     ratio, last_ratio = np.ones((2, len(lams), len(squares)))
-    step, growth = np.ones(len(squares)), np.zeros(len(squares))
-    for _ in range(_MOST_STEPS):
-        running = squares > enough
-        if not running.any():
-            break
-        image = multiply(direction)
-        image += direction * real(lams[0])
-        curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
-        # Columns that are done take steps of length 0.
-        last_step, step = step, np.where(running, squares / np.maximum(curvature, 1e-300), 0.0)
-        denominator = step * growth * (last_ratio - ratio) / np.maximum(last_step, 1e-300)
-        denominator = denominator + last_ratio * (1 + shifts * step)
-        new_ratio = np.where(running, ratio * last_ratio / denominator, ratio)
-        relative = new_ratio / ratio
-        for W, D, length in zip(solutions, directions, step * relative, strict=True):
-            W += D * length.astype(real)
-        residual = residual - image * step.astype(real)
-        new_squares = _squared_lengths(residual)
-        growth = np.where(running, new_squares / np.maximum(squares, 1e-300), 0.0)
-        for k, D in enumerate(directions):
-            D *= (growth * relative[k] ** 2).astype(real)
-            D += residual * new_ratio[k].astype(real)
-        last_ratio, ratio, squares = ratio, new_ratio, np.where(running, new_squares, squares)
-    return solutions
+    return _Systems(
+        residual=target,
+        directions=[target for _ in lams],
+        solutions=[np.zeros_like(target) for _ in lams],
+        ratio=ratio,
+        last_ratio=last_ratio,
+        squares=squares,
+        enough=_TOLERANCE**2 * np.maximum(squares, 1e-30),
+        step=np.ones(len(squares)),
+        growth=np.zeros(len(squares)),
+    )
+
+
+def _is_running(systems: _Systems) -> bool:
+    return bool((systems.squares > systems.enough).any())
+
+
+def _direction(systems: _Systems) -> Array:
+    return systems.directions[0]
+
+
+def _advance(
+    systems: _Systems, products: Sequence[tuple[Array]], sums: LessonSums, lams: Sequence[float]
+) -> _Systems:
+    """Take a step of conjugate gradients, given the product of the first direction with X'X."""
+    direction, running = systems.directions[0], systems.squares > systems.enough
+    real = direction.dtype.type
+    (image,) = reduce(add_sums, products)
+    # Of centred rows, and with the ridge weight.
+    image = image - sums.features[:, None] * (sums.features @ direction / real(sums.n))
+    image += direction * real(lams[0])
+    curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
+    # Columns that are done take steps of length 0.
+    step = np.where(running, systems.squares / np.maximum(curvature, 1e-300), 0.0)
+    ratio, last_ratio = systems.ratio, systems.last_ratio
+    shifts = np.asarray(lams, dtype=np.float64)[:, None] - lams[0]
+    denominator = step * systems.growth * (last_ratio - ratio) / np.maximum(systems.step, 1e-300)
+    denominator = denominator + last_ratio * (1 + shifts * step)
+    new_ratio = np.where(running, ratio * last_ratio / denominator, ratio)
+    relative = new_ratio / ratio
+    residual = systems.residual - image * step.astype(real)
+    squares = np.where(running, _squared_lengths(residual), systems.squares)
+    growth = np.where(running, squares / np.maximum(systems.squares, 1e-300), 0.0)
+    lengths, turns = (step * relative).astype(real), (growth * relative**2).astype(real)
+    experts = list(zip(systems.solutions, systems.directions, strict=True))
+    return systems._replace(
+        residual=residual,
+        directions=[
+            D * turn + residual * factor
+            for (_, D), turn, factor in zip(experts, turns, new_ratio.astype(real), strict=True)
+        ],
+        solutions=[W + D * length for (W, D), length in zip(experts, lengths, strict=True)],
+        ratio=new_ratio,
+        last_ratio=ratio,
+        squares=squares,
+        step=step,
+        growth=growth,
+    )
+
+
+def _weights(systems: _Systems, sums: LessonSums, columns: slice) -> list[tuple[Array, Array]]:
+    """Weights and intercepts."""
+    level, mean = sums.labels[columns] / sums.n, sums.features / sums.n
+    return [(W, level - mean @ W) for W in systems.solutions]
 
 
 def _squared_lengths(columns: Array) -> Array:
