@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from schirn._files import brief
-from schirn._input import Array, is_missing
+from schirn._input import Array, declare_parameters, is_missing
 from schirn.exceptions import InputError
 from schirn.tables.text import to_numbers
 
@@ -27,6 +27,7 @@ Cells = Mapping[str, Sequence[Any]]
 """Cells by the name of their column."""
 
 
+@declare_parameters
 class NumberColumns(BaseEstimator):
     """Columns of numbers; a missing value becomes the median of its column.
 
@@ -47,9 +48,8 @@ class NumberColumns(BaseEstimator):
         Whether training had missing values, and decimal commas.
     """
 
-    def __init__(self, *, squash: bool = False, fill: bool = True) -> None:
-        self.squash = squash
-        self.fill = fill
+    squash: bool = False
+    fill: bool = True
 
     def fit(self, columns: Cells) -> "NumberColumns":
         """Learn the medians; raise InputError for a cell that is not a number."""

@@ -14,6 +14,8 @@ from schirn._input import (
     OneOf,
     Seed,
     check_params,
+    declare_parameters,
+    parameter,
     validated_rows,
 )
 from schirn.linalg.features import learn_scale
@@ -22,6 +24,7 @@ from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_samp
 _BLOCK_ROWS = 5000
 
 
+@declare_parameters
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Map rows to features whose inner products are the Gaussian kernel that Sieve uses.
 
@@ -67,18 +70,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     (3, 6)
     """
 
-    _constraints: ClassVar[dict[str, Constraint]] = {
-        "scale": OneOf(("auto", "text", "spread", "none")),
-        "n_landmarks": Number(low=1, integer=True),
-        "random_state": Seed(),
-    }
+    scale: str = parameter("auto", OneOf(("auto", "text", "spread", "none")))
+    n_landmarks: int = parameter(1500, Number(low=1, integer=True))
+    random_state: Any = parameter(0, Seed())
 
-    def __init__(
-        self, *, scale: str = "auto", n_landmarks: int = 1500, random_state: Any = 0
-    ) -> None:
-        self.scale = scale
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    _constraints: ClassVar[dict[str, Constraint]]
 
     def fit(self, X: Any, y: Any = None) -> "KernelFeatures":
         """Learn the scaling, the width and the landmarks.

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._input import Array
+from schirn._input import Array, declare_parameters
 from schirn.exceptions import InputError
 from schirn.features.output import arrays_of
 from schirn.features.table import KINDS, TableFeatures
@@ -29,6 +29,7 @@ class Judgement:
     """Tags that are probably missing, with the probability that they are correct."""
 
 
+@declare_parameters
 class TagPipeline(ClassifierMixin, BaseEstimator):
     """Learn from columns of a table, and tag the rows of other tables.
 
@@ -62,26 +63,14 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
     [['pan'], ['chair']]
     """
 
-    def __init__(
-        self,
-        *,
-        text: str | Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        categories: str | Sequence[str] | None = None,
-        vectors: str | None = None,
-        image: str | None = None,
-        encoder: str | None = None,
-        method: Any = None,
-        separator: str = ";",
-    ) -> None:
-        self.text = text
-        self.columns = columns
-        self.categories = categories
-        self.vectors = vectors
-        self.image = image
-        self.encoder = encoder
-        self.method = method
-        self.separator = separator
+    text: str | Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    categories: str | Sequence[str] | None = None
+    vectors: str | None = None
+    image: str | None = None
+    encoder: str | None = None
+    method: Any = None
+    separator: str = ";"
 
     def fit(
         self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, **fit_params: Any

@@ -11,7 +11,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
-from schirn._input import Array, as_plain, canonical, is_missing, location, suggest
+from schirn._input import (
+    Array,
+    as_plain,
+    canonical,
+    declare_parameters,
+    is_missing,
+    location,
+    suggest,
+)
 from schirn.exceptions import InputError
 from schirn.features.columns import (
     CategoryColumns,
@@ -34,6 +42,7 @@ TFIDF = "tf-idf"
 KINDS = ("text", "columns", "categories", "vectors", "image")
 
 
+@declare_parameters
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Turn columns of a table into features for a method.
 
@@ -81,22 +90,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     (1, 12)
     """
 
-    def __init__(
-        self,
-        *,
-        text: str | Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        categories: str | Sequence[str] | None = None,
-        vectors: str | None = None,
-        image: str | None = None,
-        encoder: str | None = None,
-    ) -> None:
-        self.text = text
-        self.columns = columns
-        self.categories = categories
-        self.vectors = vectors
-        self.image = image
-        self.encoder = encoder
+    text: str | Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    categories: str | Sequence[str] | None = None
+    vectors: str | None = None
+    image: str | None = None
+    encoder: str | None = None
 
     def fit(self, X: Any, y: Any = None) -> "TableFeatures":
         """Learn words, medians, categories and scales.

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._input import Array, is_missing
+from schirn._input import Array, declare_parameters, is_missing
 from schirn.exceptions import InputError
 from schirn.features.terms import TermCounter
 
@@ -33,6 +33,7 @@ class _Terms:
     idf: Array
 
 
+@declare_parameters
 class TextFeatures(TransformerMixin, BaseEstimator):
     """Turn texts into tf-idf weights of their words and characters, in rows of unit length.
 
@@ -70,11 +71,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     [' a ', ' re', ' red', ' red ', 'ed ', 'red', 'red ']
     """
 
-    def __init__(
-        self, *, max_words: int = _MAX_WORDS, max_characters: int = _MAX_CHARACTERS
-    ) -> None:
-        self.max_words = max_words
-        self.max_characters = max_characters
+    max_words: int = _MAX_WORDS
+    max_characters: int = _MAX_CHARACTERS
 
     def fit(self, X: Iterable[Any], y: Any = None) -> "TextFeatures":
         """Learn the words and the character sequences.
