@@ -179,32 +179,6 @@ def test_bfloat16_learns_the_same(data):
     assert next(found.network_.parameters()).dtype == torch.float32
 
 
-def test_partial_fit_learns_from_a_stream(data):
-    found = model(max_iter=5, batch_size=16, learning_rate=3e-3)
-    for _ in range(8):
-        for batch in np.array_split(np.arange(350), 3):
-            found.partial_fit(data.X[batch], data.candidates[batch])
-    assert found.n_iter_ == 24
-    assert len(found.label_confidence_) == len(batch)
-    scores = found.decision_function(data.X[350:])
-    prior = np.tile(data.candidates[:350].mean(axis=0), (150, 1))
-    assert average_precision(data.y_true[350:], scores) > 0.05 + average_precision(
-        data.y_true[350:], prior
-    )
-    listed = data.candidates[batch] == 1
-    assert roc_auc_score(data.y_true[batch][listed], found.label_confidence_[listed]) > 0.75
-
-
-def test_partial_fit_goes_on_after_fit(data):
-    found = model(max_iter=5).fit(data.X[:200], data.candidates[:200])
-    before = found.decision_function(data.X[:5])
-    found.partial_fit(data.X[200:300], data.candidates[200:300])
-    assert found.n_iter_ == 6
-    assert not np.array_equal(before, found.decision_function(data.X[:5]))
-    with pytest.raises(InputError, match="7 label"):
-        found.partial_fit(data.X[:5], data.candidates[:5, :7])
-
-
 class Interrupted(Exception):
     pass
 
@@ -267,7 +241,6 @@ def test_files_give_the_same_model_back(data, fitted, tmp_path):
     np.testing.assert_array_equal(again.disambiguate(X, Y), fitted.disambiguate(X, Y))
     np.testing.assert_array_equal(again.noise_, fitted.noise_)
     assert again.predict(X, threshold="cardinality").shape == Y.shape
-    again.partial_fit(X, Y)
 
 
 @pytest.mark.usefixtures("safetensors")
@@ -363,17 +336,4 @@ def test_batch_norm_with_any_number_of_rows(data, n):
     module = nn.Sequential(nn.Linear(20, 16), nn.BatchNorm1d(16), nn.ReLU())
     found = DeepSieve(module=module, folds=2, max_iter=1, device="cpu", batch_size=32)
     found.fit(data.X[:n], data.candidates[:n])
-    found.partial_fit(data.X[:1], data.candidates[:1])
     assert np.isfinite(found.decision_function(data.X)).all()
-
-
-def test_training_goes_on_from_the_kept_epoch(data, tmp_path):
-    pytest.importorskip("safetensors", reason="safetensors is not installed")
-    first = model(max_iter=8, n_iter_no_change=8, average=0.0).fit(data.X, data.candidates)
-    first.save(tmp_path / "model.safetensors")
-    second = DeepSieve.load(tmp_path / "model.safetensors")
-    moved = [
-        m.partial_fit(data.X[:5], data.candidates[:5]).decision_function(data.X)
-        for m in (first, second)
-    ]
-    np.testing.assert_allclose(moved[0], moved[1], atol=1e-5)

@@ -126,7 +126,7 @@ def _without_networks(model: "DeepSieve") -> "DeepSieve":
     """Copy an estimator without its networks, which are stored as tensors."""
     params = {**model.get_params(deep=False), "module": None, "checkpoint": None}
     plain = type(model)(**params)
-    skipped = {*params, "network_", "_learned", "_backbone", "_device"}
+    skipped = {*params, "network_", "_backbone", "_device"}
     for key, value in vars(model).items():
         if key not in skipped:
             setattr(plain, key, value)

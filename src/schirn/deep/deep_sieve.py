@@ -14,8 +14,16 @@ from schirn._input import Number, OneOf, check_same_length, declare_parameters, 
 from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
 from schirn.deep.crossfit import CrossFit
-from schirn.deep.learner import Learner, Network, NetworkInput, mlp, n_outputs, seeded
-from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
+from schirn.deep.learner import (
+    Learner,
+    Network,
+    NetworkInput,
+    mlp,
+    n_outputs,
+    outputs,
+    seeded,
+)
+from schirn.deep.posterior import NoiseLaw, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.arrays import pick_device
@@ -236,9 +244,8 @@ class DeepSieve(PartialMultiLabelClassifier):
         """Turn the best epoch of a run into the fitted model."""
         assert run.best is not None
         weights, log_odds, Q, law, (self._slope, self._offset) = run.best
-        self._learned = run.learners[-1]
-        self._learned.start_from(weights)
-        self.network_ = self._learned.averaged.eval()
+        self.network_ = run.learners[-1].averaged.eval()
+        self.network_.load_state_dict(weights)
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
         self._set_law(NoiseLaw(*law))
@@ -254,7 +261,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         return NoiseLaw(*(torch.as_tensor(value) for value in self._law))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
-        _, logits = self._learned.outputs(self._rows(X), np.arange(X.shape[0]))
+        _, logits = outputs(self.network_, self._rows(X), np.arange(X.shape[0]), self.precision)
         return self._slope * logits.cpu().numpy().astype(X.dtype) + self._offset
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
@@ -275,59 +282,6 @@ class DeepSieve(PartialMultiLabelClassifier):
             return self.calibration_.confidence(scores, labels.matrix)
         p = torch.as_tensor(scores).sigmoid()
         return row_posterior(p, torch.as_tensor(labels.matrix), self._get_law()).Q.numpy()
-
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, *, label_names: Sequence[str] | None = None
-    ) -> "DeepSieve":
-        """Judge new rows, then train on the verdicts for one pass.
-
-        Rows are judged before the network learns them, so they cannot confirm their own noise.
-        If the model was never fitted, the first `warm_up` calls (three if it is None) treat every
-        candidate as true. Afterwards, `label_confidence_` and `noise_` refer to the rows of this
-        call. `classes` exists for scikit-learn and is ignored: the labels are the columns of y.
-        """
-        self._check()
-        if not hasattr(self, "_learned"):
-            X, Y = self._validate_training(X, y, label_names)
-            self._start(X, Y.shape[1])
-            self._learned, self._calls, self.n_iter_ = self._learner(0), 0.0, 0
-            self.network_, self.objective_ = self._learned.averaged, np.zeros(0)
-            self._set_law(NoiseLaw.independent(torch.full((self._n_labels,), 0.1)))
-            self._slope, self._offset = 1.0, 0.0
-        else:
-            X = self._validate_rows(X)
-            Y = as_labels(y, names=self.label_names_).matrix
-            check_same_length(X.shape[0], len(Y))
-        self._learn_new(X, Y)
-        return self
-
-    def _learn_new(self, X: "Array | sp.csr_array", Y: Array) -> None:
-        rows, n = self._rows(X), X.shape[0]
-        log_odds = torch.as_tensor(self._scores(X))
-        candidates = torch.as_tensor(Y != 0)
-        # Only models that start with `partial_fit` count calls; after `fit` the warm-up is over.
-        calls: float = getattr(self, "_calls", np.inf)
-        warm = calls < (self.warm_up or 3) or self.noise_level == 0
-        Q = candidates.float()
-        if not warm:
-            law = self._get_law()
-            posterior = row_posterior(log_odds.sigmoid(), candidates, law)
-            Q, sums = posterior.Q.float(), NoiseSums(self._n_labels)
-            sums.add(candidates, posterior)
-            # Keep the distribution of counts: the rows of one call may be too few to estimate it.
-            rates = torch.lerp(sums.law(counts=False).rates, law.rates, self.momentum)
-            self._set_law(law._replace(rates=rates))
-        seed = (self._seed, 1_000_000 + self.n_iter_, 0)
-        loss = self._learned.epoch(rows, Q, np.arange(n), seed)
-        self._calls = calls + 1
-        fit = Fit(
-            noise=None,
-            scores=log_odds.numpy().astype(np.float32),
-            n_iter=self.n_iter_ + 1,
-            objective=np.append(self.objective_, loss),
-            confidence=Q.numpy(),
-        )
-        self._finish(fit, Y)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file, atomically."""
@@ -357,10 +311,9 @@ class DeepSieve(PartialMultiLabelClassifier):
         if any(k not in weights or weights[k].shape != v.shape for k, v in expected.items()):
             raise ValueError("the weights do not match the network described in the file")
         self._device = pick_device(torch, self.device)
-        self._backbone = self._make_backbone(n)
-        self._learned = self._learner(0)
-        self._learned.start_from(weights)
-        self.network_ = self._learned.averaged.eval()
+        network = Network(self._make_backbone(n), self._n_hidden, self._n_labels)
+        network.load_state_dict(weights)
+        self.network_ = network.to(self._device).eval()
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -98,21 +98,10 @@ class Learner:
     def __init__(self, network: Network, params: "DeepSieve", device: str):
         self.network, self.params, self.device = network.to(device), params, device
         self.averaged = copy.deepcopy(self.network)
-        self._begin()
-
-    def _begin(self) -> None:
         self.adam = torch.optim.AdamW(
-            self.network.parameters(),
-            lr=self.params.learning_rate,
-            weight_decay=self.params.weight_decay,
+            self.network.parameters(), lr=params.learning_rate, weight_decay=params.weight_decay
         )
         self.n_steps = 0
-
-    def start_from(self, weights: dict[str, Tensor]) -> None:
-        """Load weights and reset the optimiser."""
-        for network in (self.network, self.averaged):
-            network.load_state_dict(weights)
-        self._begin()
 
     def epoch(
         self, rows: NetworkInput, targets: Tensor, which: Array, seed: tuple[int, ...]
@@ -128,7 +117,7 @@ class Learner:
 
     def step(self, x: Tensor, targets: Tensor) -> Tensor:
         """Make one optimiser step, and return the loss of the batch."""
-        with self._precision():
+        with _precision(self.device, self.params.precision):
             _, logits = self.network(x)
         loss = soft_cross_entropy(logits.float(), targets, self.params.rank_weight)
         self.adam.zero_grad(set_to_none=True)
@@ -137,17 +126,9 @@ class Learner:
         self._average()
         return loss.detach()
 
-    @torch.no_grad()
     def outputs(self, rows: NetworkInput, which: Array) -> tuple[Tensor, Tensor]:
         """Return features and logits of the rows `which` by the averaged weights."""
-        self.averaged.eval()
-        batches = []
-        for i in range(0, len(which), _EVALUATION_ROWS):
-            with self._precision():
-                features, logits = self.averaged(rows[which[i : i + _EVALUATION_ROWS]])
-            batches.append((features.float(), logits.float()))
-        features, logits = zip(*batches, strict=True)
-        return torch.cat(features), torch.cat(logits)
+        return outputs(self.averaged.eval(), rows, which, self.params.precision)
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -159,10 +140,6 @@ class Learner:
             mean.lerp_(weight, 1 - decay)
         for copied, buffer in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             copied.copy_(buffer)
-
-    def _precision(self) -> Any:
-        kind = torch.device(self.device).type
-        return torch.autocast(kind, torch.bfloat16, enabled=self.params.precision == "bfloat16")
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything the next step depends on."""
@@ -179,6 +156,25 @@ class Learner:
         for name in ("network", "averaged", "adam"):
             getattr(self, name).load_state_dict(state[name])
         self.n_steps = state["n_steps"]
+
+
+@torch.no_grad()
+def outputs(
+    network: nn.Module, rows: NetworkInput, which: Array, precision: str
+) -> tuple[Tensor, Tensor]:
+    """Return features and logits of the rows `which` by a network in evaluation mode."""
+    batches = []
+    for i in range(0, len(which), _EVALUATION_ROWS):
+        with _precision(rows.device, precision):
+            features, logits = network(rows[which[i : i + _EVALUATION_ROWS]])
+        batches.append((features.float(), logits.float()))
+    features, logits = zip(*batches, strict=True)
+    return torch.cat(features), torch.cat(logits)
+
+
+def _precision(device: str, precision: str) -> Any:
+    kind = torch.device(device).type
+    return torch.autocast(kind, torch.bfloat16, enabled=precision == "bfloat16")
 
 
 def n_outputs(backbone: nn.Module, rows: NetworkInput) -> int:
