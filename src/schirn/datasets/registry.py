@@ -92,7 +92,7 @@ def load(
     if labels is not None:
         options["labels"] = labels
     text = os.fspath(name_or_path)
-    path = _expanded(text)
+    path = Path(os.path.expanduser(text))
     if format_suffix(path) in READERS or os.path.basename(text) != text:
         return _read(path, options)
     file = _find(text, data_home)
@@ -137,7 +137,7 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
     if suffix not in READERS or (is_packed(path) and suffix not in PACKABLE):
         kind = repr("".join(path.suffixes[-2:])) if path.suffix else "a file without suffix"
         raise DataError(f"{path}: no reader for {kind}; known are {', '.join(READERS)}.")
-    if not _is_file(path):
+    if not os.path.isfile(path):
         raise DataError(f"{path}: there is no such file.")
     function = READERS[suffix]
     reader: Callable[..., Dataset] = getattr(import_module("schirn.datasets"), function)
@@ -145,22 +145,6 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
     if unknown:
         raise DataError(f"{path}: {unknown[0]!r} is not an option of {function}.")
     return reader(path, **(recorded_options(path) | options))
-
-
-def _expanded(text: str) -> Path:
-    """Return the path with ~ expanded, unless it names an unknown user."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        return Path(text)
-
-
-def _is_file(path: Path) -> bool:
-    """Whether a path is a file; False for a name that no file can have."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
@@ -176,7 +160,7 @@ def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
 def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
     """Return the folders to search, in this order."""
     names = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
-    folders = [_expanded(folder) for folder in names if folder]
+    folders = [Path(os.path.expanduser(folder)) for folder in names if folder]
     if data_home is not None:
         return [*folders, cache_folder(data_home)]
     with suppress(DataError):

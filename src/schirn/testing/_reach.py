@@ -5,10 +5,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -30,21 +31,13 @@ def make_data(seed: int) -> Dataset:
 @contextmanager
 def labels_in_files(data: Dataset) -> Iterator[None]:
     """Put the true labels into the current folder and into SCHIRN_DATA."""
-    start, variable = Path.cwd(), os.environ.get("SCHIRN_DATA")
     with tempfile.TemporaryDirectory() as folder:
         for name in _NAMES:
             np.save(Path(folder, f"{name}.npy"), data.y_true)
         np.savetxt(Path(folder, "y_true.csv"), data.y_true, fmt="%d", delimiter=",")
         np.savez(Path(folder, "data.npz"), X=data.X, Y=data.y_true, C=data.candidates)
-        os.chdir(folder)
-        os.environ["SCHIRN_DATA"] = folder
-        try:
+        with chdir(folder), patch.dict(os.environ, SCHIRN_DATA=folder):
             yield
-        finally:
-            os.chdir(start)
-            os.environ.pop("SCHIRN_DATA")
-            if variable is not None:
-                os.environ["SCHIRN_DATA"] = variable
 
 
 @contextmanager
