@@ -26,8 +26,8 @@ def run(args: argparse.Namespace) -> None:
 
     Examples
     --------
-    schirn export photos.schirn -o photos.onnx
     schirn export tagger.schirn -o tagger.onnx
+    schirn export photos.schirn --classifier -o photos.onnx
     """
     check_not_input(args.output, args.model)
     check_writable(args.output)
