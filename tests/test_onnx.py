@@ -210,8 +210,6 @@ def test_the_command(tmp_path, capsys):
     assert about["labels"] == 3
     scores = outputs(out, X.astype(np.float32))[0][0]
     np.testing.assert_allclose(scores, schirn.load(model).method_.decision_function(X), atol=1e-2)
-    assert main(["export", model, "-o", out, "--double", "--classifier"]) == 0
-    assert outputs(out, X)[0][0].dtype == np.float64
     words = ["red pan with lid", "old oak chair"] * 10
     text = "\n".join(["text,tags", *(f"{t},{t[:3]}" for t in words)])
     (tmp_path / "w.csv").write_text(text)

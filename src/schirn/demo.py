@@ -7,7 +7,7 @@ answers bring. The ranking itself never sees it.
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -121,29 +121,6 @@ class Demo:
             f"tag: {raw} before cleaning, {clean} after; of Sieve, which expects wrong tags: "
             f"{sieve} without cleaning.",
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures, ready for JSON."""
-        suspects = zip(self.suspects.records(), self.suspect_is_wrong.tolist(), strict=True)
-        return {
-            "data": self.train.name,
-            "noise": self.noise,
-            "seed": self.seed,
-            "rows": {"train": self.train.n_samples, "test": self.n_test},
-            "suspects": [{**record, "wrong": wrong} for record, wrong in suspects],
-            "before": self.ranking.summary(),
-            "after": {
-                **self.answered.summary(),
-                "removed_and_wrong": int(self.wrong[self.answered.removed].sum()),
-            },
-            "truly_wrong": int(self.wrong.sum()),
-            "methods": [
-                {"name": r.name, "params": r.params, **r.measures, "noise_finding": r.noise}
-                for r in self.results
-            ],
-            "sentences": [*self.rank_sentences(), *self.ask_sentences(), *self.act_sentences()],
-            "seconds": round(self.seconds, 3),
-        }
 
 
 def run_demo(noise: int = 2, seed: int = 0) -> Demo:

@@ -1,4 +1,3 @@
-import json
 import sys
 
 import pytest
@@ -39,23 +38,6 @@ def test_table_sentence_and_page(demo, tmp_path, monkeypatch, capsys):
         assert f"{result.measures['average_precision']:.3f}" in line
     text = (tmp_path / "schirn-demo.html").read_text(encoding="utf-8")
     assert text.startswith("<!DOCTYPE html>")
-
-
-def test_json(demo, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("jinja2")
-    monkeypatch.chdir(tmp_path)
-    assert main(["demo", "--json"]) == 0
-    captured = capsys.readouterr()
-    document = json.loads(captured.out)
-    assert document["page"] == "schirn-demo.html"
-    methods = {method["name"]: method["noise_finding"] for method in document["methods"]}
-    assert methods["Sieve"] == demo.result("Sieve").noise
-    assert document["before"]["removed"] == 0
-    removed = demo.answered.removed
-    assert document["after"]["removed"] == removed.sum()
-    assert document["after"]["removed_and_wrong"] == demo.wrong[removed].sum()
-    assert [each["wrong"] for each in document["suspects"]] == demo.suspect_is_wrong.tolist()
-    assert [path.name for path in tmp_path.iterdir()] == ["schirn-demo.html"]
 
 
 def test_without_the_template_package_the_table_is_there(tmp_path, monkeypatch, capsys):

@@ -23,6 +23,13 @@ def fit(tmp_path, name, *options):
     return path
 
 
+def probabilities(tmp_path, model, data, *options):
+    out = tmp_path / "out.jsonl"
+    assert main(["predict", str(model), str(data), "--proba", "-o", str(out), *options]) == 0
+    records = map(json.loads, out.read_text("utf-8").splitlines())
+    return np.array([list(record["proba"].values()) for record in records])
+
+
 def test_a_model_trained_on_a_device_is_that_of_numpy(tmp_path, capsys):
     here = fit(tmp_path, "here.schirn")
     there = fit(tmp_path, "there.schirn", "--device", "cpu")
@@ -31,11 +38,7 @@ def test_a_model_trained_on_a_device_is_that_of_numpy(tmp_path, capsys):
     np.testing.assert_allclose(second.label_confidence_, first.label_confidence_, atol=1e-3)
     scores = []
     for model, options in ((here, []), (there, []), (there, ["--device", "cpu"])):
-        out = tmp_path / "scores.npz"
-        command = ["predict", str(model), "digits_attributes", "--scores", "-o", str(out)]
-        assert main([*command, *options]) == 0
-        with np.load(out) as arrays:
-            scores.append(arrays["score"])
+        scores.append(probabilities(tmp_path, model, "digits_attributes", *options))
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
     np.testing.assert_allclose(scores[2], scores[1], atol=1e-4)
 
@@ -61,17 +64,12 @@ def test_sparse_features_become_dense_on_the_device(tmp_path, capsys):
     np.savez(tmp_path / "dense.npz", C=Y, X=X)
     scores = []
     for name in ("thin", "dense"):
-        model, out = tmp_path / f"{name}.schirn", tmp_path / "scores.npz"
+        model = tmp_path / f"{name}.schirn"
         argv = ["fit", str(tmp_path / f"{name}.npz"), "--method", "Schirn", "--device", "cpu"]
         assert main([*argv, "--param", "lam=1", "-o", str(model)]) == 0
         noted = "the sparse features become dense on the device" in capsys.readouterr().err
         assert noted == (name == "thin")
-        assert (
-            main(["predict", str(model), str(tmp_path / "dense.npz"), "--scores", "-o", str(out)])
-            == 0
-        )
-        with np.load(out) as arrays:
-            scores.append(arrays["score"])
+        scores.append(probabilities(tmp_path, model, tmp_path / "dense.npz"))
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
 
 

@@ -1,5 +1,7 @@
 """Features of new rows are matched with training, by name or by the index base."""
 
+import json
+
 import numpy as np
 import pytest
 from cli.clean_helpers import refused
@@ -28,10 +30,11 @@ def write_npz(path, X, Y, names):
     return str(path)
 
 
-def scores(tmp_path, model, path, *more):
-    assert main(["predict", model, path, *more, "--scores", "-o", str(tmp_path / "s.npz")]) == 0
-    with np.load(tmp_path / "s.npz") as arrays:
-        return arrays["score"]
+def probabilities(tmp_path, model, path, *more):
+    out = tmp_path / "s.jsonl"
+    assert main(["predict", model, path, *more, "--proba", "-o", str(out)]) == 0
+    records = map(json.loads, out.read_text("utf-8").splitlines())
+    return np.array([list(record["proba"].values()) for record in records])
 
 
 @pytest.mark.parametrize("write", [write_arff, write_npz])
@@ -40,10 +43,10 @@ def test_named_features_may_come_in_another_order(tmp_path, data, capsys, write)
     train = write(tmp_path / f"a{suffix}", data.X, data.y_true, ["u", "v", "w"])
     model = str(tmp_path / "m")
     assert main(["fit", train, *options, "--method", "CandidateRidge", "-o", model]) == 0
-    expected = scores(tmp_path, model, train, *options)
+    expected = probabilities(tmp_path, model, train, *options)
     order = [1, 2, 0]
     mixed = write(tmp_path / f"b{suffix}", data.X[:, order], data.y_true, ["v", "w", "u"])
-    np.testing.assert_array_equal(scores(tmp_path, model, mixed, *options), expected)
+    np.testing.assert_array_equal(probabilities(tmp_path, model, mixed, *options), expected)
     other = write(tmp_path / f"c{suffix}", data.X, data.y_true, ["u", "v", "z"])
     capsys.readouterr()
     err = refused(capsys, "predict", model, other, *options)
@@ -79,8 +82,8 @@ def test_features_of_svmlight_files_are_counted_as_in_training(tmp_path, data, c
     rows = data.X.copy()
     rows[:, 0] = 0
     new = write_svm(tmp_path / "new.svm", rows, data.y_true, 0)
-    expected = schirn.load(model).decision_function(rows)
-    np.testing.assert_allclose(scores(tmp_path, model, new), expected)
+    expected = schirn.load(model).predict_proba(rows)
+    np.testing.assert_allclose(probabilities(tmp_path, model, new), expected)
 
 
 def test_the_index_that_pandas_writes_is_left_out(tmp_path, capsys):

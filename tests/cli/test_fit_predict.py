@@ -165,7 +165,7 @@ def test_predict_to_stdout(model, npz, data, capsys):
 
 
 def test_predict_with_values_and_thresholds(model, npz, data, capsys):
-    argv = ["predict", model, npz, "--proba", "--scores"]
+    argv = ["predict", model, npz, "--proba"]
     assert main([*argv, "--threshold", "top-3", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert all(len(row["labels"]) == 3 for row in document["results"])
@@ -176,8 +176,8 @@ def test_predict_with_values_and_thresholds(model, npz, data, capsys):
     rows = rows_of(capsys.readouterr().out)
     assert {row["labels"] for row in rows} == {""}
     assert list(rows[0])[:3] == ["row", "labels", "proba =1+1"]
-    score = fitted.decision_function(data.X)[5, 2]
-    assert float(rows[5]["score dog"]) == pytest.approx(score, rel=1e-5)
+    expected = fitted.predict_proba(data.X)[5, 2]
+    assert float(rows[5]["proba dog"]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_predict_to_files(model, npz, data, tmp_path, capsys):
@@ -189,11 +189,6 @@ def test_predict_to_files(model, npz, data, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["output"] == str(tmp_path / "p.jsonl")
     lines = (tmp_path / "p.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == fitted.predict_labels(data.X)
-    assert main(["predict", model, npz, "--scores", "-o", str(tmp_path / "p.npz")]) == 0
-    with np.load(tmp_path / "p.npz") as arrays:
-        np.testing.assert_array_equal(arrays["predicted"], fitted.predict(data.X))
-        np.testing.assert_array_equal(arrays["score"], fitted.decision_function(data.X))
-        assert arrays["label_names"].tolist() == fitted.label_names_
 
 
 def test_disambiguate(model, npz, data, tmp_path, capsys):
@@ -208,9 +203,10 @@ def test_disambiguate(model, npz, data, tmp_path, capsys):
         assert row["label"].lstrip("'") == fitted.label_names_[j]
         assert float(row["confidence"]) == pytest.approx(confidence[i, j], rel=1e-5)
         assert row["verdict"] == ("wrong" if confidence[i, j] < 0.5 else "true")
-    assert main(["predict", model, npz, "--disambiguate", "-o", str(tmp_path / "v.npz")]) == 0
-    with np.load(tmp_path / "v.npz") as arrays:
-        np.testing.assert_array_equal(arrays["confidence"], confidence)
+    assert main(["predict", model, npz, "--disambiguate", "-o", str(tmp_path / "v.jsonl")]) == 0
+    lines = (tmp_path / "v.jsonl").read_text("utf-8").splitlines()
+    values = [json.loads(line)["confidence"] for line in lines]
+    np.testing.assert_array_equal(values, confidence[data.candidates == 1])
 
 
 def test_labels_are_matched_by_name(model, data, tmp_path, capsys):
@@ -306,11 +302,12 @@ class TestTables:
         schirn.save(model, tmp_path / "m.schirn")
         new = tmp_path / "new.csv"
         new.write_text("p,q\n5,-5\n-5,5\n")
-        argv = ["predict", str(tmp_path / "m.schirn"), str(new), "--scores", "-o"]
-        assert main([*argv, str(tmp_path / "s.npz")]) == 0
-        with np.load(tmp_path / "s.npz") as found:
-            expected = model.decision_function(np.array([[5.0, -5], [-5, 5]]))
-            np.testing.assert_allclose(found["score"], expected)
+        argv = ["predict", str(tmp_path / "m.schirn"), str(new), "--proba", "--json"]
+        assert main(argv) == 0
+        document = json.loads(capsys.readouterr().out)
+        expected = model.predict_proba(np.array([[5.0, -5], [-5, 5]]))
+        values = [list(row["proba"].values()) for row in document["results"]]
+        np.testing.assert_allclose(values, expected)
 
     def test_a_cell_that_is_no_number_is_named(self, fitted, tmp_path, capsys):
         new = tmp_path / "new.csv"

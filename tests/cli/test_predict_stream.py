@@ -93,7 +93,7 @@ def test_a_copy_in_blocks_is_the_copy_of_the_whole_table(
     copies = []
     for name in ("blocks", "whole"):
         out = tmp_path / f"{name}{suffix}"
-        assert main(["predict", model, str(path), "--scores", "-o", str(out)]) == 0
+        assert main(["predict", model, str(path), "--proba", "-o", str(out)]) == 0
         raw = out.read_bytes()
         copies.append(gzip.decompress(raw) if suffix.endswith(".gz") else raw)
         whole(monkeypatch)

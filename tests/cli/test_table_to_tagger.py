@@ -132,14 +132,13 @@ def test_a_new_table_can_be_judged_and_printed(rows, tmp_path, capsys):
     assert first == {"row": 0, "labels": [rows[0]["truth"]]}
 
 
-def test_all_probabilities_and_scores_on_request(rows, tmp_path, capsys):
+def test_all_probabilities_on_request(rows, tmp_path, capsys):
     table = write(tmp_path / "items.csv", rows, ["title", "tags"])
     model, out = str(tmp_path / "m.schirn"), str(tmp_path / "o.csv")
     assert main(["fit", table, "--text", "title", "-o", model]) == 0
-    assert main(["predict", model, table, "--proba", "--scores", "-o", out]) == 0
+    assert main(["predict", model, table, "--proba", "-o", out]) == 0
     first = read_csv(out)[0]
     assert [cell.split("=")[0] for cell in first["tags_probability"].split(";")] == sorted(KINDS)
-    assert first["tags_score"].count("=") == 3
     again = str(tmp_path / "again.csv")
     capsys.readouterr()
     message = refused(capsys, "predict", model, out, "-o", again)

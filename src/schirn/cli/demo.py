@@ -5,11 +5,12 @@ from itertools import islice
 from pathlib import Path
 
 from schirn._files import atomic_write, check_writable
-from schirn.cli.output import note, print_json, say, table, working
+from schirn.cli.output import note, say, table, working
 from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
 from schirn.metrics import METRICS
 
+HAS_JSON = False
 OPTIONS = """
 -o, --output FILE = schirn-demo.html  file name of the page
 --noise R:positive = 2  wrong tags per image
@@ -31,18 +32,14 @@ def run(args: argparse.Namespace) -> None:
     --------
     schirn demo
     schirn demo --noise 3 --seed 1 --output three.html
-    schirn demo --json
     """
     check_writable(args.output)
     with working("ranking tags and training methods on 1,257 images", args):
         demo = run_demo(args.noise, args.seed)
     page = _write_page(demo, args.output)
-    if args.json:
-        print_json({**demo.to_dict(), "page": args.output if page else None})
-    else:
-        _print(demo)
-        if page:
-            say(f"\nSee the images with their tags: {page}")
+    _print(demo)
+    if page:
+        say(f"\nSee the images with their tags: {page}")
 
 
 def _print(demo: Demo) -> None:

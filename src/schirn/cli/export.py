@@ -13,7 +13,6 @@ from schirn.persist import load, to_onnx
 OPTIONS = """
 model MODEL  a file written by schirn fit
 -o, --output FILE!  file to write
---double  use double instead of single precision
 --classifier  write the part of a model after its features; needed for columns other than text
 """
 
@@ -41,15 +40,13 @@ def run(args: argparse.Namespace) -> None:
                 f"alone; --classifier writes the part after the features"
             )
         model = model.method_ if args.classifier else model
-    dtype = "float64" if args.double else "float32"
-    to_onnx(model, args.output, dtype=dtype)
+    to_onnx(model, args.output)
     method = getattr(model, "method_", model)
     summary = {
         "model": args.model,
         "method": type(method).__name__,
         "features": int(method.n_features_in_),
         "labels": len(method.label_names_),
-        "dtype": dtype,
         "output": args.output,
     }
     if args.json:

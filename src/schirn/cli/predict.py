@@ -1,6 +1,7 @@
 """`schirn predict`: predict labels with a saved model, or judge candidates."""
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -8,14 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schirn._files import atomic_write, brief_list, check_writable, spreadsheet_safe
+from schirn._files import atomic_write, brief_list, check_writable, csv_rows, spreadsheet_safe
 from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
 from schirn.cli.device import DEVICE, to_device
@@ -39,7 +40,6 @@ from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
-from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.tables.files import (
     TABLES,
     TEXT_TABLES,
@@ -58,17 +58,17 @@ model MODEL  a file written by schirn fit
 --threshold RULE  a score, one score per label such as [0.2, 0.5], top-3, row-0.9 or cardinality
     (default: the rule of the model)
 --proba  add the probability of each label
---scores  add the score of each label
 --disambiguate  judge each candidate: its probability of being true, and a verdict
 {DEVICE}
 []
--o, --output FILE  a copy of the table, or .csv, .jsonl or .npz; - writes the copy to stdout, in the
+-o, --output FILE  a copy of the table, or .csv or .jsonl; - writes the copy to stdout, in the
     format of DATA (default: CSV to stdout)
 """
-_FORMATS = (".csv", ".jsonl", ".npz")
 _STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 Record = dict[str, Any]
+# 0/1 labels and probabilities, (rows, labels).
+Predictions = tuple[Any, Any]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     schirn predict tagger.schirn new.csv --threshold top-3 --proba
     schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
     schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
-    schirn predict digits.schirn digits_attributes --scores -o scores.npz
+    schirn predict digits.schirn digits_attributes --proba -o predicted.jsonl
     """
     is_pipe = args.output == "-"
     if args.json and is_pipe:
@@ -145,7 +145,7 @@ def _report(
     elif args.json:
         print_json({**summary, "results": list(records)})
     else:
-        write_lines(csv_lines(records), None)
+        sys.stdout.writelines(csv_lines(records))
 
 
 @contextmanager
@@ -186,10 +186,9 @@ def _predict_blocks(
     """Predict block after block; write the copy, or print the predictions."""
     _use_encoder(args, model.features_)
 
-    def predict(block: Table) -> dict[str, Any]:
-        if not block.n_rows:
-            return _no_arrays(args, model)
-        return _arrays(args, model.method_, _of_table(args, model.features_.transform, block))
+    def predict(block: Table) -> Predictions:
+        X = _of_table(args, model.features_.transform, block) if block.n_rows else None
+        return _predictions(args, model.method_, X)
 
     def columns(block: Table) -> dict[str, list[Any]]:
         stage(f"predicting row {rows.n_rows:,}")
@@ -198,8 +197,8 @@ def _predict_blocks(
     if args.output is None:
         first = 0
         for block in rows.blocks():
-            lines = list(csv_lines(_prediction_records(args, predict(block), first)))
-            write_lines(lines[first > 0 :], None)
+            lines = list(csv_lines(_prediction_records(args, model.method_, predict(block), first)))
+            sys.stdout.writelines(lines[first > 0 :])
             first += block.n_rows
         return rows.n_rows, (), Counter()
     if not pipe:
@@ -215,50 +214,49 @@ def _predict(
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
     table, method = _new_table(args, model), getattr(model, "method_", model)
-    records: Iterable[Record] = ()
     unseen: Counter[str] = Counter()
-    if table is not None and not table.n_rows and not args.disambiguate:
-        if args.output is not None and not _is_copy(args):
-            raise InputError(f"{args.data}: the table has no rows; write the output as a table")
-        arrays, n_rows = _no_arrays(args, model), 0
-    else:
+    X, n_rows = None, 0
+    if table is None or table.n_rows or args.disambiguate:
         if table is not None:
             data = _table_rows(args, model, notes, table)
         else:
             data = _matched(args, notes, read(args, **_defaults(args, method, notes)))
-        _check_fit(args, method, data)
-        data, n_rows = replace(data, X=to_device(data.X, args, method)), data.n_samples
-        stage("predicting")
-        if args.disambiguate:
-            arrays, records, unseen = _verdicts(args, method, data)
-        else:
-            arrays = _arrays(args, method, data.X)
-            records = _prediction_records(args, arrays)
+        if data.n_features != method.n_features_in_:
+            raise InputError(
+                f"{args.data}: the number of features is {data.n_features}, but {args.model} was "
+                f"trained on {method.n_features_in_}; give the same columns in the same order"
+            )
+        X, n_rows = to_device(data.X, args, method), data.n_samples
+    stage("predicting")
+    records: Iterable[Record]
+    if args.disambiguate:
+        records, unseen = _verdicts(args, method, replace(data, X=X))
+    else:
+        predictions = _predictions(args, method, X)
+        records = _prediction_records(args, method, predictions)
     if args.output is not None:
         stage("writing the results")
         if table is not None and not args.disambiguate and _is_copy(args):
-            new = _copy_columns(args, model, notes, table, arrays)
+            new = _copy_columns(args, model, notes, table, predictions)
             write_copy(args.output, table, {}, new, separator=_separator(args, model))
-        elif args.output.lower().endswith(".npz"):
-            write_lines(arrays, args.output)
         else:
             lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
-            write_lines(lines(records), args.output)
+            with atomic_write(args.output) as stream:
+                stream.writelines(line.encode() for line in lines(records))
     return n_rows, records, unseen
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
     """Check the arguments before anything is read."""
-    if args.disambiguate and (args.threshold or args.proba or args.scores):
-        raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
-    kind = Path(args.output).suffix.lower() if args.output else ".csv"
-    if kind not in _FORMATS and not _is_copy(args):
-        raise InputError(
-            f"{args.output}: the output must end in .csv, .jsonl or .npz, or as a table if "
-            f"{args.data} is one"
-        )
+    if args.disambiguate and (args.threshold or args.proba):
+        raise InputError("--disambiguate cannot be combined with --threshold or --proba")
     if args.output:
         check_not_input(args.output, args.model, *inputs(args))
+        if not args.output.lower().endswith((".csv", ".jsonl")) and not _is_copy(args):
+            raise InputError(
+                f"{args.output}: the output must end in .csv or .jsonl, or as a table if "
+                f"{args.data} is one"
+            )
         check_writable(args.output)
 
 
@@ -340,18 +338,19 @@ def _use_encoder(args: argparse.Namespace, features: TableFeatures) -> None:
 
 def _copy_columns(
     args: argparse.Namespace,
-    model: Any,
+    model: TagPipeline,
     notes: dict[str, Any],
     table: Table,
-    arrays: dict[str, Any],
+    predictions: Predictions,
 ) -> dict[str, list[Any]]:
-    """Columns of predicted tags and their probabilities, of all tags with --proba and --scores."""
+    """Columns of predicted tags and their probabilities, of all tags with --proba."""
     prefix = str(notes.get("labels", "labels"))
     # A model of several 0/1 columns has no column of tags.
     prefix = "tags" if "," in prefix else prefix
     separator = _separator(args, model)
     between = args.separator or notes.get("joined_by") or separator
-    names, predicted = arrays["label_names"].tolist(), arrays["predicted"]
+    method: Any = getattr(model, "method_", model)
+    names, (predicted, probability) = method.label_names_, predictions
     quoted = [TagCells(separator).join([name]) for name in names]
     safe = spreadsheet_safe if table.spreadsheet else str
 
@@ -369,26 +368,17 @@ def _copy_columns(
             return [safe(between.join(cell)) for cell in cells]
         return [cell if values is None else dict(cell) for cell in cells]
 
-    new = {f"{prefix}_predicted": column(predicted)}
-    full = np.ones_like(predicted)
-    if "proba" in arrays:
-        new[f"{prefix}_probability"] = column(full if args.proba else predicted, arrays["proba"])
-    if "score" in arrays:
-        new[f"{prefix}_score"] = column(full, arrays["score"])
+    listed = np.ones_like(predicted) if args.proba else predicted
+    new = {
+        f"{prefix}_predicted": column(predicted),
+        f"{prefix}_probability": column(listed, probability),
+    }
     check_new_columns(args.data, table, new)
     return new
 
 
 def _separator(args: argparse.Namespace, model: Any) -> str:
     return str(args.separator or getattr(model, "separator", ";"))
-
-
-def _no_arrays(args: argparse.Namespace, model: Any) -> dict[str, Any]:
-    """The predictions for no rows."""
-    names = list(getattr(model, "method_", model).label_names_)
-    none = np.empty((0, len(names)))
-    arrays = {"label_names": np.array(names), "predicted": none, "proba": none}
-    return arrays | ({"score": none} if args.scores else {})
 
 
 def _defaults(
@@ -438,44 +428,37 @@ def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> 
     return replace(data, X=data.X[:, [column[name] for name in target]], feature_names=target)
 
 
-def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset) -> None:
-    if data.n_features != model.n_features_in_:
-        raise InputError(
-            f"{args.data}: the number of features is {data.n_features}, but {args.model} was "
-            f"trained on {model.n_features_in_}; give the same columns in the same order"
-        )
-
-
-def _arrays(args: argparse.Namespace, model: PartialMultiLabelClassifier, X: Any) -> dict[str, Any]:
-    """Predicted labels, with probabilities and scores if requested; rows are scored once."""
-    scores = model.decision_function(X)
-    rule = _threshold(args.threshold)
-    arrays = {"predicted": to_numpy(model.apply_threshold(scores, threshold=rule))}
-    if args.proba or (args.output is not None and _is_copy(args)):
-        arrays["proba"] = to_numpy(model.calibration_.probability(scores))
-    if args.scores:
-        arrays["score"] = to_numpy(scores)
-    return {**arrays, "label_names": np.array(model.label_names_, dtype=str)}
+def _predictions(
+    args: argparse.Namespace, method: PartialMultiLabelClassifier, X: Any
+) -> Predictions:
+    """Predicted labels and probabilities; X is None if there are no rows."""
+    if X is None:
+        none = np.empty((0, len(method.label_names_)))
+        return none, none
+    scores = method.decision_function(X)
+    predicted = method.apply_threshold(scores, threshold=_threshold(args.threshold))
+    return to_numpy(predicted), to_numpy(method.calibration_.probability(scores))
 
 
 def _prediction_records(
-    args: argparse.Namespace, arrays: dict[str, Any], first: int = 0
+    args: argparse.Namespace,
+    method: PartialMultiLabelClassifier,
+    predictions: Predictions,
+    first: int = 0,
 ) -> Iterator[Record]:
     """Yield the predictions of rows that are numbered from `first`."""
-    names = arrays["label_names"].tolist()
-    options = {"proba": args.proba, "score": args.scores}
-    for row, labels in enumerate(label_lists(arrays["predicted"], names)):
-        extra = {
-            key: dict(zip(names, arrays[key][row].tolist(), strict=True))
-            for key, is_shown in options.items()
-            if is_shown
-        }
-        yield {"row": first + row, "labels": labels, **extra}
+    names = method.label_names_
+    predicted, probability = predictions
+    for row, labels in enumerate(label_lists(predicted, names)):
+        record: Record = {"row": first + row, "labels": labels}
+        if args.proba:
+            record["proba"] = dict(zip(names, probability[row].tolist(), strict=True))
+        yield record
 
 
 def _verdicts(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
-) -> tuple[dict[str, Any], Iterable[Record], Counter[str]]:
+) -> tuple[list[Record], Counter[str]]:
     """Confidence and verdict for every candidate; also the tags that training did not have."""
     names = model.label_names_
     labels: Any = data.candidates if data.candidates is not None else data.y_true
@@ -484,20 +467,40 @@ def _verdicts(
     tags = read_tags(labels, data.label_names or names)
     candidates, unseen = tags.matched(names)
     confidence = to_numpy(model.disambiguate(data.X, candidates))
-    wrong = (candidates == 1) & (confidence < 0.5)
-
-    arrays = {"candidates": candidates == 1, "confidence": confidence, "wrong": wrong}
-    arrays["label_names"] = np.array(names, dtype=str)
-    verdicts: list[tuple[Any, ...]] = [
-        (i, names[j], float(confidence[i, j]), "wrong" if wrong[i, j] else "true")
+    records: list[Record] = [
+        {"row": i, "label": names[j], "confidence": float(confidence[i, j])}
         for i, j in np.argwhere(candidates).tolist()
     ]
-    verdicts += [(i, tag, None, "unseen") for i, tag in unseen]
-    fields = ("row", "label", "confidence", "verdict")
-    records = [
-        dict(zip(fields, verdict, strict=True)) for verdict in sorted(verdicts, key=itemgetter(0))
+    for record in records:
+        record["verdict"] = "wrong" if record["confidence"] < 0.5 else "true"
+    records += [
+        {"row": i, "label": tag, "confidence": None, "verdict": "unseen"} for i, tag in unseen
     ]
-    return arrays, records, Counter(tag for _, tag in unseen)
+    return sorted(records, key=itemgetter("row")), Counter(tag for _, tag in unseen)
+
+
+def csv_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a header and one line per record; lists are joined, dictionaries get columns."""
+    columns = (dict(_flat(record)) for record in records)
+    for first in islice(columns, 1):
+        yield from csv_rows([first, first.values()])
+    yield from csv_rows(values.values() for values in columns)
+
+
+def json_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield one JSON document per record."""
+    return (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def _flat(record: Record) -> Iterator[tuple[str, Any]]:
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from ((f"{key} {name}", f"{number:.6g}") for name, number in value.items())
+        elif isinstance(value, float):
+            yield key, f"{value:.6g}"
+        else:
+            text = ";".join(value) if isinstance(value, list) else value
+            yield key, spreadsheet_safe(text) if isinstance(text, str) else text
 
 
 def _threshold(text: str | None) -> Any:
