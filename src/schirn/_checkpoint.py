@@ -189,10 +189,11 @@ def load(name: str) -> Any:
             object_hook=lambda item: arrays[item[_ARRAY]] if _ARRAY in item else item,
         )
     except (DataError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: damaged ({error}); delete the folder to start over",
-            parameter="checkpoint",
-        ) from None
+        raise _refusal(f"{path}: damaged ({error}); delete the folder to start over") from None
+
+
+def _refusal(sentence: str) -> InputError:
+    return InputError(sentence, parameter="checkpoint")
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
@@ -216,10 +217,7 @@ class _Folder:
         self.path, self._begun = path, False
         head = path / _HEAD
         if path.is_dir() and not head.exists() and any(path.iterdir()):
-            raise InputError(
-                f"{path}: not a checkpoint, and not empty; name a new folder",
-                parameter="checkpoint",
-            )
+            raise _refusal(f"{path}: not a checkpoint, and not empty; name a new folder")
         with disk_errors_named(path):
             path.mkdir(parents=True, exist_ok=True)
 
@@ -248,10 +246,9 @@ class _Folder:
             owner = {}
         differences = [name for name, value in stamp.items() if owner.get(name) != value]
         if differences:
-            raise InputError(
+            raise _refusal(
                 f"{self.path}: this is a checkpoint of a fit with another {differences[0]}; delete "
-                f"it to start over, or name another folder",
-                parameter="checkpoint",
+                f"it to start over, or name another folder"
             )
 
     def remove(self) -> None:
@@ -274,11 +271,8 @@ def _digest(data: tuple[Any, ...]) -> str:
     for value in data:
         library = type(value).__module__.partition(".")[0]
         if library in ("dask", "distributed", "torch", "cupy"):
-            raise InputError(
-                f"a checkpoint needs data in main memory or in files, not {type(value).__name__}; "
-                f"leave it out",
-                parameter="checkpoint",
-            )
+            kind = type(value).__name__
+            raise _refusal(f"a checkpoint needs data in memory or in files, not {kind}")
         digests.append(_digest_file(value) if hasattr(value, "blocks") else joblib.hash(value))
     return str(joblib.hash(digests))
 

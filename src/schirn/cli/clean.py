@@ -267,17 +267,21 @@ class Run:
             self.ranking = self.ranking.remove(args.remove, below=args.remove_below)
         if args.add is not None:
             self.ranking = self.ranking.add(above=args.add)
-        store, rows = open_decisions(args, self.source)
-        if store is not None and rows is not None:
-            newer = answered_tags(args.answers, self.ranking)
-            self.ranking, self.carried = store.answer(self.ranking, rows, besides=newer)
-        if args.answers:
+        store = open_decisions(args)
+        if store is None:
+            self._read_answers()
+            return
+        rows, newer = self.source.content(), answered_tags(args.answers, self.ranking)
+        self.ranking, self.carried = store.answer(self.ranking, rows, besides=newer)
+        self._read_answers()
+        store.save(self.ranking, rows, args.name or "")
+        self.decisions = describe_decisions(store, self.carried)
+
+    def _read_answers(self) -> None:
+        if self.args.answers:
             self.ranking, self.certificate = read_answers(
-                args.answers, self.ranking, draw_again=args.certify
+                self.args.answers, self.ranking, draw_again=self.args.certify
             )
-        if store is not None and rows is not None:
-            store.save(self.ranking, rows, args.name or "")
-            self.decisions = describe_decisions(store, self.carried)
 
     def write(self) -> None:
         """Write all files that options ask for, and the certificate."""

@@ -191,12 +191,10 @@ def _with_decisions(
 
     Only Sieve learns from what is known, so the other methods do not see tags called wrong.
     """
-    store, rows = open_decisions(args, source)
-    if store is None or rows is None:
-        return data, None
+    store: Any = open_decisions(args)
     place = {name: j for j, name in enumerate(data.label_names)}
     known = np.zeros(data.candidates.shape, dtype=np.int8)
-    carried = store.match(rows)
+    carried = store.match(source.content())
     for (row, tag), decision in carried.valid.items():
         if tag in place:
             known[row, place[tag]] = {RIGHT: 1, WRONG: -1}.get(decision.answer, 0)

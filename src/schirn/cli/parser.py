@@ -62,11 +62,12 @@ class Parser(argparse.ArgumentParser):
         """Raise one sentence."""
         if message.endswith("required: COMMAND"):
             message = "no command given"
+        message = message.replace("the following arguments are required:", "missing:")
         choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice and "COMMAND" in message:
             known = re.findall(r"[\w-]+", choice[2])
             message = f"there is no command {choice[1]!r}; {suggest(choice[1], known)}"
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import brief, brief_list, check_writable
-from schirn.cleaning import Carried, Decisions, NoisyLabels, RowContent
+from schirn.cleaning import Carried, Decisions, NoisyLabels
 from schirn.cleaning.columns import TagTable
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.output import note
@@ -154,18 +154,16 @@ def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
     return {**roles, "merge": read_merges(args.merge) if args.merge else None}
 
 
-def open_decisions(
-    args: argparse.Namespace, source: TagTable
-) -> tuple[Decisions | None, RowContent | None]:
-    """Open the file of decisions, and name the rows of the table as it does."""
+def open_decisions(args: argparse.Namespace) -> Decisions | None:
+    """Open the file of decisions, if there is one."""
     if args.decisions is None:
-        return None, None
+        return None
     if not args.decisions.endswith(".jsonl"):
         raise InputError(f"{args.decisions}: the name of the decisions must end in .jsonl")
     store = Decisions(args.decisions)
     if store.repaired:
         note(f"note: {args.decisions}: {store.repaired}")
-    return store, source.content()
+    return store
 
 
 def describe_decisions(store: Decisions, carried: Carried) -> str:

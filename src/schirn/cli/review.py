@@ -138,10 +138,8 @@ def _project_folder(args: argparse.Namespace) -> str:
 
 def _accepted(args: argparse.Namespace, source: TagTable) -> list[tuple[int, str]]:
     """Return the tags that people have called right before, whether listed or not."""
-    store, rows = open_decisions(args, source)
-    if store is None or rows is None:
-        return []
-    valid = store.match(rows).valid
+    store = open_decisions(args)
+    valid = {} if store is None else store.match(source.content()).valid
     return [cell for cell, decision in valid.items() if decision.answer == RIGHT]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from schirn._files import brief, brief_list, file_hash
 from schirn._progress import stage
-from schirn.cleaning import Decisions, Expectations, TagState, Update, update_tags
+from schirn.cleaning import Expectations, TagState, Update, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import WRONG, RowContent, ask_again
@@ -30,6 +30,7 @@ from schirn.cli.reading import (
     check_outputs,
     describe_decisions,
     no_others,
+    open_decisions,
 )
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
@@ -93,7 +94,10 @@ def _update(args: argparse.Namespace) -> int:
     source = _open(args, model)
     columns = _columns(args, source, model)
     rows = RowContent(source.ids(), source.table, list(columns))
-    store = _decisions(args)
+    store = open_decisions(args)
+    if store is not None:
+        for path in args.answers:
+            store.add(read_answers_by_id(path, args.name or ""))
     options: Any = {"model_hash": file_hash(args.model), "precision": args.precision}
     update = update_tags(model, columns, source.tags(), rows, last=last, decisions=store, **options)
     summary: Any = update.state.summary
@@ -167,16 +171,6 @@ def _columns(args: argparse.Namespace, source: TagTable, model: TagPipeline) -> 
             source.table, features.image, args.data, args.image_root
         )
     return columns
-
-
-def _decisions(args: argparse.Namespace) -> Decisions | None:
-    """Open the decisions, and add what was answered."""
-    if args.decisions is None:
-        return None
-    store = Decisions(args.decisions)
-    for path in args.answers:
-        store.add(read_answers_by_id(path, args.name or ""))
-    return store
 
 
 def _write_questions(
