@@ -267,9 +267,12 @@ def _seconds(text: str) -> float:
 duration = _parser("a duration such as 90s, 9m or 1.5h", _seconds, lambda s: 0 < s < math.inf)
 
 
-def names(text: str) -> list[str]:
-    """Parse names with commas between them."""
-    return [name.strip() for name in text.split(",")]
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _naturals(text: str) -> list[int]:
+    return [natural(name) for name in _names(text)]
 
 
 def encoder(text: str) -> str:
@@ -307,7 +310,8 @@ _TYPES: dict[str, Any] = {
     "duration": duration,
     "separator": _parser("a text such as ; or |", str, bool),
     "character": _parser("one character", str, lambda sign: len(sign) == 1 and sign not in '\r\n"'),
-    "names": names,
+    "names": _parser("names such as a,b,c", _names, bool),
+    "naturals": _naturals,
     "encoder": encoder,
     "assignment": assignment,
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from schirn._input import suggest
 from schirn.cli.output import note, print_json, printable, say, table, working
-from schirn.cli.parser import add_options, assignment, natural
+from schirn.cli.parser import add_options, assignment
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
 from schirn.lab.bench import DEFAULT_METHODS
@@ -23,22 +23,22 @@ from schirn.lab.bench.running.data import parse_level
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
 from schirn.lab.bench.stats import TESTS
 from schirn.lab.bench.suite import run_suite, suite_names, summary
-from schirn.lab.cli._options import parse_methods, split_list
+from schirn.lab.cli._options import parse_methods
 
 OPTIONS = f"""
---datasets LIST  names or files, each followed by :R for R wrong labels per row, or by :own
+--datasets LIST:names  names or files, each followed by :R for R wrong labels per row, or by :own
 --suite {"|".join(suite_names())}  a frozen suite instead of --datasets and the options of the
     comparison
---part LIST  parts of the suite (default: all)
---tracks LIST  tracks of the suite (default: all)
---methods LIST = {",".join(DEFAULT_METHODS)}  names, module:Class, NAME=METHOD for a variant, all,
-    or baselines
+--part LIST:names  parts of the suite (default: all)
+--tracks LIST:names  tracks of the suite (default: all)
+--methods LIST:names = {",".join(DEFAULT_METHODS)}  names, module:Class, NAME=METHOD for a variant,
+    all, or baselines
 -o, --output DIR!  folder of the results
 [comparison]
---r LIST  numbers of wrong labels per row, for data sets without :R
+--r LIST:names  numbers of wrong labels per row, for data sets without :R
 --folds K:positive = 5  number of folds
 --stored-folds  use the folds that come with a data set
---seeds LIST = 0  one repetition per seed
+--seeds LIST:naturals = 0  one repetition per seed
 --tuning {"|".join(TUNINGS)} = candidates  none: recommended parameters; candidates: on held-out
     candidates; oracle: on the true labels of the test rows
 --search-rows N:positive  search on at most N training rows of each fold (default: all)
@@ -97,11 +97,11 @@ def run(args: argparse.Namespace) -> int:
             _run_suite(args, methods, execution)
             if args.suite
             else run_bench(
-                split_list(args.datasets),
+                args.datasets,
                 methods,
-                r=[parse_level(text) for text in split_list(args.r or "own")],
+                r=[parse_level(text) for text in args.r or ["own"]],
                 folds=args.folds,
-                seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
+                seeds=args.seeds,
                 tuning=args.tuning,
                 search_rows=args.search_rows,
                 features=args.features,
@@ -158,8 +158,7 @@ def _run_suite(
         if getattr(args, name) != parser.get_default(name):
             option = name.replace("_", "-")
             raise InputError(f"a suite fixes --{option}; leave it out, or name --datasets instead")
-    parts, tracks = (split_list(text) if text else None for text in (args.part, args.tracks))
-    return run_suite(args.suite, methods, parts=parts, tracks=tracks, **execution)
+    return run_suite(args.suite, methods, parts=args.part, tracks=args.tracks, **execution)
 
 
 def _print(results: list[dict[str, Any]], output: str, suite: str | None = None) -> None:
@@ -217,11 +216,3 @@ def _grids(texts: list[str]) -> dict[str, Any]:
                     f"not {values!r}"
                 )
     return grids
-
-
-def natural_in(option: str, text: str) -> int:
-    """Parse a whole number in a list."""
-    try:
-        return natural(text)
-    except argparse.ArgumentTypeError as error:
-        raise InputError(f"{option}: {error}") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schirn.cli.output import note, print_json, printable, say, working
 from schirn.lab.bench import read_rows
-from schirn.lab.cli._options import parse_methods, split_list
+from schirn.lab.cli._options import parse_methods
 from schirn.lab.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.lab.reproduction.plan import STUDIES, Plan, make_plan
 from schirn.lab.reproduction.run import reproduce
@@ -17,9 +17,9 @@ OPTIONS = f"""
 --quick  run a smaller version, with fewer data sets and methods
 --plan  show what would be run, and stop
 [experiments]
---datasets LIST  other data sets, as in schirn bench
---methods LIST  methods (default: all)
---studies LIST  any of {", ".join(STUDIES)}, or none
+--datasets LIST:names  other data sets, as in schirn bench
+--methods LIST:names  methods (default: all)
+--studies LIST:names  any of {", ".join(STUDIES)}, or none
 --folds K:positive  number of folds (default: 5)
 [execution]
 --jobs N:natural = {min(2, os.cpu_count() or 1)}  number of processes (default: 2; 0: run everything
@@ -43,11 +43,10 @@ def run(args: argparse.Namespace) -> int:
     schirn reproduce --output reproduction --jobs 2
     schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
     """
-    studies = split_list(args.studies) if args.studies else STUDIES
-    chosen = [name for name in studies if name != "none"]
+    chosen = [name for name in args.studies or STUDIES if name != "none"]
     plan = make_plan(
         QUICK if args.quick else FULL,
-        sets=split_list(args.datasets) if args.datasets else None,
+        sets=args.datasets,
         methods=list(parse_methods(args.methods)) if args.methods else METHODS,
         folds=args.folds,
     )
