@@ -29,7 +29,7 @@ from schirn.exceptions import DataError, InputError
 MAX_BYTES = 8 * 1024**3
 VARIABLE = "SCHIRN_MAX_BYTES"
 
-_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # A spreadsheet runs a cell that starts with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _END_BYTES = 2**16
@@ -40,15 +40,17 @@ def byte_limit(max_bytes: int | None = None) -> int:
     if max_bytes is not None:
         return max_bytes
     text = os.environ.get(VARIABLE, "").strip()
-    if not text:
-        return MAX_BYTES
-    number, unit = (text[:-1], text[-1].upper()) if text[-1].isalpha() else (text, "")
-    if not (number.isascii() and number.isdigit() and len(number) < 20 and unit in _UNITS):
-        raise InputError(
-            f"the environment variable {VARIABLE} must be a number of bytes such as 16G or "
-            f"2000000000, not {text!r}"
-        )
-    return int(number) * _UNITS[unit]
+    size = parse_bytes(text) if text else MAX_BYTES
+    if size < 0:
+        raise InputError(f"the variable {VARIABLE} must be a size such as 16G, not {text!r}")
+    return size
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a number of bytes such as 500M or 8G; anything else is negative."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    is_number = number.isascii() and number.isdigit() and len(number) < 19
+    return int(number) * _UNITS[unit] if is_number and unit in _UNITS else -1
 
 
 def too_large(what: str, limit: int) -> str:

@@ -186,15 +186,11 @@ def _unread(args: argparse.Namespace) -> list[str]:
     """Columns of numbers that this program does not read into memory."""
     if (args.text or args.categories) and args.scheduler is None:
         return []
-    names = list(args.columns or ())
-    if args.features:
-        names = [args.features]
+    names = [args.features] if args.features else list(args.columns or ())
     if args.scheduler is not None:
         return names
-    columns = columns_to_stream(args.data, names)
-    if not columns and args.features and "," in args.features:
-        columns = columns_to_stream(args.data, [name.strip() for name in args.features.split(",")])
-    return columns
+    several = [name.strip() for name in (args.features or "").split(",")]
+    return columns_to_stream(args.data, names) or columns_to_stream(args.data, several)
 
 
 def _expectations(args: argparse.Namespace) -> Expectations:

@@ -73,10 +73,9 @@ def with_configuration(
     settings = {_name(key): value for level in levels for key, value in level.items()}
     new: list[str] = []
     for action in parser._actions:
-        flags = [flag for flag in action.option_strings if flag.startswith("--")]
         typed = any(w == f or w.startswith(f"{f}=") for w in words for f in action.option_strings)
-        if flags and not typed and _name(flags[0]) in settings:
-            new += _words(action, flags[0], settings[_name(flags[0])], path)
+        if action.option_strings and not typed and _name(action.dest) in settings:
+            new += _words(action, settings[_name(action.dest)], path)
     return [*words[:end], *new, *words[end:]]
 
 
@@ -87,38 +86,34 @@ def _check(parser: argparse.ArgumentParser, options: dict[str, Any], path: str, 
         if isinstance(value, dict) and key in commands:
             _check(commands[key], value, path, f"{table}{key}.")
         elif _name(key) not in known:
-            names = sorted({*known, *commands})
-            hint = suggest(_name(key), names)
+            hint = suggest(_name(key), sorted({*known, *commands}))
             raise InputError(f"{path}: there is no option {brief(table + key)}; {hint}")
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    commands: dict[str, argparse.ArgumentParser] = {}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            commands |= action.choices
-    return commands
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return dict(groups[0].choices) if groups else {}
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the options of a command and of all commands below it."""
     for action in parser._actions:
-        flags = [flag for flag in action.option_strings if flag.startswith("--")]
-        if flags and flags[0] not in ("--help", "--version", "--config"):
-            yield _name(flags[0])
+        if action.option_strings and action.dest not in ("help", "version", "config"):
+            yield _name(action.dest)
     for command in _commands(parser).values():
         yield from _options(command)
 
 
 def _name(key: str) -> str:
-    return key.removeprefix("--").replace("_", "-")
+    return key.replace("_", "-")
 
 
-def _words(action: argparse.Action, flag: str, value: Any, path: str) -> list[str]:
+def _words(action: argparse.Action, value: Any, path: str) -> list[str]:
     """Return an option and its value as they would be typed."""
+    flag, name = action.option_strings[-1], _name(action.dest)
     if action.nargs == 0:
         if not isinstance(value, bool):
-            raise InputError(f"{path}: {_name(flag)} must be true or false, not {brief(value)}")
+            raise InputError(f"{path}: {name} must be true or false, not {brief(value)}")
         return [flag] * value
     several = isinstance(action, argparse._AppendAction)
     values = value if isinstance(value, list) and several else [value]
@@ -128,6 +123,6 @@ def _words(action: argparse.Action, flag: str, value: Any, path: str) -> list[st
     for item in values:
         text = ",".join(map(str, item)) if isinstance(item, list) else str(item)
         if isinstance(item, dict | bool):
-            raise InputError(f"{path}: {_name(flag)} cannot be {brief(item)}")
+            raise InputError(f"{path}: {name} cannot be {brief(item)}")
         words.append(f"{flag}={text}")
     return words

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn, TypeVar
 
 import schirn
+from schirn._files import parse_bytes
 from schirn.exceptions import suggest
 
 T = TypeVar("T")
@@ -250,13 +251,6 @@ def _whole(text: str) -> int:
 natural = _parser("a whole number of at least 0", _whole, lambda value: value >= 0)
 
 
-def _bytes(text: str) -> int:
-    """Parse a number of bytes such as 500M or 8G; anything else is negative."""
-    powers = {"K": 10, "M": 20, "G": 30, "T": 40}
-    unit = text[-1:].upper()
-    return _whole(text[:-1]) * 2 ** powers[unit] if unit in powers else _whole(text)
-
-
 def _seconds(text: str) -> float:
     """Parse a duration such as 90, 90s, 9m or 1.5h."""
     units = {"s": 1, "m": 60, "h": 3600}
@@ -304,7 +298,7 @@ _TYPES: dict[str, Any] = {
     "positive": _parser("a whole number of at least 1", _whole, lambda value: value >= 1),
     "natural": natural,
     "port": _parser("a port from 0 to 65535", _whole, lambda value: 0 <= value <= 65535),
-    "memory_size": _parser("a size such as 500M or 8G", _bytes, lambda size: size > 0),
+    "memory_size": _parser("a size such as 500M or 8G", parse_bytes, lambda size: size > 0),
     "share": _parser("a number from 0 to 1", float, lambda value: 0 <= value <= 1),
     "gigabytes": _parser("a number of gigabytes", float, lambda value: 0 < value < math.inf),
     "duration": duration,

@@ -222,10 +222,8 @@ def _predict(
         else:
             data = _matched(args, notes, read(args, **_defaults(args, method, notes)))
         if data.n_features != method.n_features_in_:
-            raise InputError(
-                f"{args.data}: the number of features is {data.n_features}, but {args.model} was "
-                f"trained on {method.n_features_in_}; give the same columns in the same order"
-            )
+            numbers = f"{data.n_features}, but {args.model} was trained on {method.n_features_in_}"
+            raise InputError(f"{args.data}: the number of features is {numbers}")
         X, n_rows = to_device(data.X, args, method), data.n_samples
     stage("predicting")
     records: Iterable[Record]
@@ -414,10 +412,7 @@ def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> 
         return data
     for names, where in ((target, args.model), (source, args.data)):
         if len(set(names)) < len(names):
-            raise InputError(
-                f"{where}: two features have the same name, so the features of {args.data} cannot "
-                f"be matched by name; give the same columns in the same order as in training"
-            )
+            raise InputError(f"{where}: two features have the same name; rename one of them")
     column = {name: j for j, name in enumerate(source)}
     missing = next((name for name in target if name not in column), None)
     if missing is not None:
