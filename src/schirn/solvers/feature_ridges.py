@@ -9,6 +9,7 @@ leave their block: soft labels of candidates go in, scores of cells and sums ove
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from schirn.linalg.arrays import (
     piece_rows,
     release,
     row_pieces,
+    take_cells,
     to_numpy,
 )
 from schirn.linalg.kernels import (
@@ -145,9 +147,8 @@ class FeatureRidges(Ridges):
         """Losses of ridges on the candidates of the inner split, for its held-out rows."""
         if len(self.splits) == 1:
             return np.arange(len(grid)), np.zeros((len(grid), 0))
-        ones = self.splits[1].train.candidates.ones(self.values)
-        sums = self._project([ones[:0], ones], first=1)
-        ridges = self._ridges(1, sums[1], grid.tolist())
+        ones = [split.train.candidates.ones(self.values) for split in self.splits]
+        ridges = self._ridges(1, self._project(ones)[1], grid.tolist())
         rows = np.sort(self._ranked[: RANKED_ROWS if ranked else 0])
         blocks = self._store.gather(_held_losses, ridges, len(grid), rows)
         errors, precisions = zip(*blocks, strict=True)
@@ -163,7 +164,7 @@ class FeatureRidges(Ridges):
         scores, stack_sums, self._totals = zip(
             *self._store.step(_score, self._W, q_blocks, len(self.lams), leader), strict=True
         )
-        experts = [_joined([S for _, S in sorted(blocks, key=_first_row)]) for blocks in scores]
+        experts = [_joined([S for _, S in sorted(blocks, key=itemgetter(0))]) for blocks in scores]
         if leader is None:
             return experts
         self._stacks = [
@@ -192,7 +193,7 @@ class FeatureRidges(Ridges):
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridges on all rows, and the label stack."""
         store, stack = self._store, self._stacks[0]
-        ridges = store.here(store.near(_weights, self._spectra[0], self._sums[0], self.lams))
+        ridges = store.here(store.near(Spectrum.ridges, self._spectra[0], self._sums[0], self.lams))
         pairs = [(to_numpy(W), to_numpy(b)) for W, b in ridges]
         return pairs, None if stack is None else stack.stack
 
@@ -204,21 +205,21 @@ class FeatureRidges(Ridges):
 
     def log_odds(self, combination: Combination, split: int = 0) -> Array:
         """Log-odds (n, l) of all cells of a split, in the order of its rows."""
-        blocks = self.map_log_odds(combination, _log_odds_only, split)
+        blocks = self.map_log_odds(combination, None, split)
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def map_log_odds(
-        self, combination: Combination, function: Callable[..., Any], split: int = 0
+        self, combination: Combination, function: Callable[..., Any] | None, split: int = 0
     ) -> list[Any]:
-        """Call function(rows, log-odds) for the rows of a split in every block."""
+        """The log-odds, or function(rows, log-odds), of the rows of a split in every block."""
         parts = PerBlock([blocks[split] for blocks in self._blocks(self._q)])
         scores = self._W[split], len(self.lams), self._leader, self._stacks[split]
         message = (split, *scores, parts, combination, function)
         return self._store.gather(_map_log_odds, *message)
 
-    def _project(self, q: Sequence[Array], first: int = 0) -> list[tuple[Array, np.ndarray]]:
-        """X'Q and 1'Q of every split from `first` on."""
-        return list(self._store.step(_project, self._blocks(q), first))
+    def _project(self, q: Sequence[Array]) -> list[tuple[Array, np.ndarray]]:
+        """X'Q and 1'Q of every split."""
+        return list(self._store.step(_project, self._blocks(q)))
 
     def _ridges(self, k: int, sums: Any, lams: Sequence[float]) -> Any:
         """Weights and intercepts of split k, made where the rows are: only sums travel there."""
@@ -239,10 +240,6 @@ def _edges(Y: sp.csr_array, blocks: Sequence[np.ndarray]) -> np.ndarray:
     """Where the candidates of each block begin and end."""
     sizes = np.diff(Y.indptr)
     return np.cumsum([0, *(sizes[rows].sum() for rows in blocks)])
-
-
-def _first_row(pair: tuple[int, Array]) -> int:
-    return pair[0]
 
 
 def _joined(blocks: Sequence[Array]) -> Array:
@@ -321,16 +318,16 @@ class Spectrum(NamedTuple):
     mean: Array
 
     def ridges(
-        self, XtB: Array, total: np.ndarray, lams: Sequence[float]
+        self, sums: tuple[Array, np.ndarray], lams: Sequence[float]
     ) -> list[tuple[Array, Array]]:
         """Weights and intercepts of argmin ||X W + b - B||^2 + lam ||W||^2, given X'B and 1'B."""
-        total = like(total, self.mean)
+        XtB, total = sums[0], like(sums[1], self.mean)
         projected = self.basis.T @ (XtB - self.mean[:, None] * total)
         W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
         return [(A, total / self.n - self.mean @ A) for A in W]
 
     def leverages(self, X: Any, lams: Sequence[float]) -> Array:
-        """Diagonals of the hat matrices, (ridge weights, n), below 1."""
+        """Diagonals of the hat matrices, (n, ridge weights), below 1."""
         values = dense_part(X)
         xp = namespace(self.eigenvalues)
         weights = like(xp.stack([1 / (self.eigenvalues + t) for t in lams], axis=1), values)
@@ -339,7 +336,7 @@ class Spectrum(NamedTuple):
             (A @ basis - shift) ** 2 @ weights + 1 / self.n
             for _, A in row_pieces(X, piece_rows(values, len(weights)))
         ]
-        return below_one(namespace(values).concat(pieces).T)
+        return below_one(namespace(values).concat(pieces))
 
 
 def gram_sums(X: Any) -> tuple[int, Array, Array]:
@@ -383,15 +380,9 @@ class FeatureMap:
         """The features, in single precision if they come from landmarks."""
         if self.support is None:
             return Z if self.shift is None else Z - like(self.shift, Z)
-        xp = namespace(Z)
-        support = on_device(self.support, Z)
         R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
-        step = _rows_at_a_time(R)
-        pieces = [
-            xp.astype(self.kernel(Z[i : i + step], support) @ R - shift, xp.float32)
-            for i in range(0, Z.shape[0], step)
-        ]
-        return xp.concat(pieces)
+        features = self.kernel(Z, on_device(self.support, Z)) @ R - shift
+        return namespace(Z).astype(features, namespace(Z).float32)
 
     def ordered(self, X: Any, order: np.ndarray, scaled: Callable[[Any], Any]) -> Any:
         """Features of the rows of X in a new order, a few thousand rows at a time."""
@@ -401,7 +392,8 @@ class FeatureMap:
         first = scaled(pick(X, order[:1]))
         R, shift = (like(A, dense_part(first)) for A in (self.nystroem, self.shift))
         moved = replace(self, support=on_device(self.support, first), nystroem=R, shift=shift)
-        shape, step, out = (len(order), R.shape[1]), _rows_at_a_time(R), None
+        shape, out = (len(order), R.shape[1]), None
+        step = max(_BLOCK_ROWS, piece_rows(R, R.shape[0]))
         for i in track(range(0, len(order), step), "features of block", minor=True):
             piece = moved.features(scaled(pick(X, order[i : i + step])))
             if out is None and isinstance(piece, np.ndarray):
@@ -418,11 +410,6 @@ class FeatureMap:
         offsets = [b if shift is None else b - shift @ W for W, b in ridges]
         weights = [W if R is None else R @ W for W, _ in ridges]
         return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
-
-
-def _rows_at_a_time(R: Array) -> int:
-    """Rows whose kernel with the landmarks is computed at a time; a device takes more of them."""
-    return max(_BLOCK_ROWS, piece_rows(R, R.shape[0]))
 
 
 def draw_features(
@@ -495,7 +482,7 @@ class State(NamedTuple):
     candidates: tuple[Candidates, ...] = ()
     """Of all rows, of those of the inner split, and of those held out."""
     factors: tuple[Any, ...] = ()
-    """1/(1 - h) with the leverage h of each row, (e, n), per split."""
+    """1/(1 - h) with the leverage h of each row, (n, e), per split."""
     S: tuple[Any, ...] = ()
     """Left-out scores (n, l) of the leading ridge, per split."""
 
@@ -571,30 +558,21 @@ def _set_leverages(
     return state._replace(factors=tuple(factors)), ()
 
 
-def _project(block: Block, state: State, q: Sequence[Array], first: int) -> tuple[State, Sums]:
+def _project(block: Block, state: State, q: Sequence[Array]) -> tuple[State, Sums]:
     """X'Q and 1'Q of every split."""
-    sums: list[Any] = []
-    for k, values in enumerate(q):
-        if k < first:
-            sums.append(None)
-            continue
-        c, X = state.candidates[k], state.features(k)
+    sums = []
+    for k, (c, values) in enumerate(zip(state.candidates, q, strict=False)):
+        X = state.features(k)
         values = like(values, dense_part(X))
         sums.append((c.project(values, X), c.total(values)))
     return state, tuple(sums)
-
-
-def _weights(
-    spectrum: Spectrum, sums: tuple[Array, Any], lams: Sequence[float]
-) -> list[tuple[Array, Array]]:
-    return spectrum.ridges(*sums, lams)
 
 
 def _joined_ridges(
     spectrum: Spectrum, sums: tuple[Array, Any], lams: Sequence[float], single: bool
 ) -> tuple[Array, ...]:
     """Weights (d, e l) and intercepts (e l,) of all ridges, side by side."""
-    W, b = zip(*spectrum.ridges(*sums, lams), strict=True)
+    W, b = zip(*spectrum.ridges(sums, lams), strict=True)
     xp = namespace(W[0])
     joined = xp.concat(list(W), axis=1), xp.concat(list(b))
     # Rows of single precision use ridges of single precision: half of the bytes for other workers.
@@ -611,18 +589,30 @@ def _pieces(X: Any, ridges: tuple[Array, Array], n_ridges: int) -> Iterator[tupl
         yield i, namespace(S).reshape(S, (S.shape[0], n_ridges, W.shape[1] // n_ridges))
 
 
-def _piece_cells(c: Candidates, i: int, m: int) -> tuple[slice, Array, Array]:
-    """The candidates of a piece of rows: their places among all, rows and labels in the piece."""
-    places = slice(int(c.indptr[i]), int(c.indptr[i + m]))
-    return places, c.row[places] - i, c.label[places]
-
-
-def _left_out(S: Array, factors: Array, q: Array, cells: tuple[slice, Array, Array]) -> Array:
-    """Q - (Q - S) factors for scores S (m, l), where Q has the values q at the candidates."""
-    xp, (places, row, label) = namespace(S), cells
-    S = S * factors[:, None]
-    xp.reshape(S, (-1,))[row * S.shape[1] + label] += q[places] * entries(1 - factors, row)
+def _left_out(S: Array, factors: Array, q: Array, row: Array, label: Array) -> Array:
+    """Q - (Q - S) factors for scores S (m, e, l), where Q has the values q at the candidates."""
+    S = S * factors[:, :, None]
+    S[row, :, label] += q[:, None] * (1 - factors[row])
     return S
+
+
+def _left_out_pieces(
+    state: State, split: int, ridges: Any, n_ridges: int, q: Array
+) -> Iterator[tuple[slice, tuple[Array, Array, Array], Array]]:
+    """Some rows of a split at a time: the rows, their candidates (q, row, label), scores (m, e, l).
+
+    Each row is left out of its own fit.
+    """
+    c, factors = state.candidates[split], state.factors[split]
+    for i, S in _pieces(state.features(split), ridges, n_ridges):
+        rows, cells = slice(i, i + S.shape[0]), _cells_of(c, i, S.shape[0])
+        candidates = q[cells], c.row[cells] - i, c.label[cells]
+        yield rows, candidates, _left_out(S, factors[rows], *candidates)
+
+
+def _cells_of(c: Candidates, first: int, n: int) -> slice:
+    """Places of the candidates of some rows."""
+    return slice(int(c.indptr[first]), int(c.indptr[first + n]))
 
 
 def _score(
@@ -631,30 +621,22 @@ def _score(
     """Of every split: left-out scores of the candidates, and sums for the label stack or total."""
     sums, leading = [], []
     for k, (pair, values) in enumerate(zip(ridges, q, strict=True)):
-        c, X, factors = state.candidates[k], state.features(k), state.factors[k]
-        xp = namespace(dense_part(X))
-        values = like(values, dense_part(X))
-        kind = {"dtype": values.dtype, "device": values.device}
-        scores = xp.empty((n_ridges, c.size), **kind)
-        S_leader: Any = None if leader is None else xp.empty(c.shape, **kind)
-        total = 0.0
-        for i, S in _pieces(X, pair, n_ridges):
-            m = S.shape[0]
-            cells, f = _piece_cells(c, i, m), factors[:, i : i + m]
-            (places, row, label), flat, l = cells, xp.reshape(S, (-1,)), c.shape[1]
-            for e in range(n_ridges):
-                g = entries(f[e], row)
-                at = entries(flat, (row * n_ridges + e) * l + label)
-                scores[e, places] = at * g + values[places] * (1 - g)
+        c, other = state.candidates[k], dense_part(state.X)
+        xp, values, scores, total, stack = namespace(other), like(values, other), [], 0.0, None
+        S_leader: Any = None
+        if leader is not None:
+            S_leader = xp.empty(c.shape, dtype=values.dtype, device=values.device)
+        for rows, (_, row, label), S in _left_out_pieces(state, k, pair, n_ridges, values):
+            at = S[row, :, label].T
+            scores.append(at)
             if leader is not None:
-                S_leader[i : i + m] = _left_out(S[:, leader], f[leader], values, cells)
+                S_leader[rows] = S[:, leader]
             else:
-                last = S[:, -1] * f[-1][:, None]
-                at = entries(xp.reshape(last, (-1,)), row * l + label)
-                total += float(xp.sum(last, dtype=xp.float64) - xp.sum(at, dtype=xp.float64))
+                last = S[:, -1]
+                total += float(xp.sum(last, dtype=xp.float64) - xp.sum(at[-1], dtype=xp.float64))
         leading.append(S_leader)
         stack = None if leader is None else stack_sums(S_leader, values, c)
-        sums.append(([(int(state.rows.min()), scores)], stack, total))
+        sums.append(([(int(state.rows.min()), xp.concat(scores, axis=1))], stack, total))
     return state._replace(S=tuple(leading)), tuple(sums)
 
 
@@ -662,9 +644,8 @@ def _stack(block: Block, state: State, stacks: Sequence[FittedStack], q: Any) ->
     """Left-out scores (1, candidates) by the label stack of every split."""
     scores = []
     for c, S, stack, values in zip(state.candidates, state.S, stacks, q, strict=False):
-        xp = namespace(S)
         f = entries(stack.factors(S), c.row)
-        at = entries(xp.reshape(stack.stack.scores(S), (-1,)), c.flat)
+        at = take_cells(stack.stack.scores(S), c.flat)
         scores.append((at * f + like(values, S) * (1 - f))[None])
     return scores
 
@@ -680,26 +661,16 @@ def _score_held(
 ) -> HeldScores:
     """Scores of the candidates held out, and of cells held out."""
     (row, label), X, c = cells, state.X[state.edge :], state.candidates[2]
-    values, listed, scored = dense_part(X), [], []
+    xp, listed, scored = namespace(dense_part(X)), [], []
     for i, S in _pieces(X, ridges, n_ridges):
-        m = S.shape[0]
-        stacked = None if stack is None else stack.stack.scores(S[:, leader])
-        _, *candidates = _piece_cells(c, i, m)
-        listed.append(_at(S, stacked, *candidates))
-        first, last = np.searchsorted(row, [i, i + m])
-        place = (like(A[first:last], values, "own") for A in (row - i, label))
-        scored.append(_at(S, stacked, *place))
-    join = namespace(values).concat
-    return join(listed, axis=1), join(scored, axis=1)
-
-
-def _at(S: Array, stacked: Array | None, row: Array, label: Array) -> Array:
-    """Scores (e, cells) of cells of a piece, by the ridges and the label stack."""
-    xp, (_, n_ridges, l), flat = namespace(S), S.shape, namespace(S).reshape(S, (-1,))
-    experts = [entries(flat, (row * n_ridges + e) * l + label) for e in range(n_ridges)]
-    if stacked is not None:
-        experts.append(entries(xp.reshape(stacked, (-1,)), row * l + label))
-    return xp.stack(experts)
+        if stack is not None:
+            S = xp.concat([S, stack.stack.scores(S[:, leader])[:, None]], axis=1)
+        places = _cells_of(c, i, S.shape[0])
+        listed.append(S[c.row[places] - i, :, c.label[places]].T)
+        first, last = np.searchsorted(row, [i, i + S.shape[0]])
+        place, column = (like(A[first:last], c.row, "own") for A in (row - i, label))
+        scored.append(S[place, :, column].T)
+    return xp.concat(listed, axis=1), xp.concat(scored, axis=1)
 
 
 def _map_log_odds(
@@ -708,26 +679,24 @@ def _map_log_odds(
     split: int,
     ridges: Any,
     n_ridges: int,
-    leader: int | None,
+    leader: int,
     stack: FittedStack | None,
     q: Array,
     combination: Combination,
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None,
 ) -> Any:
-    """A function of the rows of a split and the log-odds (n, l) of all their cells."""
-    c, X, factors = state.candidates[split], state.features(split), state.factors[split]
-    q, pieces = like(q, dense_part(X)), []
+    """The log-odds (n, l) of all cells of a split, or a function of its rows and these."""
+    q, pieces = like(q, dense_part(state.X)), []
     xp = namespace(q)
-    for i, S in _pieces(X, ridges, n_ridges):
-        m = S.shape[0]
-        cells = _piece_cells(c, i, m)
-        experts = [_left_out(S[:, e], factors[e, i : i + m], q, cells) for e in range(n_ridges)]
+    for _, cells, S in _left_out_pieces(state, split, ridges, n_ridges, q):
         if stack is not None:
-            L = experts[leader or 0]
-            experts.append(_left_out(stack.stack.scores(L), stack.factors(L), q, cells))
-        pieces.append(combination(xp.stack(experts)))
+            L = S[:, leader]
+            stacked = _left_out(stack.stack.scores(L)[:, None], stack.factors(L)[:, None], *cells)
+            S = xp.concat([S, stacked], axis=1)
+        pieces.append(combination(xp.permute_dims(S, (1, 0, 2))))
+    z = xp.concat(pieces)
     rows = state.rows[: state.edge] if split else state.rows
-    return function(rows, xp.concat(pieces))
+    return z if function is None else function(rows, z)
 
 
 def _held_losses(
@@ -747,8 +716,8 @@ def _held_losses(
         for i, S in _pieces(X, (W[:, cells], b[cells]), 1):
             S = S[:, 0]
             xp, m = namespace(S), S.shape[0]
-            _, row, label = _piece_cells(c, i, m)
-            at = entries(xp.reshape(S, (-1,)), row * l + label)
+            places = _cells_of(c, i, m)
+            at = S[c.row[places] - i, c.label[places]]
             errors[e] += float(xp.sum(S * S, dtype=xp.float64))
             errors[e] += float(xp.sum(1 - 2 * at, dtype=xp.float64))
             positions = rows[(rows >= i) & (rows < i + m)] - i
@@ -759,10 +728,6 @@ def _held_losses(
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _log_odds_only(rows: np.ndarray, z: Array) -> Array:
-    return z
 
 
 def stacked_rows(pieces: Sequence[Any]) -> Any:
