@@ -166,8 +166,8 @@ def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.c
     `reset` makes the columns of X those of the estimator. Single precision is kept.
     """
     X = X if isinstance(X, np.ndarray) else as_plain(X)
-    options: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
-    options["dtype"] = (np.float64, np.float32)
+    types = np.float64, np.float32
+    options: Any = {"accept_sparse": "csr", "ensure_all_finite": False, "dtype": types}
     if hasattr(X, "column_names") or hasattr(X, "to_arrow"):
         # scikit-learn knows the names of these columns, but not their precision.
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -180,9 +180,8 @@ def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.c
 
 def largest_value(dtype: Any, n_rows: int) -> float:
     """Values of X must be smaller, because methods sum their squares over all rows."""
-    if np.dtype(dtype) == np.float32:
-        return float(np.sqrt(np.finfo(np.float32).max / n_rows))
-    return _LARGEST_DOUBLE
+    single = float(np.sqrt(np.finfo(np.float32).max / n_rows))
+    return single if np.dtype(dtype) == np.float32 else _LARGEST_DOUBLE
 
 
 def canonical(X: Any) -> sp.csr_array:
@@ -313,13 +312,9 @@ def entry(X: Any, k: int) -> tuple[int, int, Any]:
     return row, column, X[row, column]
 
 
-def _column(column: int, names: Array | None) -> str:
-    return f"column {column}" if names is None else f"column {names[column]!r}"
-
-
 def bad_value(row: int, column: int, value: float, names: Array | None = None) -> InputError:
     """The error for an entry of X that is not finite or too large."""
-    place = f"at row {row}, {_column(column, names)}"
+    place = f"at row {row}, column {column if names is None else repr(names[column])}"
     if not np.isfinite(value):
         kind = "NaN" if np.isnan(value) else "inf"
         return InputError(f"X contains {kind} {place}; impute or remove such values first")

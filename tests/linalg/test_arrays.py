@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from schirn.linalg.arrays import (
     cell_rows,
     cells_product,
-    entries,
     flat_cells,
     like,
     namespace,
+    take_cells,
     to_numpy,
 )
 
@@ -39,6 +39,6 @@ def test_cells_of_csr_matrices(other, density):
     row, _ = np.nonzero(Y)
     np.testing.assert_array_equal(to_numpy(cell_rows(cells.indptr, other)), row)
     np.testing.assert_array_equal(to_numpy(flat_cells(cells, other)), np.flatnonzero(Y))
-    values = np.arange(80.0)
-    at = entries(like(values, other, "own"), flat_cells(cells, other))
-    np.testing.assert_array_equal(to_numpy(at), values[Y.ravel()])
+    values = np.arange(80.0).reshape(20, 4)
+    at = take_cells(like(values, other, "own"), flat_cells(cells, other))
+    np.testing.assert_array_equal(to_numpy(at), values[Y])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schirn.linalg.kernels import Kernel
+from schirn.linalg.features import Kernel
 from schirn.linalg.leave_one_out import KernelInverse, left_out_scores
 
 

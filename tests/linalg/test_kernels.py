@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from schirn.linalg.kernels import Kernel, nystroem_map, sample_width
+from schirn.linalg.features import Kernel, nystroem_map, sample_width
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
 from schirn.features.table import read_features
 from schirn.linalg.arrays import row_pieces
-from schirn.linalg.features import has_unit_rows, learn_scale
-from schirn.linalg.kernels import sample_width, width_sample
+from schirn.linalg.features import has_unit_rows, learn_scale, sample_width, width_sample
 from schirn.scale.row_file import RowFile
 
 if TYPE_CHECKING:

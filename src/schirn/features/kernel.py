@@ -18,8 +18,7 @@ from schirn._input import (
     parameter,
     validated_rows,
 )
-from schirn.linalg.features import learn_scale
-from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
+from schirn.linalg.features import Kernel, learn_scale, nystroem_map, sample_width, width_sample
 
 _BLOCK_ROWS = 5000
 

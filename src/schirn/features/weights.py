@@ -7,7 +7,7 @@ import numpy as np
 
 from schirn._input import Array
 from schirn.labels.tags import Tags
-from schirn.linalg.kernels import squared_distances
+from schirn.linalg.features import squared_distances
 from schirn.linalg.leave_one_out import leave_one_out
 
 _MAX_ROWS, _MAX_TAGS, _MIN_ROWS = 600, 100, 20

@@ -111,17 +111,25 @@ def as_binary(
     -------
     uint8 ndarray of shape (n, l), or csr_array without stored zeros or duplicates for sparse input
     """
-    if sp.issparse(values):
+    sparse = sp.issparse(values)
+    if sparse:
         matrix: Any = sp.csr_array(values, copy=True)
         matrix.sum_duplicates()
-        matrix.data = _checked(matrix, matrix.data, what, names, first_row, signed)
-        matrix.eliminate_zeros()
-        return matrix
-    matrix = as_numbers(values, what, "a 0/1 matrix or one list of label names per row")
-    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    if matrix.ndim != 2:
-        raise InputError(f"{what} must have rows and label columns, got shape {matrix.shape}")
-    return _checked(matrix, matrix, what, names, first_row, signed)
+    else:
+        matrix = as_numbers(values, what, "a 0/1 matrix or one list of label names per row")
+        matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+        if matrix.ndim != 2:
+            raise InputError(f"{what} must have rows and label columns, got shape {matrix.shape}")
+    stored = matrix.data if sparse else matrix
+    wrong = (stored != 0) & (stored != 1) & ~(signed & (stored == -1))
+    if wrong.any():
+        raise _wrong_cell(matrix, wrong, what, names, first_row, signed)
+    stored = (stored == 1 if signed else stored).astype(np.uint8, copy=False)
+    if not sparse:
+        return stored
+    matrix.data = stored
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> Array:
@@ -140,24 +148,21 @@ def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> A
     return array
 
 
-def _checked(
+def _wrong_cell(
     matrix: Any,
-    stored: Array,
+    wrong: Array,
     what: str,
     names: Sequence[str] | None,
     first_row: int,
     signed: bool,
-) -> Array:
-    """The stored cells as uint8; raise InputError about the first that is neither 0 nor 1."""
-    wrong = (stored != 0) & (stored != 1) & ~(signed & (stored == -1))
-    if not wrong.any():
-        return (stored == 1).astype(np.uint8) if signed else stored.astype(np.uint8, copy=False)
+) -> InputError:
+    """The error about the first stored cell that is neither 0 nor 1."""
     i, j, value = entry(matrix, int(np.flatnonzero(wrong)[0]))
     label = repr(names[j]) if names is not None and j < len(names) else str(j)
     hint = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
     hint = "; replace -1 by 0" if value == -1 else hint
     allowed = "0 or 1 (or -1 for 0)" if signed else "0 or 1"
-    raise InputError(
+    return InputError(
         f"{what} must be {allowed}, but row {first_row + i}, label {label} holds {value}{hint}"
     )
 

@@ -1,8 +1,7 @@
 """Array functions that the solvers are built from: row spaces, kernels, proximal steps."""
 
 from schirn._plugins import moved_names
-from schirn.linalg.features import FeatureScale, learn_scale
-from schirn.linalg.kernels import Kernel, nystroem_map
+from schirn.linalg.features import FeatureScale, Kernel, learn_scale, nystroem_map
 from schirn.linalg.prox import noise_threshold, shift_singular_values
 from schirn.linalg.row_space import RowSpace, row_space
 

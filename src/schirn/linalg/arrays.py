@@ -65,15 +65,11 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
-def entries(values: Array, index: Array) -> Array:
-    """Entries of a flat array at indices of at least 0.
-
-    `take` of the standard first looks for negative indices, and NumPy's indexing is slow.
-
-    >>> entries(np.array([5, 6, 7]), np.array([2, 0]))
-    array([7, 5])
-    """
-    return values.take(index) if isinstance(values, np.ndarray) else values[index]
+def pick(X: Any, rows: np.ndarray) -> Any:
+    """The given rows of an array of any library, or of a CSR array."""
+    if not is_device_array(X):
+        return X[rows]
+    return namespace(X).take(X, like(rows, X, "own"), axis=0)
 
 
 def take_cells(S: Array, flat: Array) -> Array:

@@ -1,6 +1,5 @@
 """Proximal steps of Schirn: the rank term, and the rule that calls a candidate noise."""
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -44,10 +43,7 @@ def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
     With G'G = V S^2 V' the result is G V f(S)/S V': an l x l eigenproblem instead of an SVD.
     Null directions of G stay untouched.
     """
-    s, V = right_singular_vectors(G)
-    if term == "high":
-        return _spectral_map(s, V, lambda s: s + tau)
-    return _spectral_map(s, V, lambda s: np.maximum(s - tau, 0))
+    return _shifted(*right_singular_vectors(G), tau, term)
 
 
 def shift_by_gram(
@@ -75,15 +71,13 @@ def shift_by_gram(
     if strict and bool(xp.any((squared > zero) & (squared < coarse))):
         return None
     s = xp.sqrt(xp.where(squared > zero, squared, 0 * squared))
-    if term == "high":
-        return _spectral_map(s, V, lambda s: s + tau)
-    return _spectral_map(s, V, lambda s: (s - tau) * (s > tau))
+    return _shifted(s, V, tau, term)
 
 
-def _spectral_map(s: Any, V: Any, f: Callable[[Any], Any]) -> SingularMap:
+def _shifted(s: Any, V: Any, tau: float, term: RankTerm) -> SingularMap:
     xp = namespace(s)
     known = s > 0
-    values = xp.where(known, f(s), 0 * s)
+    values = xp.where(known, s + tau if term == "high" else (s - tau) * (s > tau), 0 * s)
     ratio = xp.where(known, values / xp.where(known, s, 1 + 0 * s), 1 + 0 * s)
     return SingularMap((V * ratio) @ V.T, values)
 

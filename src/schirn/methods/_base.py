@@ -33,7 +33,7 @@ from schirn._input import (
 from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
-from schirn.linalg.arrays import is_device_array, near, to_numpy
+from schirn.linalg.arrays import is_device_array, near, pick, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.threads import threads_for
@@ -48,7 +48,7 @@ from schirn.noise.thresholds import (
 from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
 from schirn.scale.input import check_device_rows, check_in_memory
-from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
+from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
@@ -435,7 +435,7 @@ class RowSpaceMethod(LinearMethod):
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
             sample = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
-            X, Y = take_rows(X, sample), Y[sample]
+            X, Y = pick(X, sample), Y[sample]
         Y = Y.toarray() if sp.issparse(Y) else Y
         points = self._points(values)
         if sp.issparse(X) or np.prod(X.shape) * min(X.shape) > _SVD_OPERATIONS or n > X.shape[0]:

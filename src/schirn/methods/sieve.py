@@ -23,8 +23,7 @@ from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
 from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
-from schirn.linalg.features import learn_scale
-from schirn.linalg.kernels import KernelExpansion
+from schirn.linalg.features import KernelExpansion, learn_scale
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.caution import JUDGED_ROWS, Caution, caution

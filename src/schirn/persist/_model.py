@@ -28,8 +28,7 @@ from schirn._plugins import from_plugins
 from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
 from schirn.features.columns import CategoryColumns, NumberColumns
 from schirn.features.table import TFIDF
-from schirn.linalg.features import FeatureScale
-from schirn.linalg.kernels import Kernel, KernelExpansion
+from schirn.linalg.features import FeatureScale, Kernel, KernelExpansion
 from schirn.methods import CORE_METHODS, PartialMultiLabelClassifier, method_named
 from schirn.noise.calibration import Calibration
 from schirn.noise.caution import Caution

@@ -17,8 +17,7 @@ from schirn._files import atomic_write
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline, TextFeatures
-from schirn.linalg.features import FeatureScale
-from schirn.linalg.kernels import Kernel
+from schirn.linalg.features import FeatureScale, Kernel
 from schirn.methods import LinearMethod, Sieve
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack

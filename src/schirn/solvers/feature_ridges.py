@@ -21,22 +21,21 @@ from schirn._progress import stage, track
 from schirn.linalg.arrays import (
     Array,
     dense_part,
-    entries,
     is_device_array,
     like,
     namespace,
+    pick,
     piece_rows,
     release,
     row_pieces,
     take_cells,
     to_numpy,
 )
-from schirn.linalg.kernels import (
+from schirn.linalg.features import (
     Kernel,
     KernelExpansion,
     nystroem_map,
     on_device,
-    pick,
     sample_width,
     width_sample,
 )
@@ -644,7 +643,7 @@ def _stack(block: Block, state: State, stacks: Sequence[FittedStack], q: Any) ->
     """Left-out scores (1, candidates) by the label stack of every split."""
     scores = []
     for c, S, stack, values in zip(state.candidates, state.S, stacks, q, strict=False):
-        f = entries(stack.factors(S), c.row)
+        f = stack.factors(S)[c.row]
         at = take_cells(stack.stack.scores(S), c.flat)
         scores.append((at * f + like(values, S) * (1 - f))[None])
     return scores

@@ -13,8 +13,8 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils import check_random_state
 
 from schirn._progress import stage
-from schirn.linalg.arrays import Array, eps, like, namespace, take_cells, to_numpy
-from schirn.linalg.kernels import Kernel, KernelExpansion, pick, sample_width, width_sample
+from schirn.linalg.arrays import Array, eps, like, namespace, pick, take_cells, to_numpy
+from schirn.linalg.features import Kernel, KernelExpansion, sample_width, width_sample
 from schirn.linalg.leave_one_out import (
     KernelInverse,
     groups_by_size,

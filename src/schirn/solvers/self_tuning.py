@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._progress import stage, track
-from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, eps, like, namespace, pick, to_numpy
 from schirn.linalg.row_space import RowSpace, row_space
 
 _SPLITS = 3
@@ -140,8 +140,8 @@ def search_grid(
     for train, test in track(_split_rows(X), "factoring split", minor=True):
         scored, listed = _held_out(Y[test])
         if scored.size:
-            space = row_space(take_rows(X, train), ridge=ridge, fit_intercept=fit_intercept)
-            rows = space.transform(take_rows(X, test[scored]))
+            space = row_space(pick(X, train), ridge=ridge, fit_intercept=fit_intercept)
+            rows = space.transform(pick(X, test[scored]))
             filters = make_filters(space, names)
             splits.append(_Split(space, Y[train], rows, listed, filters))
     if not splits:
@@ -248,11 +248,6 @@ def _held_out(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     else:
         scored = listed.any(axis=1) & ~listed.all(axis=1)
     return np.flatnonzero(scored), listed[scored]
-
-
-def take_rows(X: Any, rows: np.ndarray) -> Any:
-    """Some rows of an array of any library, or of a CSR array."""
-    return X[rows] if namespace(X) is np else X[like(rows, X, "own")]
 
 
 class _Split:

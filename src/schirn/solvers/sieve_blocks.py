@@ -9,9 +9,14 @@ import scipy.sparse as sp
 
 from schirn._progress import stage
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import is_device_array, like, release, to_numpy
-from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
-from schirn.linalg.kernels import KernelExpansion, pick
+from schirn.linalg.arrays import is_device_array, like, pick, release, to_numpy
+from schirn.linalg.features import (
+    FeatureScale,
+    FeatureStatistics,
+    KernelExpansion,
+    feature_statistics,
+    scale_of,
+)
 from schirn.scale.blocks import Block, RowStore
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.files import FileRows

@@ -15,17 +15,14 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from schirn._progress import track
-from schirn.linalg.arrays import Array, take_cells
-from schirn.linalg.kernels import Kernel, KernelExpansion
-from schirn.linalg.leave_one_out import leave_one_out
+from schirn.linalg.arrays import Array, row_slices, take_cells
+from schirn.linalg.features import Kernel, KernelExpansion
 from schirn.noise.model import make_candidates
 from schirn.scale.blocks import Block, RowStore, add_sums, one_block
-from schirn.solvers.feature_ridges import MOST_STACKED
+from schirn.solvers.feature_ridges import MOST_STACKED, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import (
-    SMALLEST,
     KernelRidges,
     sample_lams,
-    stack_half,
     tuning_rows,
 )
 from schirn.solvers.sieve import (
@@ -52,8 +49,6 @@ _LABELS = 128
 # Conjugate gradients stop at this residual, relative to the soft labels: rankings settle earlier.
 _TOLERANCE = 0.05
 _MOST_STEPS = 60
-# Rows whose label stack is computed together.
-_STACK_ROWS = 20_000
 
 
 def fit_sparse(
@@ -162,7 +157,14 @@ class SparseRidges(Ridges):
                     self._scores[k, test, columns] = X_test @ W + b
         self._stack = None
         if leader is not None:
-            self._stack = fit_stack(self._scores[leader], self._Q, self._scores[-1])
+            S, Q = self._scores[leader], self._Q
+            fitted = fit_stack(stack_sums(S, Q.data, c), c.total(Q.data), len(S))
+            self._stack = fitted.stack
+            for rows in row_slices(*S.shape):
+                targets, factors = Q[rows].toarray(), fitted.factors(S[rows])[:, None]
+                self._scores[-1, rows] = (
+                    targets - (targets - fitted.stack.scores(S[rows])) * factors
+                )
         experts = [take_cells(self._scores, c.flat)]
         if self._inner is not None and len(q) > 1:
             # The sample as a whole teaches nothing that all rows do not.
@@ -393,26 +395,6 @@ def _weights(systems: _Systems, sums: LessonSums, columns: slice) -> list[tuple[
 
 def _squared_lengths(columns: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
-
-
-def fit_stack(S: Array, Q: sp.csr_array, out: Array) -> LabelStack:
-    """Fit the label stack to scores (n, l), and write its left-out scores to `out`."""
-    n, l = S.shape
-    blocks = [slice(i, i + _STACK_ROWS) for i in range(0, n, _STACK_ROWS)]
-    centre, mean = S.mean(axis=0, dtype=np.float64), np.asarray(Q.mean(axis=0)).ravel()
-    gram, cross, squares = np.zeros((l, l)), np.zeros((l, l)), 0.0
-    for rows in blocks:
-        D = S[rows] - centre
-        gram += D.T @ D
-        # The rows of D have mean 0 over all blocks, so that Q need not be centred.
-        cross += (Q[rows].T @ D).T
-        squares += float(np.sum(S[rows].astype(np.float64) ** 2))
-    half = stack_half(gram, squares)
-    stack = LabelStack(half.T @ (half @ cross), centre, mean)
-    for rows in blocks:
-        leverages = 1 / n + np.sum(((S[rows] - centre) @ half.T) ** 2, axis=1)
-        out[rows] = leave_one_out(Q[rows].toarray(), stack.scores(S[rows]), leverages, SMALLEST)
-    return stack
 
 
 def linear_expansion(ridges: Sequence[Ridge]) -> KernelExpansion:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from schirn._input import Array
 from schirn.lab.rivals.solvers.scaling import Scaling, minmax, with_ones
 from schirn.linalg.arrays import row_slices
-from schirn.linalg.kernels import Kernel, squared_distances
+from schirn.linalg.features import Kernel, squared_distances
 
 MOST_ANCHORS = 4000
 

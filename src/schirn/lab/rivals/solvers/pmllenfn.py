@@ -15,7 +15,7 @@ from scipy.special import expit
 from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.arrays import row_slices
-from schirn.linalg.kernels import squared_distances
+from schirn.linalg.features import squared_distances
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.row_space import RowSpace
 
