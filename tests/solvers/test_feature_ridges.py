@@ -10,7 +10,7 @@ from schirn.metrics import average_precision
 from schirn.noise.model import make_candidates
 from schirn.scale.blocks import one_block
 from schirn.solvers import kernel_ridges
-from schirn.solvers.feature_ridges import FeatureRidges, factor, fit_stack, stack_sums
+from schirn.solvers.feature_ridges import FeatureRidges, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import KernelRidges
 from schirn.solvers.sieve import (
     Knowledge,
@@ -28,18 +28,18 @@ def problem(n=160, seed=0, r=2, kernel="rbf", n_landmarks=50):
     data = make_partial_multilabel(n_samples=n, n_features=6, n_labels=7, r=r, random_state=seed)
     Z = learn_scale(data.X, "spread").transform(data.X)
     options = SieveOptions(kernel, n_landmarks=n_landmarks)
-    return data, Z, factor(one_block(Z), n, options, Z.dtype)
+    return data, Z, FeatureRidges(one_block(Z), n, options, Z.dtype, lambda rows: rows)
 
 
-def ridges_of(factored, Y, lams, knowledge=None):
-    ridges = FeatureRidges(factored, sp.csr_array(Y), knowledge or Knowledge())
+def ridges_of(ridges, Y, lams, knowledge=None):
+    ridges.use_candidates(sp.csr_array(Y), knowledge or Knowledge())
     # The weights are those of this test, not chosen.
     ridges.use_lams(lams)
     return ridges
 
 
-def chosen(factored, Y, grid, kernel, trusting=False):
-    ridges = FeatureRidges(factored, sp.csr_array(Y), Knowledge())
+def chosen(ridges, Y, grid, kernel, trusting=False):
+    ridges.use_candidates(sp.csr_array(Y))
     losses = ridges.losses(np.asarray(grid), ranked=kernel == "linear" or trusting)
     return grid[best_weight(*losses, SieveOptions(kernel, trusting=trusting))]
 

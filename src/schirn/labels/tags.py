@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from schirn._input import Array, as_plain, is_missing
 from schirn.labels.cells import TagCells, check_separator
-from schirn.labels.cells import split_tags as split_tags
 from schirn.labels.matrix import (
     are_name_lists,
     as_binary,

@@ -32,7 +32,7 @@ from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
 from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
-from schirn.solvers.feature_ridges import factor, fit_features
+from schirn.solvers.feature_ridges import fit_features
 from schirn.solvers.kernel_ridges import (
     fit_kernel,
 )
@@ -318,8 +318,7 @@ class Sieve(PartialMultiLabelClassifier):
                 parameter="groups",
             )
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
-        factored = factor(one_block(Z), n, options, Z.dtype, scaled)
-        return fit_features(factored, Y, options, knowledge)
+        return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
 
     def _judge(
         self,

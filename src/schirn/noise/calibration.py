@@ -73,7 +73,10 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
     (3, -2, 0.2)
     """
     s, counts, listed = _bins(np.asarray(scores), np.asarray(candidates))
-    centre, spread = np.average(s, weights=counts), _spread(s, counts)
+    centre = float(np.average(s, weights=counts))
+    spread = float(np.sqrt(np.average((s - centre) ** 2, weights=counts)))
+    # Scores that are all equal have no spread.
+    spread = spread if spread > 1e-12 * max(1.0, abs(centre)) else 1.0
     z = (s - centre) / spread
     start = _start(z, counts, listed)
     bounds = [(-4.0, 5.0), (-20.0, 20.0), (-9.0, 4.0)]
@@ -129,13 +132,6 @@ def _bins(scores: Array, candidates: Array) -> tuple[Array, Array, Array]:
     sums = np.add.reduceat(s[order], edges)
     listed = np.add.reduceat(y[order].astype(np.float64), edges)
     return sums / counts, counts, listed
-
-
-def _spread(s: Array, counts: Array) -> float:
-    """Standard deviation of the scores; 1 if they are all equal."""
-    mean = np.average(s, weights=counts)
-    deviation = float(np.sqrt(np.average((s - mean) ** 2, weights=counts)))
-    return deviation if deviation > 1e-12 * max(1.0, abs(float(mean))) else 1.0
 
 
 def _logit(p: float | Array) -> float:

@@ -72,38 +72,91 @@ MOST_STACKED = 3000
 
 
 def fit_features(
-    factored: "FactoredRows",
+    store: RowStore,
     Y: Any,
     options: SieveOptions,
+    dtype: Any,
+    scaled: Callable[[Any], Any],
     knowledge: Knowledge = NOTHING_KNOWN,
 ) -> tuple[SieveResult, KernelExpansion]:
-    """Choose the ridge weights, run the rounds, and expand the ridges for new rows."""
-    ridges = FeatureRidges(factored, sp.csr_array(Y), knowledge)
-    ridges.choose_lams(options)
-    rng = check_random_state(options.random_state)
-    result = sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=options.trusting)
-    return result, factored.source.expansion(result.ridges)
-
-
-class FeatureRidges(Ridges):
-    """Ridges on the features of all rows, and of the rows that are not held out.
+    """Choose the ridge weights, run the rounds, and expand the ridges for new rows.
 
     Parameters
     ----------
-    factored : FactoredRows
-    Y : CSR array of shape (n, l)
-        Candidates, 0/1.
-    knowledge : Knowledge
+    store, options, dtype, scaled
+        As in `FeatureRidges`.
+    Y, knowledge
+        As in `FeatureRidges.use_candidates`.
+    """
+    ridges = FeatureRidges(store, Y.shape[0], options, dtype, scaled)
+    ridges.use_candidates(sp.csr_array(Y), knowledge)
+    ridges.choose_lams(options)
+    rng = check_random_state(options.random_state)
+    result = sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=options.trusting)
+    return result, ridges.source.expansion(result.ridges)
+
+
+class FeatureRidges(Ridges):
+    """Ridges on the features of all rows, and of the rows that are not held out: three quarters.
+
+    Parameters
+    ----------
+    store : RowStore
+    n : int
+        Number of rows.
+    options : SieveOptions
+    dtype : dtype
+        Type of the rows.
+    scaled : function
+        Scales rows.
+
+    Attributes
+    ----------
+    source : FeatureMap
+    drawn : ndarray
+        Rows held out, in the order of the draw.
+    rows : list of ndarray
+        Rows of each block, those held out last.
+    edges : list of int
+        Number of rows of each block that are not held out.
     """
 
     most_stacked = MOST_STACKED
 
-    def __init__(self, factored: "FactoredRows", Y: sp.csr_array, knowledge: Knowledge):
-        store = factored.store
-        self._store, self._spectra, self._single = store, factored.spectra, factored.single
-        blocks, edges = factored.rows, factored.edges
-        inner = [rows[:edge] for rows, edge in zip(blocks, edges, strict=True)]
-        held = [rows[edge:] for rows, edge in zip(blocks, edges, strict=True)]
+    def __init__(
+        self,
+        store: RowStore,
+        n: int,
+        options: SieveOptions,
+        dtype: Any,
+        scaled: Callable[[Any], Any],
+    ):
+        rng = check_random_state(options.random_state)
+        self._store, self.drawn = store, np.array_split(rng.permutation(n), 4)[0]
+
+        def scaled_rows(index: np.ndarray) -> Any:
+            pieces = [piece for piece in store.gather(_pick_rows, index) if piece.shape[0]]
+            return scaled(stacked_rows(pieces))
+
+        self.source = draw_features(n, options, rng, scaled_rows)
+        sums = store.start(_make_features, scaled, self.source, np.sort(self.drawn))
+        self._single = self.source.support is not None or "float32" in str(dtype)
+        stage("factoring the features")
+        spectra = remembered("spectra", partial(_spectra, store, sums, self._single))
+        # The sums of many blocks take much memory on the workers. Eigenvectors are sent back,
+        # because what was made there from all blocks would take all blocks to make again if lost.
+        del sums
+        self._spectra = [
+            Spectrum(eigenvalues, m, store.near(_same, basis, place=k), mean)
+            for k, (eigenvalues, m, basis, mean) in enumerate(spectra)
+        ]
+        self.rows, self.edges = map(list, zip(*store.gather(_row_order), strict=True))
+
+    def use_candidates(self, Y: sp.csr_array, knowledge: Knowledge = NOTHING_KNOWN) -> None:
+        """Learn from 0/1 candidates (n, l)."""
+        store, blocks = self._store, self.rows
+        inner = [rows[:edge] for rows, edge in zip(blocks, self.edges, strict=True)]
+        held = [rows[edge:] for rows, edge in zip(blocks, self.edges, strict=True)]
         # An inner split without a candidate teaches nothing.
         kinds = (
             [blocks, inner, held] if np.diff(Y.indptr)[np.concatenate(inner)].any() else [blocks]
@@ -115,18 +168,16 @@ class FeatureRidges(Ridges):
             self.values = to_numpy(self.values)
             candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
         self._cells = [_edges(Y, rows) for rows in kinds[:2]]
-        all_rows = np.concatenate(blocks)
-        self.splits = [first_split(candidates[0], all_rows, knowledge)]
+        self.splits = [first_split(candidates[0], np.concatenate(blocks), knowledge)]
         if len(kinds) > 1:
-            rows, held_rows = np.concatenate(inner), np.concatenate(held)
-            place = np.empty(len(all_rows), dtype=np.int64)
+            train_rows, held_rows = np.concatenate(inner), np.concatenate(held)
+            place = np.empty(Y.shape[0], dtype=np.int64)
             place[held_rows] = np.arange(len(held_rows))
             train, test = (
-                RowLabels(c, knowledge.of(r).votes)
-                for c, r in zip(candidates[1:], (rows, held_rows), strict=True)
+                RowLabels(c, knowledge.of(rows).votes)
+                for c, rows in zip(candidates[1:], (train_rows, held_rows), strict=True)
             )
-            self.splits.append(Split(train, rows, test, place[factored.drawn]))
-            self._ranked = factored.drawn
+            self.splits.append(Split(train, train_rows, test, place[self.drawn]))
         self._held_edges = np.cumsum([0, *map(len, held)])
 
     def choose_lams(self, options: SieveOptions) -> None:
@@ -148,7 +199,7 @@ class FeatureRidges(Ridges):
             return np.arange(len(grid)), np.zeros((len(grid), 0))
         ones = [split.train.candidates.ones(self.values) for split in self.splits]
         ridges = self._ridges(1, self._project(ones)[1], grid.tolist())
-        rows = np.sort(self._ranked[: RANKED_ROWS if ranked else 0])
+        rows = np.sort(self.drawn[: RANKED_ROWS if ranked else 0])
         blocks = self._store.gather(_held_losses, ridges, len(grid), rows)
         errors, precisions = zip(*blocks, strict=True)
         return np.sum(errors, axis=0), np.concatenate(precisions, axis=1)
@@ -247,65 +298,6 @@ def _joined(blocks: Sequence[Array]) -> Array:
 
 
 # ---- Features and their factors
-
-
-@dataclass(frozen=True, eq=False)
-class FactoredRows:
-    """Features of many rows where they are, factored; nothing here depends on the labels."""
-
-    store: RowStore
-    source: "FeatureMap"
-    spectra: "list[Spectrum]"
-    rows: list[np.ndarray]
-    """Rows of each block, those held out last."""
-    edges: list[int]
-    """Number of rows of each block that are not held out."""
-    drawn: np.ndarray
-    """Rows held out, in the order of the draw."""
-    single: bool
-    """Whether the features have single precision."""
-
-
-def factor(
-    store: RowStore,
-    n: int,
-    options: SieveOptions,
-    dtype: Any,
-    scaled: Callable[[Any], Any] | None = None,
-) -> FactoredRows:
-    """Make features of n rows, hold out a quarter of the rows, and factor the features.
-
-    Parameters
-    ----------
-    store : RowStore
-    n : int
-    options : SieveOptions
-    dtype : dtype
-        Type of the rows.
-    scaled : function, optional
-        Scales rows.
-    """
-    scaled, rng = scaled or _same, check_random_state(options.random_state)
-    drawn = np.array_split(rng.permutation(n), 4)[0]
-
-    def scaled_rows(index: np.ndarray) -> Any:
-        pieces = [piece for piece in store.gather(_pick_rows, index) if piece.shape[0]]
-        return scaled(stacked_rows(pieces))
-
-    source = draw_features(n, options, rng, scaled_rows)
-    sums = store.start(_make_features, scaled, source, np.sort(drawn))
-    single = source.support is not None or "float32" in str(dtype)
-    stage("factoring the features")
-    spectra = remembered("spectra", partial(_spectra, store, sums, single))
-    # The sums of many blocks take much memory on the workers. Eigenvectors are sent back, because
-    # what was made there from all blocks would take all blocks to make again if it were lost.
-    del sums
-    spectra = [
-        Spectrum(eigenvalues, m, store.near(_same, basis, place=k), mean)
-        for k, (eigenvalues, m, basis, mean) in enumerate(spectra)
-    ]
-    rows, edges = zip(*store.gather(_row_order), strict=True)
-    return FactoredRows(store, source, spectra, list(rows), list(edges), drawn, single)
 
 
 class Spectrum(NamedTuple):

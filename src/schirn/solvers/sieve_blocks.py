@@ -21,7 +21,7 @@ from schirn.scale.blocks import Block, RowStore
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.files import FileRows
 from schirn.scale.memory import large_array
-from schirn.solvers.feature_ridges import factor, fit_features, stacked_rows
+from schirn.solvers.feature_ridges import fit_features, stacked_rows
 from schirn.solvers.kernel_ridges import fit_kernel
 from schirn.solvers.sieve import SieveOptions, SieveResult
 
@@ -88,8 +88,7 @@ def sieve_blocks(
             f'{MOST_FEATURES:,} is too large for rows in blocks; set kernel="rbf", or reduce '
             f"the features first"
         )
-    factored = factor(blocks, n, options, statistics.dtype, scale.transform)
-    result, expansion = fit_features(factored, Y, options)
+    result, expansion = fit_features(blocks, Y, options, statistics.dtype, scale.transform)
     ridges: Any = result.fitted
     posterior, z, in_files = result.confidence(), None, isinstance(blocks, FileRows)
     stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
