@@ -90,7 +90,7 @@ class Contender:
     """A method with its tuning and its features.
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
-    and serves as an upper bound. `reconstructed`: written from a description, as the method says.
+    and serves as a reference. `reconstructed`: written from a description, as the method says.
     `baseline`: what people do without this library.
     """
 
