@@ -135,7 +135,7 @@ def test_mat_with_a_packed_sparse_matrix(limit, tmp_path):
     path = tmp_path / "x.mat"
     path.write_bytes(head + struct.pack("<II", 15, len(packed)) + packed)
     assert path.stat().st_size < limit
-    refused(path, "unpacks to over")
+    refused(path, "not a readable MATLAB file")
 
 
 def test_parquet_with_one_text_in_every_row(limit, tmp_path):

@@ -16,7 +16,8 @@ from schirn.review._state import STATUS
 if TYPE_CHECKING:
     from schirn.review.session import Session
 
-_ANSWERS = {KEEP: RIGHT, DROP: WRONG, SKIP: NOT_SURE, UNANSWERED: OPEN}
+_ANSWERS = {"keep": [RIGHT], "drop": [WRONG], "skip": [NOT_SURE], "swap": [WRONG, RIGHT]}
+_AFTER_UNDO = {KEEP: RIGHT, DROP: WRONG, SKIP: NOT_SURE, UNANSWERED: OPEN}
 _ACTION = {RIGHT: "keep", WRONG: "drop", NOT_SURE: "skip"}
 
 
@@ -52,9 +53,11 @@ class DecisionLink:
 
     def write(self, record: Record, tags: list[int], *, only_newer: bool = False) -> None:
         """Write what a record of the journal says about tags."""
-        session, new = self._session, []
-        for tag in tags:
-            answer = _ANSWERS[int(session.status[tag])]
+        action, session, new = record["action"], self._session, []
+        answers = _ANSWERS.get(action, [])
+        if action == "undo":
+            answers = [_AFTER_UNDO[int(session.status[tag])] for tag in tags]
+        for tag, answer in zip(tags, answers, strict=True):
             row, label = int(session.project.row[tag]), session.name(tag)
             earlier = self._store.latest(self._rows.ids[row], label)
             when = str(record["time"]).replace("+00:00", "Z")

@@ -78,12 +78,11 @@ def test_missing_values(tmp_path):
     assert read_arff(path, labels=2, missing="zero").X[0, 0] == 0
 
 
-def test_string_attribute_can_be_ignored(tmp_path):
+def test_a_string_attribute_is_refused(tmp_path):
     text = DENSE.replace("'first one' numeric", "'first one' string").replace("0.5", "'id 7'")
     path = write(tmp_path, text)
     with pytest.raises(DataError, match="'first one' of type string is not a number"):
         read_arff(path, labels=2)
-    assert read_arff(path, labels=2, ignore=["first one"]).X.shape == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,6 @@ def test_many_rows_survive_a_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"labels": 2, "ignore": ["colour"]}, "ignore names 'colour', which is not an attribute"),
         ({"labels": 2, "missing": "mean"}, "missing must be .*, not 'mean'"),
         ({"labels": 7}, "labels=7, but there are 6 attributes"),
     ],

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.lab.data import data_card, make_cooccurrence, noise_levels, prepare_yeast
+from schirn.lab.data import data_card, make_cooccurrence, prepare_yeast
 from schirn.lab.data._prepare import _tie_to_rank
 
 
@@ -25,12 +25,6 @@ def test_prepare_yeast_keeps_rows_with_two_labels():
     assert (prepare_yeast(thin, 3).candidates.toarray() == expected).all()
     with pytest.raises(InputError, match="needs true labels and candidates"):
         prepare_yeast(Dataset("toy", np.ones((50, 1)), y), 3)
-
-
-def test_noise_levels_at_the_borders():
-    assert noise_levels(9) == (1, 2, 3)
-    assert noise_levels(10) == noise_levels(100) == (3, 7, 11)
-    assert noise_levels(101) == (10, 20, 30)
 
 
 def test_cooccurrence_ties_disjoint_pairs_to_their_union():

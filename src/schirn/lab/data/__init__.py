@@ -5,7 +5,7 @@ from typing import Any
 from schirn.lab.data._card import MAX_RANK_BYTES, data_card
 from schirn.lab.data._emoji import EMOJI_SETS as DOWNLOADABLE  # noqa: F401
 from schirn.lab.data._fetch import fetch
-from schirn.lab.data._prepare import make_cooccurrence, noise_levels, prepare_yeast
+from schirn.lab.data._prepare import make_cooccurrence, prepare_yeast
 from schirn.lab.data.arff import read_arff
 from schirn.lab.data.mat import read_mat
 from schirn.lab.data.npz import read_npz
@@ -14,11 +14,7 @@ from schirn.lab.data.table import read_table
 
 # Readers that `schirn.datasets` offers.
 READERS: dict[str, Any] = {
-    "read_arff": read_arff,
-    "read_mat": read_mat,
-    "read_npz": read_npz,
-    "read_svmlight": read_svmlight,
-    "read_table": read_table,
+    reader.__name__: reader for reader in (read_arff, read_mat, read_npz, read_svmlight, read_table)
 }
 
 __all__ = [
@@ -26,6 +22,5 @@ __all__ = [
     "data_card",
     "fetch",
     "make_cooccurrence",
-    "noise_levels",
     "prepare_yeast",
 ]

@@ -56,20 +56,6 @@ def prepare_yeast(dataset: Dataset, r: int) -> Dataset:
     return replace(subset, candidates=candidates, n_dropped=int((~keep).sum()))
 
 
-def noise_levels(n_labels: int) -> tuple[int, int, int]:
-    """Return the three numbers of wrong labels per row of the published experiments.
-
-    Examples
-    --------
-    >>> from schirn.lab.data import noise_levels
-    >>> noise_levels(6), noise_levels(19), noise_levels(227)
-    ((1, 2, 3), (3, 7, 11), (10, 20, 30))
-    """
-    if n_labels < 10:
-        return 1, 2, 3
-    return (3, 7, 11) if n_labels <= 100 else (10, 20, 30)
-
-
 def make_cooccurrence(
     y: Any,
     fraction: float = 0.25,

@@ -34,7 +34,6 @@ def read_arff(
     *,
     labels: int | Sequence[str] | None = None,
     missing: str = "error",
-    ignore: Sequence[str] = (),
     max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read a dense or sparse ARFF file with several labels.
@@ -52,8 +51,6 @@ def read_arff(
         the last).
     missing : {"error", "zero"}
         Value for ``?``; "error" raises DataError.
-    ignore : list of str
-        Attributes to leave out, such as identifiers of type string.
     max_bytes : int, optional
         Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
 
@@ -78,12 +75,10 @@ def read_arff(
         if missing not in ("error", "zero"):
             raise DataError(f'missing must be "error" or "zero", not {missing!r}.')
         names = _label_names(path, relation, attributes, labels)
-        attributes = _without(attributes, ignore)
         fill = 0.0 if missing == "zero" else None
         matrix = _parse(attributes, lines, fill, byte_limit(max_bytes))
         columns = {attribute.name: column for column, attribute in enumerate(attributes)}
-        taken = {*names, *ignore}
-        features = [name for name in columns if name not in taken]
+        features = [name for name in columns if name not in set(names)]
         y_true = densified(matrix[:, [columns[name] for name in names]])
         return dataset_from_file(
             path,
@@ -98,16 +93,13 @@ def read_arff(
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column: its name, its type, and the number of each value if it is nominal."""
+    """A column: its name, and the number of each value if it is nominal."""
 
     name: str
-    kind: str
     codes: dict[str, float] = field(default_factory=dict)
 
     def number(self, token: str, fill: float | None) -> float:
         """Return the number of a token; raise DataError if it has none."""
-        if self.kind == "ignored":
-            return 0.0
         if token == "?":
             if fill is None:
                 raise DataError(
@@ -142,7 +134,10 @@ def _header(text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
             relation = unquote(line[len("@relation") :].strip())
         elif keyword == "@attribute" and match is not None:
             codes = _codes(match[2]) if match[2].startswith("{") else {}
-            attributes.append(Attribute(unquote(match[1]), match[2].lower(), codes))
+            attributes.append(Attribute(unquote(match[1]), codes))
+            if not codes and match[2].lower() not in NUMERIC:
+                name = brief(attributes[-1].name)
+                raise DataError(f"the attribute {name} of type {match[2][:40]} is not a number.")
         elif keyword == "@data":
             data = lines[position:]
             if not attributes or not data:
@@ -155,24 +150,6 @@ def _header(text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
         else:
             raise DataError(f"line {number}: not an ARFF header line: {line[:60]!r}.")
     raise DataError("no @data section; the file is not ARFF, or it is truncated.")
-
-
-def _without(attributes: list[Attribute], ignore: Sequence[str]) -> list[Attribute]:
-    """Mark the attributes to ignore; raise DataError for others that cannot become numbers."""
-    unknown = sorted(set(ignore) - {attribute.name for attribute in attributes})
-    if unknown:
-        raise DataError(f"ignore names {unknown[0]!r}, which is not an attribute.")
-    marked = []
-    for attribute in attributes:
-        if attribute.name in ignore:
-            attribute = Attribute(attribute.name, "ignored")
-        elif attribute.kind not in NUMERIC and not attribute.codes:
-            raise DataError(
-                f"the attribute {brief(attribute.name)} of type {attribute.kind[:40]} is not a "
-                f"number; leave it out with ignore=[{brief(attribute.name)}]."
-            )
-        marked.append(attribute)
-    return marked
 
 
 def _label_names(

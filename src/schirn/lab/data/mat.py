@@ -1,32 +1,25 @@
-"""Reader for MATLAB files of version 5.
-
-SciPy's reader of version 5 trusts the types, lengths and indices in a file: of files with a few
-random bytes, one in twenty ends the process with a segmentation fault (SciPy 1.17). The reader here
-checks each element before it is read, never builds cells, structs or objects, and limits the memory
-of a variable before it is allocated or unpacked.
-"""
+"""Reader for MATLAB files of version 5, by SciPy in a process of its own."""
 
 from __future__ import annotations
 
-import math
 import os
-import struct
-import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
+from schirn._files import brief, brief_list, byte_limit, read_archive
 from schirn.datasets import Dataset
 from schirn.exceptions import DataError
 from schirn.lab.data.content import dataset_from_file, label_matrix
-from schirn.tables.text import check_size, unreadable_named
+from schirn.tables.text import check_size
 
-_KIND = "MATLAB file, or truncated"
+_PROGRAM = str(Path(__file__).with_name("_mat_variables.py"))
 # Usual variable names in any case; the first one found wins.
 FEATURES = ("data", "features", "feature", "X", "fea")
 TRUTH = ("true_target", "true_labels", "ground_truth", "gt", "target", "targets", "labels", "Y")
@@ -39,24 +32,6 @@ CANDIDATES = (
     "PL",
     "C",
 )
-
-# Version 5.
-MATRIX, PACKED = 14, 15
-# Type of an element -> type of its numbers.
-NUMBERS = {
-    1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
-}  # fmt: skip
-# Class of a matrix -> type of its entries, however they are stored.
-CLASSES = {
-    6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8",
-}  # fmt: skip
-SPARSE = 5
-COMPLEX, LOGICAL = 0x0800, 0x0200
-
-HEAD = 128
-# Flags, shape and name of a matrix fit into this.
-PEEK = 1 << 14
-MOST_VARIABLES = 10_000
 
 
 def read_mat(
@@ -95,10 +70,14 @@ def read_mat(
     """
     path = Path(path)
     check_size(path, max_bytes)
-    limit = byte_limit(max_bytes)
-    source = Mat5(path, limit)
-    names = source.names()
-    X = source.get(_pick(path, names, FEATURES, features, "features"))
+    variables = _variables(path, byte_limit(max_bytes))
+    name = _find(path, list(variables), FEATURES, features)
+    if name is None:
+        raise DataError(
+            f"{path}: no features among the variables {brief_list(variables) or '(none)'}; "
+            "name them with features=."
+        )
+    X = _get(path, variables, name)
     X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "iufb":
         kind = f"{X.dtype} of shape {X.shape}"
@@ -106,12 +85,13 @@ def read_mat(
     n_samples = X.shape[0]
     labels: dict[str, Any] = {}
     for kind, usual, requested in (("truth", TRUTH, truth), ("candidates", CANDIDATES, candidates)):
-        name = _find(path, names, usual, requested)
-        if name is not None:
-            labels[kind] = _labels(path, name, source.get(name), n_samples)
+        label_name = _find(path, list(variables), usual, requested)
+        if label_name is not None:
+            values = _get(path, variables, label_name)
+            labels[kind] = _labels(path, label_name, values, n_samples)
     if not labels:
         raise DataError(
-            f"{path}: no label matrix among the variables {brief_list(names)}; "
+            f"{path}: no label matrix among the variables {brief_list(variables)}; "
             f"name it with truth= or candidates=.",
             parameter="truth",
         )
@@ -122,6 +102,12 @@ def read_mat(
         y_true=labels.get("truth"),
         candidates=labels.get("candidates"),
     )
+
+
+def _get(path: Path, variables: dict[str, Any], name: str) -> Any:
+    if variables[name] is None:
+        raise DataError(f"{path}: {brief(name)} is not a matrix of real numbers.")
+    return variables[name]
 
 
 def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
@@ -150,172 +136,24 @@ def _find(path: Path, names: list[str], usual: Iterable[str], requested: str | N
     return next((lower[name.lower()] for name in usual if name.lower() in lower), None)
 
 
-def _pick(
-    path: Path, names: list[str], usual: Iterable[str], requested: str | None, what: str
-) -> str:
-    """Return the name of a required variable."""
-    name = _find(path, names, usual, requested)
-    if name is None:
-        raise DataError(
-            f"{path}: no {what} among the variables {brief_list(names) or '(none)'}; "
-            f"name them with {what}=."
-        )
-    return name
+def _variables(path: Path, limit: int) -> dict[str, Any]:
+    """Read the variables of a file; None for what is not a matrix of real numbers."""
+    with path.open("rb") as stream:
+        if stream.read(10) == b"MATLAB 7.3":
+            raise DataError(f'{path}: MATLAB 7.3 files are not read; save it with "-v7".')
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "variables.npz")
+        command = [sys.executable, "-P", _PROGRAM, str(path), str(target), str(limit)]
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if ran.returncode:
+            reason = ran.stderr.strip().rpartition("\n")[2] or f"exit code {ran.returncode}"
+            raise DataError(f"{path}: not a readable MATLAB file, or truncated ({brief(reason)}).")
+        arrays = read_archive(target, limit)
+    return {name: _matrix(arrays, str(k)) for k, name in enumerate(arrays["names"].tolist())}
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A matrix and its position in the file."""
-
-    name: str
-    flags: int
-    shape: tuple[int, ...]
-    start: int
-    size: int
-    packed: bool
-
-
-class Mat5:
-    """The variables of a file of version 5; raises ValueError or DataError if it is damaged.
-
-    The file is a list of elements: a tag (type and number of bytes) and the content, padded to 8
-    bytes. A matrix is an element of elements: flags, shape, name, then the numbers; it may be
-    compressed as a whole.
-    """
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path, self.limit = path, limit
-        with unreadable_named(path, _KIND), path.open("rb") as stream:
-            head = stream.read(HEAD)
-            if head.startswith(b"MATLAB 7.3"):
-                raise DataError(f'{path}: MATLAB 7.3 files are not read; save it with "-v7".')
-            if len(head) < HEAD or head[126:] not in (b"IM", b"MI"):
-                raise ValueError("not a MATLAB header")
-            self._order = "<" if head[126:] == b"IM" else ">"
-            self._variables = {variable.name: variable for variable in self._scan(stream)}
-
-    def names(self) -> list[str]:
-        """Return the names of the variables."""
-        return list(self._variables)
-
-    def get(self, name: str) -> Any:
-        """Return a variable as an array or a CSC matrix."""
-        variable = self._variables[name]
-        kind = variable.flags & 0xFF
-        if (kind not in CLASSES and kind != SPARSE) or variable.flags & COMPLEX:
-            raise DataError(f"{self.path}: {brief(name)} is not a matrix of real numbers.")
-        with unreadable_named(self.path, _KIND):
-            return self._values(variable)
-
-    def _values(self, variable: Variable) -> Any:
-        kind = variable.flags & 0xFF
-        with self.path.open("rb") as stream:
-            stream.seek(variable.start)
-            content = self._content(stream, variable.size, variable.packed, self.limit)
-        elements = _Elements(content, self._order)
-        for _ in range(3):
-            elements.next()
-        if kind == SPARSE:
-            return self._sparse(elements, variable)
-        n_entries = math.prod(variable.shape)
-        stored = elements.numbers(n_entries)
-        dtype = "?" if variable.flags & LOGICAL else CLASSES[kind]
-        return stored.astype(dtype).reshape(variable.shape, order="F")
-
-    def _sparse(self, elements: _Elements, variable: Variable) -> sparse.csc_array:
-        if len(variable.shape) != 2:
-            raise ValueError("a sparse matrix with other than two sides")
-        rows = elements.numbers().astype(np.int64)
-        starts = elements.numbers(variable.shape[1] + 1).astype(np.int64)
-        n_entries = int(starts[-1])
-        data = elements.numbers()
-        if not 0 <= n_entries <= min(len(rows), len(data)):
-            raise ValueError("a sparse matrix with fewer entries than its header says")
-        values = data[:n_entries].astype("?" if variable.flags & LOGICAL else "f8")
-        matrix = sparse.csc_array((values, rows[:n_entries], starts), shape=variable.shape)
-        check_sparse(matrix)
-        return matrix
-
-    def _scan(self, stream: IO[bytes]) -> Iterator[Variable]:
-        """Yield the variables of the file, reading only their descriptions."""
-        for _ in range(MOST_VARIABLES):
-            tag = stream.read(8)
-            if not tag:
-                return
-            if len(tag) < 8:
-                raise ValueError("the last element is truncated")
-            kind, size = struct.unpack(f"{self._order}II", tag)
-            start = stream.tell()
-            if kind in (MATRIX, PACKED):
-                head = self._content(
-                    stream, min(size, PEEK), kind == PACKED, PEEK, is_complete=False
-                )
-                yield self._describe(head, start, size, kind == PACKED)
-            stream.seek(start + size)
-        raise ValueError(f"more than {MOST_VARIABLES:,} variables")
-
-    def _content(
-        self, stream: IO[bytes], size: int, packed: bool, limit: int, is_complete: bool = True
-    ) -> bytes:
-        """Return the content of a matrix, unpacked and without its tag; up to `limit` bytes."""
-        raw = stream.read(size)
-        if is_complete and len(raw) < size:
-            raise ValueError("a variable is truncated")
-        if not packed:
-            return raw
-        engine = zlib.decompressobj()
-        content = engine.decompress(raw, limit + 8)
-        if is_complete and len(content) > limit:
-            message = too_large(f"a variable unpacks to over {limit:,} bytes", limit)
-            raise DataError(f"{self.path}: {message}")
-        if len(content) < 8 or struct.unpack_from(f"{self._order}I", content)[0] != MATRIX:
-            raise ValueError("a packed variable is not a matrix")
-        return content[8:]
-
-    def _describe(self, content: bytes, start: int, size: int, packed: bool) -> Variable:
-        elements = _Elements(content, self._order)
-        flags = int(elements.numbers()[:1].astype(np.int64).sum())
-        shape = tuple(int(side) for side in elements.numbers())
-        if not 2 <= len(shape) <= 32 or min(shape) < 0:
-            raise ValueError(f"a variable of shape {brief(shape)}")
-        name = elements.next()[1].decode("latin-1")
-        kind = flags & 0xFF
-        needed = 8 * (max(shape) if kind == SPARSE else math.prod(shape))
-        if needed > self.limit and (kind in CLASSES or kind == SPARSE):
-            what = f"{brief(name)} of shape {brief(shape)} needs {needed:,} bytes"
-            raise DataError(f"{self.path}: {too_large(what, self.limit)}")
-        return Variable(name, flags, shape, start, size, packed)
-
-
-class _Elements:
-    """The elements inside a matrix, one after the other."""
-
-    def __init__(self, content: bytes, order: str) -> None:
-        self._content, self._order, self._at = content, order, 0
-
-    def next(self) -> tuple[int, bytes]:
-        """Return type and content of the next element."""
-        head = self._content[self._at : self._at + 8]
-        if len(head) < 8:
-            raise ValueError("a matrix is truncated")
-        kind, size = struct.unpack(f"{self._order}II", head)
-        if kind >> 16:
-            # A short element has its content in the tag.
-            kind, size = kind & 0xFFFF, kind >> 16
-            content, self._at = head[4 : 4 + size], self._at + 8
-        else:
-            start = self._at + 8
-            content, self._at = self._content[start : start + size], start + size + -size % 8
-        if len(content) < size:
-            raise ValueError("a matrix is truncated")
-        return kind, content
-
-    def numbers(self, count: int | None = None) -> np.ndarray:
-        """Return the next element as numbers; raise ValueError unless there are `count`."""
-        kind, content = self.next()
-        if kind not in NUMBERS:
-            raise ValueError(f"an element of type {kind}, which is not numeric")
-        values = np.frombuffer(content, np.dtype(self._order + NUMBERS[kind]))
-        if count is not None and len(values) != count:
-            raise ValueError(f"{len(values):,} numbers instead of {count:,}")
-        return values
+def _matrix(arrays: dict[str, np.ndarray], key: str) -> Any:
+    if f"{key}.0" not in arrays:
+        return arrays.get(key)
+    data, indices, indptr, shape = (arrays[f"{key}.{part}"] for part in range(4))
+    return sparse.csc_array((data, indices, indptr), shape=tuple(shape))

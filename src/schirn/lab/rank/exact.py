@@ -55,9 +55,7 @@ class RankReport(NamedTuple):
     primes: tuple[int, ...]
 
 
-def exact_rank(
-    Y: Any, *, max_bytes: int = MAX_BYTES, prime: int | None = None, random_state: int | None = 0
-) -> int:
+def exact_rank(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None = 0) -> int:
     """Return the rank of a 0/1 matrix over the rational numbers.
 
     Parameters
@@ -67,16 +65,14 @@ def exact_rank(
     max_bytes : int
         Memory limit of each of the two eliminations; removing singletons takes a few times the
         memory of Y.
-    prime : int, optional
-        Work modulo this prime, below 2**23. None draws primes at random.
     random_state : int or None
         Seed of the primes and of the random combinations.
 
     Raises
     ------
     InputError
-        If Y is not a 0/1 matrix, if `prime` is not a prime, or if the dense elimination needs more
-        than `max_bytes`; the message states how much.
+        If Y is not a 0/1 matrix, or if the dense elimination needs more than `max_bytes`; the
+        message states how much.
 
     Notes
     -----
@@ -90,22 +86,18 @@ def exact_rank(
     are few among the 268,216 primes, so two to five primes are drawn, until the probability that
     all of them are among those few is below 1e-6. The result is proven if nothing remains, if the
     remainder has full rank, or if the bound rules such primes out; otherwise it is a lower bound.
-    `rank_report` states which. If you pass `prime`, no such probability is known.
+    `rank_report` states which.
 
     Examples
     --------
     >>> from schirn.lab.rank.exact import exact_rank
     >>> exact_rank([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
     3
-    >>> exact_rank([[1, 1, 0], [0, 1, 1], [1, 0, 1]], prime=2)
-    2
     """
-    return rank_report(Y, max_bytes=max_bytes, prime=prime, random_state=random_state).rank
+    return rank_report(Y, max_bytes=max_bytes, random_state=random_state).rank
 
 
-def rank_report(
-    Y: Any, *, max_bytes: int = MAX_BYTES, prime: int | None = None, random_state: int | None = 0
-) -> RankReport:
+def rank_report(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None = 0) -> RankReport:
     """Return the rank of a 0/1 matrix and how it was found.
 
     Parameters and method are those of `exact_rank`.
@@ -117,10 +109,6 @@ def rank_report(
     >>> report.rank, report.singletons, report.proven
     (2, 2, True)
     """
-    if prime is not None and prime not in primes_below(2**PRIME_BITS):
-        raise InputError(
-            f"prime must be a prime number below {2**PRIME_BITS}, got {prime!r}", parameter="prime"
-        )
     if np.ndim(Y) != 2:
         raise InputError(f"the rank needs a matrix with rows and columns, got shape {np.shape(Y)}")
     matrix = sparse.csr_array(as_binary(Y, "the matrix")).astype(np.int8)
@@ -133,13 +121,10 @@ def rank_report(
     rng = np.random.default_rng(random_state)
     # Few of the primes can divide every largest non-zero minor, since their product is bounded.
     bits = _minor_bits(core)
-    if prime is not None:
-        primes, share = [prime], float(bits >= math.log2(prime))
-    else:
-        large = primes_below(2**PRIME_BITS)
-        large = large[large > 2 ** (PRIME_BITS - 1)]
-        primes = rng.choice(large, MAX_PRIMES, replace=False).tolist()
-        share = min(1.0, bits // (PRIME_BITS - 1) / len(large))
+    large = primes_below(2**PRIME_BITS)
+    large = large[large > 2 ** (PRIME_BITS - 1)]
+    primes = rng.choice(large, MAX_PRIMES, replace=False).tolist()
+    share = min(1.0, bits // (PRIME_BITS - 1) / len(large))
     rank, risk, full = 0, 1.0, min(remainder.shape)
     used: list[int] = []
     for p in primes:

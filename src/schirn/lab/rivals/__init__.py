@@ -14,20 +14,9 @@ from schirn.lab.rivals.pmlni import PMLNI
 from schirn.lab.rivals.pmlplr import PMLPLR
 from schirn.methods import PartialMultiLabelClassifier
 
-METHODS: dict[str, type[PartialMultiLabelClassifier]] = {
-    "NLR": NLR,
-    "FPML": FPML,
-    "PMLLRS": PMLLRS,
-    "PMLNI": PMLNI,
-    "ParticleMAP": ParticleMAP,
-    "ParticleVLS": ParticleVLS,
-    "PAKS": PAKS,
-    "GLC": GLC,
-    "PARD": PARD,
-    "PMLLENFN": PMLLENFN,
-    "PMLPLR": PMLPLR,
-    "PMLMA": PMLMA,
-    "PMLLC": PMLLC,
-    "PMLFP": PMLFP,
-}
+_CLASSES: tuple[type[PartialMultiLabelClassifier], ...] = (
+    *(NLR, FPML, PMLLRS, PMLNI, ParticleMAP, ParticleVLS, PAKS, GLC, PARD),
+    *(PMLLENFN, PMLPLR, PMLMA, PMLLC, PMLFP),
+)
+METHODS = {cls.__name__: cls for cls in _CLASSES}
 """The compared methods by name, in the order of lists."""

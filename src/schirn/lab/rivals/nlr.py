@@ -69,7 +69,7 @@ class NLR(RowSpaceMethod):
 
     Notes
     -----
-    X is factored once and a sweep costs one product with the factor: O(n l min(n, d)) time and
+    X is factored once and a sweep costs two products with the factor: O(n l min(n, d)) time and
     O(n min(n, d)) memory. Features are used as they are. A few cells of the noise may keep changing
     until the last sweep.
 

@@ -1,6 +1,5 @@
 import hashlib
 import json
-import os
 import time
 
 import numpy as np
@@ -379,16 +378,6 @@ def test_a_failure_from_the_future_is_run_again(place):
     again = quick(["tiny.npz:1"], ["mymethods:Mean"], "out", retry=True)
     assert [result["status"] for result in again] == ["done", "done"]
     assert bench.read_rows("out") == again
-
-
-def test_files_that_a_killed_process_left_are_swept(place):
-    (place / "out" / "scores").mkdir(parents=True)
-    old, new = (place / "out" / "scores" / f".0123abcd.part.{k}.npz" for k in ("old", "new"))
-    for path in (old, new):
-        path.write_bytes(b"half")
-    os.utime(old, (time.time() - 7200,) * 2)
-    quick(["tiny.npz:1"], ["mymethods:Mean"], "out")
-    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_missing_package_skips_a_run(tmp_path, monkeypatch):

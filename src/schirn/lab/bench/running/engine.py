@@ -94,8 +94,6 @@ class Engine:
                 self._run_threads(workers)
             else:
                 self._work(LocalWorker(self.threads))
-            for folder in self._folders:
-                folder.sweep()
         finally:
             self._stop.set()
             for worker in workers:

@@ -2,7 +2,6 @@
 
 import platform
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy
@@ -22,9 +21,6 @@ from schirn.lab.bench.running.claims import Claims
 from schirn.lab.bench.running.execute import Output
 from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.scores import write_arrays
-
-# Files are written in seconds, even over a slow network.
-_ABANDONED_SECONDS = 3600
 
 
 class ResultsFolder:
@@ -95,13 +91,6 @@ class ResultsFolder:
         result["threads"], result["host"] = self.threads, self._claims.token
         result["finished"] = time.time()
         self._writer.append({name: result[name] for name in FIELDS})
-
-    def sweep(self) -> None:
-        """Remove the files that dead processes were writing."""
-        for path in self.path.rglob(".*.part*"):
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
-                    path.unlink()
 
     def close(self) -> None:
         """Release all claims."""
