@@ -17,8 +17,8 @@ def source(tmp_path):
     items = [(text, ["item", *tags], wrong) for text, tags, wrong in make_items()]
     for i, tag, other in (
         (3, "Beach", "beach"),
-        (5, "sunsett", "sunset"),
-        (9, "sunsett", "sunset"),
+        (5, "sunsets", "sunset"),
+        (9, "sunsets", "sunset"),
     ):
         text, tags, wrong = items[i]
         items[i] = (text, [*(t for t in tags if t != other), tag], wrong)
@@ -38,7 +38,7 @@ def test_findings_are_in_the_summary(source, capsys):
     assert [line.split("  ")[0] for line in section] == [
         "spelling", "copies", "empty texts", "tags in all rows", "tags in one row",
     ]  # fmt: skip
-    assert "2 tags look like another spelling, such as sunsett (2 rows) → sunset" in section[0]
+    assert "2 tags look like another spelling, such as sunsets (2 rows) → sunset" in section[0]
     assert "2 rows are copies of earlier ones" in section[1]
     assert "--propose-merges FILE" in err
 
@@ -48,11 +48,11 @@ def test_findings_are_in_json_and_on_the_report(source, tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     kinds = {finding["kind"]: finding for finding in document["findings"]}
     assert kinds["empty_texts"]["rows"] == [40]
-    assert {merge["before"] for merge in kinds["spelling"]["merges"]} == {"Beach", "sunsett"}
+    assert {merge["before"] for merge in kinds["spelling"]["merges"]} == {"Beach", "sunsets"}
     assert document["violations"] == []
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "Table checks" in page
-    assert "sunsett (2 rows) → sunset" in page
+    assert "sunsets (2 rows) → sunset" in page
 
 
 def test_a_table_without_findings_says_nothing(tmp_path, capsys):
@@ -65,7 +65,7 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
     merges, copy, changes = tmp_path / "m.csv", tmp_path / "c.csv", tmp_path / "changes.csv"
     assert clean(source, "--propose-merges", merges) == 0
     lines = [line.split(",")[:3] for line in merges.read_text().splitlines()]
-    assert lines[1:] == [["sunsett", "sunset", "typing error"], ["Beach", "beach", "case"]]
+    assert lines[1:] == [["sunsets", "sunset", "plural"], ["Beach", "beach", "case"]]
     capsys.readouterr()
     order = ("--remove-below", 0.5)
     assert clean(source, "--merge", merges, *order, "-o", copy, "--changes", changes) == 0
@@ -76,7 +76,7 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
     }
     assert names - {""} == {"item", "beach", "dog", "sunset", "city"}
     for old, new in zip(before, after, strict=True):
-        merged = old["tags"].replace("sunsett", "sunset").replace("Beach", "beach").split(";")
+        merged = old["tags"].replace("sunsets", "sunset").replace("Beach", "beach").split(";")
         kept, removed = new["tags"].split(";"), filter(None, new["tags_removed"].split(";"))
         assert sorted([*kept, *removed]) == sorted(merged)
         assert {old[k] == new[k] for k in ("id", "description", "code")} == {True}
@@ -105,7 +105,7 @@ def test_lists_of_tags_are_merged(tmp_path):
 
 def test_fit_merges_too(source, tmp_path, capsys):
     merges = tmp_path / "m.csv"
-    merges.write_text("Beach,beach\nsunsett,sunset\n")
+    merges.write_text("Beach,beach\nsunsets,sunset\n")
     model = tmp_path / "m.schirn"
     argv = ["fit", source, "--text", "description", *METHOD, "-o", str(model), "--json"]
     counts = []
@@ -120,8 +120,8 @@ def test_fit_merges_too(source, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("sunsett,sunset\nsunset,dusk\n", "'sunset', which is merged into 'dusk'"),
-        ("sunsett,sunset\nsunset,sunsett\n", "keep one of these merges"),
+        ("sunsets,sunset\nsunset,dusk\n", "'sunset', which is merged into 'dusk'"),
+        ("sunsets,sunset\nsunset,sunsets\n", "keep one of these merges"),
         ("sunsset,sunset\n", "no row has the tag 'sunsset'; did you mean 'sunset'?"),
         ("Beach,sea\n", "no row has the tag 'sea' to merge into"),
     ],
