@@ -1,5 +1,7 @@
 """The contract of rankers: every implementation keeps it, and classifiers can be one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -71,22 +73,14 @@ def test_every_ranker_finds_wrong_tags_and_planted_ones(small, name):
     assert np.median(planted.log_odds) < np.median(evidence.log_odds)
 
 
-@pytest.mark.parametrize("name", RANKERS)
-def test_planted_tags_may_be_given(small, name):
-    """So that several rankers judge the same ones; known tags are not replaced."""
+@pytest.mark.parametrize("name", ["sieve", "folds", "classifier"])
+def test_planted_tags_replace_no_known_ones(small, name):
     plain = task_for(small)
-    chosen = plain.plant(np.full(len(plain.known), 0.5), np.ones(len(plain.known), dtype=bool))
     known = np.where(np.arange(len(plain.known)) < 50, 1, 0).astype(np.int8)
-    tags, columns = plain.tags, plain.columns
-    evidence = RANKERS[name].rank(small.X, RankingTask(tags, columns, known, planted=chosen))
-    free = chosen.replaced >= 50
-    assert 0 < free.sum() < len(free)
-    cells = [
-        sorted(zip(planted.replaced, planted.column, strict=True))
-        for planted in (evidence.planted, PlantedTags(*(x[free] for x in chosen[:3])))
-    ]
-    assert cells[0] == cells[1]
-    assert not np.isnan(evidence.planted.log_odds).any()
+    planted = RANKERS[name].rank(small.X, replace(plain, known=known)).planted
+    assert len(planted.row) > 100
+    assert (planted.replaced >= 50).all()
+    assert not np.isnan(planted.log_odds).any()
 
 
 @pytest.mark.parametrize("name", ["sieve", "folds", "classifier", "own"])

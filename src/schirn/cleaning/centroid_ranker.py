@@ -27,6 +27,7 @@ from scipy.special import expit, logit
 from schirn._progress import stage, track
 from schirn.cleaning.centroids import score_by_centroids
 from schirn.cleaning.groups import with_copies
+from schirn.cleaning.label_shares import is_below, label_medians
 from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ranker, RankingTask
 from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
@@ -109,7 +110,7 @@ class CentroidRanker(Ranker):
         listed_scores = np.zeros(len(tags.row))
         listed_scores[judged] = scores[: judged.sum()]
         cells = Cells(judged, listed_scores, row, column, scores[judged.sum() :])
-        law, planted = judge_by_law(cells, task, score, rng)
+        law, planted = judge_by_law(cells, task, rng)
         return Evidence(logit(law.q), cells.judged, planted)
 
 
@@ -149,7 +150,8 @@ def _apparent_shares(cells: Cells, tags: Tags) -> Shares:
     """Share of wrong tags of each label, pulled towards the share of its group."""
     l = len(tags.names)
     column = tags.column[cells.judged]
-    below = _is_below(cells.listed[cells.judged], column, cells, l)
+    medians = label_medians(cells.unlisted, cells.column, l)
+    below = is_below(cells.listed[cells.judged], medians[column])
     number, n_others = (np.bincount(c, minlength=l) for c in (column, cells.column))
     share = np.bincount(column, below, minlength=l) / np.maximum(number, 1)
     group = _by_frequency(number)
@@ -184,16 +186,6 @@ def _by_frequency(number: Array) -> Array:
     return group[doublings]
 
 
-def _is_below(scores: Array, label: Array, cells: Cells, n_labels: int) -> Array:
-    """1 if a tag scores below the median of the other cells of its label, 0.5 if at it, else 0."""
-    order = np.lexsort((cells.unlisted, cells.column))
-    ends = np.searchsorted(cells.column[order], np.arange(n_labels + 1))
-    first, size = ends[:-1], np.maximum(np.diff(ends), 1)
-    ordered = np.r_[cells.unlisted[order], 0.0]
-    median = ((ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2)[label]
-    return np.asarray((scores < median) + 0.5 * (scores == median))
-
-
 def sample_unlisted(
     tags: Tags, columns: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
@@ -223,31 +215,15 @@ class Law:
 
 
 def judge_by_law(
-    cells: Cells,
-    task: RankingTask,
-    score: Callable[[Array, Array], Array],
-    rng: np.random.Generator,
+    cells: Cells, task: RankingTask, rng: np.random.Generator
 ) -> tuple[Law, PlantedTags]:
-    """Return the posterior of all tags, and planted tags with their log-odds.
-
-    Parameters
-    ----------
-    cells : Cells
-    task : RankingTask
-    score : function from rows and labels
-        Scores of planted tags that the task names; otherwise sampled cells are planted.
-    rng : Generator
-    """
+    """Return the posterior of all tags, and sampled cells as planted tags with their log-odds."""
     tags = task.tags
     shares = _apparent_shares(cells, tags)
     stage("posterior")
     law = _law(cells, tags, shares)
     stage("judging planted tags")
-    if isinstance(task.planted, PlantedTags):
-        planted = task.plant(law.q, cells.judged & np.isin(tags.column, task.judged_columns))
-        p = law.before(score(planted.row, planted.column), planted.column)
-    else:
-        planted, p = _plant(law, cells, task, shares.each, rng)
+    planted, p = _plant(law, cells, task, shares.each, rng)
     return law, planted._replace(log_odds=logit(_judge_planted(law, tags, planted, p)))
 
 

@@ -33,11 +33,24 @@ def wrong_shares(scores: Array, listed: Array, row: Array, column: Array) -> Arr
 
 def wrong_shares_of_tags(tags: Array, column: Array, medians: Array) -> Array:
     """Return the same from the scores of the tags and the medians (k,) of unlisted cells."""
-    n_tags, medians = np.bincount(column, minlength=len(medians)), medians[column]
-    below = (tags < medians) + 0.5 * (tags == medians)
+    n_tags, below = np.bincount(column, minlength=len(medians)), is_below(tags, medians[column])
     sizes, place = np.unique(n_tags, return_inverse=True)
     doublings = np.log2(np.maximum(sizes, 1))
     nearness = np.exp(-(((doublings[:, None] - doublings) / _WIDTH) ** 2) / 2)
     n_below = nearness @ np.bincount(place[column], below, minlength=len(sizes))
     total = nearness @ np.bincount(place, n_tags, minlength=len(sizes))
     return np.clip(2 * n_below / np.maximum(total, 1e-9), 0, 1)[place]
+
+
+def is_below(scores: Array, medians: Array) -> Array:
+    """Return 1 for a score below the median, 0.5 for one at it, else 0."""
+    return np.asarray((scores < medians) + 0.5 * (scores == medians))
+
+
+def label_medians(scores: Array, column: Array, n_labels: int) -> Array:
+    """Return the median score of the cells of each label."""
+    order = np.lexsort((scores, column))
+    ends = np.searchsorted(column[order], np.arange(n_labels + 1))
+    first, size = ends[:-1], np.maximum(np.diff(ends), 1)
+    ordered = np.r_[scores[order], 0.0]
+    return np.asarray((ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2)

@@ -28,6 +28,7 @@ from schirn.cleaning.ranker import (
     likeliest_unlisted,
 )
 from schirn.cleaning.storage import Needs
+from schirn.cleaning.text_ranker import Sum, fold_scores
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
@@ -44,6 +45,9 @@ _BYTES_PER_CELL = 75
 _BYTES_PER_LANDMARK = 4
 # Log-odds beyond this are clipped before votes are added to them.
 _LARGEST = 11
+# How much centroids count for the listed tags of texts, and ridges for the missing ones; Sieve
+# counts for 1.
+_CENTROIDS, _RIDGES = 0.25, 0.5
 # No classifier is quite sure.
 _LEAST = 1e-7
 
@@ -98,6 +102,11 @@ class SieveRanker(ModelRanker):
         """Whether groups of this many rows can be left out together."""
         return n_rows <= self.model.max_kernel_rows or (sparse and self.model.kernel == "linear")
 
+    def _ranks_texts(self, X: Any) -> bool:
+        """Whether the rows are sparse, as those of texts, and few enough for a kernel matrix."""
+        is_linear = sp.issparse(X) and self.model.kernel == "linear"
+        return is_linear and X.shape[0] <= self.model.max_kernel_rows
+
     def needs(self, task: RankingTask) -> Needs:
         """Many rows may also live elsewhere: on workers, or anywhere without answers and votes."""
         n_rows, model = task.tags.n_rows, self.model
@@ -143,20 +152,26 @@ class SieveRanker(ModelRanker):
         others = tags.counts[tags.column] - _count_in_group(tags, groups)
         judged = np.isin(tags.column, task.judged_columns)
         judged &= others >= max(task.min_count - 1, 1)
-        log_odds, labels = logit(confidence), np.zeros(len(tags.names))
-        # Whoever knows the noise, or counts votes, is believed.
-        if self.model.noise_level is None and task.votes is None and judged.any():
-            at = np.searchsorted(columns, tags.column[judged])
-            labels[columns] = 1 - 2 * wrong_shares(Z, Y, tags.row[judged], at)
-            # The mean stays, so that confidences are as high as those of Sieve.
-            labels = np.std(log_odds[judged]) * (labels - labels[tags.column[judged]].mean())
-            log_odds += labels[tags.column]
         stage("judging planted tags")
         propensity, weights = fitted.noise_model_.propensity, None
         if propensity is not None:
             weights = np.exp(propensity)[np.isin(columns, task.judged_columns)]
-        planted = task.plant(confidence, judged, weights=weights)
-        z = _log_odds_of_planted(fitted, Z, Y, task, planted) + labels[planted.column]
+        planted, log_odds = task.plant(confidence, judged, weights=weights), logit(confidence)
+        z = _log_odds_of_planted(fitted, Z, Y, task, planted)
+        # Whoever knows the noise, or counts votes, is believed.
+        if self.model.noise_level is None and task.votes is None and judged.any():
+            cells = tags.row[judged], np.searchsorted(columns, tags.column[judged])
+            labels = np.zeros(len(tags.names))
+            labels[columns] = 1 - 2 * wrong_shares(Z, Y, *cells)
+            # The mean stays, so that confidences are as high as those of Sieve.
+            labels = np.std(log_odds[judged]) * (labels - labels[tags.column[judged]].mean())
+            if self._ranks_texts(X):
+                centroids, linear = fold_scores(X, task, groups)
+                both = Sum(log_odds[judged], centroids[cells], _CENTROIDS)
+                log_odds[judged] = both(log_odds[judged], centroids[cells])
+                z = both(z, centroids[planted.row, np.searchsorted(columns, planted.column)])
+                Z = Sum(Z[Y == 0], linear[Y == 0], _RIDGES)(Z, linear)
+            log_odds, z = log_odds + labels[tags.column], z + labels[planted.column]
         planted = planted._replace(log_odds=z)
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
@@ -254,10 +269,8 @@ class FoldRanker(ModelRanker):
         at = place[tags.row[judged]], np.searchsorted(columns, tags.column[judged])
         confidence = np.full(len(tags.row), 0.5)
         confidence[judged] = to_numpy(fitted.disambiguate(X[test], Y[test]))[at]
-        count = None
-        if isinstance(task.planted, int):
-            count = max(1, task.planted * len(test) // tags.n_rows)
-            count = min(count, int((judged & (task.known == 0)).sum()))
+        count = max(1, task.planted * len(test) // tags.n_rows)
+        count = min(count, int((judged & (task.known == 0)).sum()))
         planted = task.plant(confidence, judged, columns=columns, count=count, rng=rng)
         if len(planted.row):
             candidates, k, new = _swap(Y, tags, columns, planted)

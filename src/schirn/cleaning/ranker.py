@@ -125,8 +125,8 @@ class RankingTask:
         Rows of one group must not judge each other.
     min_count : int
         Rows other than its own in which a tag must be listed to be judged, plus one.
-    planted : PlantedTags or int
-        Wrong tags to judge, or how many to draw.
+    planted : int
+        How many wrong tags to plant.
     n_unlisted : int, optional
         How many of the likeliest unlisted cells to return; None returns none.
     random_state : int, optional
@@ -138,7 +138,7 @@ class RankingTask:
     votes: Any = None
     groups: Array | None = None
     min_count: int = MIN_COUNT
-    planted: PlantedTags | int = MAX_PLANTED
+    planted: int = MAX_PLANTED
     n_unlisted: int | None = None
     random_state: int | None = 0
 
@@ -180,9 +180,6 @@ class RankingTask:
         """
         columns = self.judged_columns if columns is None else columns
         free = judged & (self.known == 0)
-        if isinstance(self.planted, PlantedTags):
-            possible = free[self.planted.replaced] & np.isin(self.planted.column, columns)
-            return PlantedTags(*(values[possible] for values in self.planted[:3]))
         count = min(self.planted, len(free)) if count is None else count
         count = min(count, max(1, MAX_CELLS // max(len(columns), 1)))
         if not free.any() or not count:

@@ -22,7 +22,7 @@ from schirn._input import canonical, location
 from schirn._progress import stage, track
 from schirn.cleaning.centroid_ranker import Cells, judge_by_law, sample_unlisted
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.label_shares import wrong_shares_of_tags
+from schirn.cleaning.label_shares import label_medians, wrong_shares_of_tags
 from schirn.cleaning.ranker import (
     Evidence,
     Ranker,
@@ -37,20 +37,16 @@ from schirn.scale.blocks import Block, FeatureRows, MemoryRows, RowStore, candid
 from schirn.scale.cluster import DaskRows
 from schirn.scale.copies import number_distinct, row_digests
 from schirn.scale.input import check_blocks, summarise
-from schirn.solvers.sieve import Knowledge, soft_logit
-from schirn.solvers.sparse_ridges import (
-    Lesson,
-    LessonSums,
-    lesson_sums,
-    linear_lams,
-    solve_on_blocks,
-)
+from schirn.solvers.sieve import soft_logit
+from schirn.solvers.sparse_ridges import Lesson, LessonSums, lesson_sums, solve_on_blocks
 
 Array = np.ndarray
 
-_FOLDS = 3
-# Rows without the label that are sampled for each label, as for very many labels.
-_N_UNLISTED = 20
+_FOLDS = 5
+# Weight of the ridges, for rows of unit length.
+_WEIGHT = 2.0
+# Rows without the label that are sampled for each label.
+_N_UNLISTED = 200
 # Spreads of the log-odds that a share of 1 counts for; where wrong tags follow the frequency of the
 # labels, the share says nothing, and costs least if it counts for less than one.
 _SHARE = 0.5
@@ -89,9 +85,27 @@ class TextRanker(Ranker):
         if location(X) == "dask":
             with closing(DaskRows(X, listed, _as_it_is)) as rows:
                 return rows.run(lambda: _rank_on_workers(rows, task))
-        store = MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
         name = f"labels-{task.columns[0]}-{len(task.columns)}"
-        return Evidence.restore(remembered(name, lambda: _rank(store, task)))
+        return Evidence.restore(remembered(name, lambda: _rank(_in_one_block(X, listed), task)))
+
+
+def fold_scores(X: Any, task: RankingTask, groups: Array | None) -> Array:
+    """Return the scores (2, n, k) of the labels to rank, by centroids and by ridges.
+
+    Parameters
+    ----------
+    X : (n, d) CSR array
+    task : RankingTask
+    groups : (n,) int array, optional
+        Rows that must be in one fold.
+    """
+    store = _in_one_block(X, _listed(task))
+    _score_in_folds(store, task, groups)
+    return cast(Array, store.gather(_scores)[0])
+
+
+def _in_one_block(X: Any, listed: "sp.csr_array") -> MemoryRows:
+    return MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
 
 
 def _as_it_is(listed: "sp.csr_array", first: int) -> "sp.csr_array":
@@ -116,7 +130,9 @@ def _rank_on_workers(store: RowStore, task: RankingTask) -> Evidence:
 def _rank(store: RowStore, task: RankingTask) -> Evidence:
     """Judge the cells of a task; the scores of all others stay in the blocks."""
     tags, columns = task.tags, task.columns
-    _score_in_folds(store, task)
+    stage("looking for copies")
+    same = number_distinct(chain.from_iterable(store.gather(_digests)))
+    _score_in_folds(store, task, with_copies(same, tags, task.groups))
 
     def scores(row: Array, column: Array) -> Array:
         """Scores (2, cells) by centroids and by ridges."""
@@ -132,12 +148,12 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     listed = np.zeros((2, len(tags.row)))
     listed[:, judged] = scores(tags.row[judged], tags.column[judged])
     cells = Cells(judged, listed[0], row, column, other[0])
-    law, planted = judge_by_law(cells, task, lambda *cells: scores(*cells)[0], rng)
+    law, planted = judge_by_law(cells, task, rng)
     experts = [logit(law.q), listed[1]]
-    total = _Sum(*(expert[judged] for expert in experts))
+    total = Sum(*(expert[judged] for expert in experts))
     log_odds = total(*experts)
     place = np.searchsorted(columns, tags.column[judged])
-    medians = _medians(other[1], np.searchsorted(columns, column), len(columns))
+    medians = label_medians(other[1], np.searchsorted(columns, column), len(columns))
     shares = np.zeros(len(tags.names))
     shares[columns] = wrong_shares_of_tags(listed[1, judged], place, medians)
     # The mean stays, so that confidences are as high as without the shares.
@@ -149,48 +165,42 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     unlisted = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
-        both = _Sum(logit(law.before(other[0], column)), other[1])
+        both = Sum(logit(law.before(other[0], column)), other[1])
         blocks = store.gather(_likeliest, law.before, both, columns, task.n_unlisted)
         unlisted = _first(blocks, task.n_unlisted)
     return Evidence(log_odds + shares[tags.column], judged, planted, unlisted)
 
 
-def _medians(scores: Array, column: Array, k: int) -> Array:
-    """Return the median score (k,) of sampled cells of each label; 0 for labels without any."""
-    medians = np.zeros(k)
-    order = np.argsort(column, kind="stable")
-    labels, first = np.unique(column[order], return_index=True)
-    for j, values in zip(labels, np.split(scores[order], first[1:]), strict=True):
-        medians[j] = np.median(values)
-    return medians
+class Sum:
+    """Sum of two experts, each divided by its spread, on the scale of the first.
 
+    Parameters
+    ----------
+    first, second : float arrays
+        What they say about the same cells.
+    weight : float
+        How much the second one counts.
+    """
 
-class _Sum:
-    """Sum of two experts, each divided by its spread, on the scale of the first."""
-
-    def __init__(self, first: Array, second: Array) -> None:
+    def __init__(self, first: Array, second: Array, weight: float = 1.0) -> None:
         self.centres = float(first.mean()), float(second.mean())
-        self.spreads = [float(values.std()) or 1.0 for values in (first, second)]
-        self.spread = 1.0
-        self.spread = self.spreads[0] / (float(np.std(self(first, second))) or 1.0)
+        self.spread = float(first.std()) or 1.0
+        self.slope = weight * self.spread / (float(second.std()) or 1.0)
+        self.scale = 1.0
+        self.scale = self.spread / (float(np.std(self(first, second))) or 1.0)
 
     def __call__(self, first: Array, second: Array) -> Array:
         """Log-odds of the same or of other cells."""
-        (a, b), (s, t) = self.centres, self.spreads
-        return np.asarray(a + self.spread * ((first - a) / s + (second - b) / t))
+        (a, b) = self.centres
+        return np.asarray(a + self.scale * (first - a + self.slope * (second - b)))
 
 
-def _score_in_folds(store: RowStore, task: RankingTask) -> None:
+def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) -> None:
     """Leave the scores (2, n, k) of all cells, by centroids and by ridges, in the blocks."""
-    stage("looking for copies")
-    same = number_distinct(chain.from_iterable(store.gather(_digests)))
-    groups = with_copies(same, task.tags, task.groups)
     # By position: another seed or more rows at the end change the folds of no row.
     groups = np.arange(task.tags.n_rows) if groups is None else groups
     learned = _listed(task, known_wrong=False)
     forgotten = (_listed(task) - learned).nonzero()
-    rng = np.random.RandomState(task.random_state)
-    lams = linear_lams(store, learned, Knowledge(), trusting=True, rng=rng)
     for fold in track(range(_FOLDS), "fold"):
         held_out = groups % _FOLDS == fold
         if held_out.all() or not held_out.any():
@@ -198,7 +208,7 @@ def _score_in_folds(store: RowStore, task: RankingTask) -> None:
         store.step(_teach, held_out, forgotten)
         sums = lesson_sums(store)
         store.step(_score, held_out, 0, slice(None), store.near(_centroids, sums))
-        for columns, ridges in solve_on_blocks(store, sums, learned.shape[1], lams[-1:]):
+        for columns, ridges in solve_on_blocks(store, sums, learned.shape[1], [_WEIGHT]):
             store.step(_score, held_out, 1, columns, ridges)
 
 
@@ -252,6 +262,10 @@ def _score(
     return lesson._replace(scores=scores), (None,)
 
 
+def _scores(block: Block, lesson: Lesson) -> Array:
+    return cast(Array, lesson.scores)
+
+
 def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Array, Array]:
     """Return which cells are in this block, and their scores."""
     scores: Any = lesson.scores
@@ -260,7 +274,7 @@ def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Arra
 
 
 def _likeliest(
-    block: Block, lesson: Lesson, before: Any, both: _Sum, columns: Array, count: int
+    block: Block, lesson: Lesson, before: Any, both: Sum, columns: Array, count: int
 ) -> UnlistedCells:
     """Return the likeliest unlisted cells of a block, some rows at a time."""
     scores, parts = cast(Array, lesson.scores), []
