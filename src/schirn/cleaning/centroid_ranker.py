@@ -167,8 +167,8 @@ def _apparent_shares(cells: Cells, tags: Tags) -> Shares:
     between = coin * np.clip(between, 1e-4, 1.0)
     pulled = mean[group] + between / (between + chance) * (share - mean[group])
     each = 2 * np.where(number, pulled, mean[group])
-    limits = _LEAST_SHARE, 1 - _LEAST_SHARE
-    return Shares(group, np.clip(2 * mean, *limits), np.clip(each, *limits))
+    shares = (np.clip(values, _LEAST_SHARE, 1 - _LEAST_SHARE) for values in (2 * mean, each))
+    return Shares(group, *shares)
 
 
 def _by_frequency(number: Array) -> Array:
@@ -230,7 +230,9 @@ def judge_by_law(
 def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
     """Compute the posterior of all tags from the shares of wrong tags."""
     n, l = tags.shape
-    weight = _weights(cells, tags)
+    # Each label has the weight that it has among the tags.
+    counts = np.bincount(tags.column[cells.judged], minlength=l)
+    weight = (counts / np.maximum(np.bincount(cells.column, minlength=l), 1))[cells.column]
     ratios = []
     for k, share in enumerate(shares.groups):
         listed, unlisted = shares.group[tags.column] == k, shares.group[cells.column] == k
@@ -281,14 +283,6 @@ def _ratio(listed: Array, unlisted: Array, weight: Array, share: float) -> Calla
         return np.asarray(np.clip(h, _LEAST_RATIO, 1 / _LEAST_RATIO), dtype=np.float64)
 
     return ratio
-
-
-def _weights(cells: Cells, tags: Tags) -> Array:
-    """Weights of the unlisted cells that give each label the weight that it has among the tags."""
-    l = len(tags.names)
-    counts = np.bincount(tags.column[cells.judged], minlength=l)
-    sampled = np.bincount(cells.column, minlength=l)
-    return np.asarray((counts / np.maximum(sampled, 1))[cells.column])
 
 
 def _plant(

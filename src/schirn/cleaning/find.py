@@ -117,7 +117,7 @@ def find_noisy_labels(
     Number(open_low=True, none=True).check("max_memory", max_memory)
     knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
     tags = _read(candidates, label_names, separator, votes)
-    task = _task(tags, **knowledge, min_count=min_count, random_state=random_state)
+    task = _task(tags, knowledge, min_count, random_state)
     X, ranker = _ranker(X, task, method, cv, scaled)
     with memory_limit(max_memory):
         X, storage = _store(X, task, ranker, {**knowledge, "cv": cv, "checkpoint": checkpoint})
@@ -142,24 +142,19 @@ def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, vo
 
 
 def _task(
-    tags: Tags,
-    *,
-    known: Any,
-    known_clean: Any,
-    votes: Any,
-    groups: Any,
-    min_count: int,
-    random_state: int | None,
+    tags: Tags, knowledge: dict[str, Any], min_count: int, random_state: int | None
 ) -> RankingTask:
     Number(1).check("min_count", min_count)
+    groups = knowledge["groups"]
     return RankingTask(
         tags,
         _columns_to_rank(tags, min_count),
-        known_tags(known, known_clean, tags),
-        votes,
+        known_tags(knowledge["known"], knowledge["known_clean"], tags),
+        knowledge["votes"],
         None if groups is None else group_numbers(groups, tags.n_rows),
         min_count,
-        n_unlisted=_number_to_rank(tags),
+        # As many as are listed, but few of very large tables.
+        n_unlisted=len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None,
         random_state=random_state,
     )
 
@@ -200,11 +195,6 @@ def _columns_to_rank(tags: Tags, min_count: int) -> Array:
     if varies.sum() > _MANY_RARE:
         varies &= tags.counts >= min_count
     return np.flatnonzero(varies)
-
-
-def _number_to_rank(tags: Tags) -> int | None:
-    """How many missing tags to rank: as many as are listed, but few of very large tables."""
-    return len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None
 
 
 def choose_ranker(

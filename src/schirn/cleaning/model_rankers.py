@@ -24,7 +24,6 @@ from schirn.cleaning.ranker import (
     PlantedTags,
     Ranker,
     RankingTask,
-    UnlistedCells,
     likeliest_unlisted,
 )
 from schirn.cleaning.storage import Needs
@@ -240,12 +239,8 @@ class FoldRanker(ModelRanker):
                 f"{n_tests[row]}",
                 parameter="cv",
             )
-        evidence = Evidence.merge([fold for fold in folds if fold.judged.any()] or folds[:1])
-        if evidence.unlisted is None:
-            return evidence
-        best = np.argsort(-evidence.unlisted.log_odds, kind="stable")[: task.n_unlisted]
-        unlisted = UnlistedCells(*(values[best] for values in evidence.unlisted))
-        return evidence._replace(unlisted=unlisted)
+        folds = [fold for fold in folds if fold.judged.any()] or folds[:1]
+        return Evidence.merge(folds, task.n_unlisted)
 
     def _rank_fold(
         self, X: Any, task: RankingTask, train: Array, test: Array, rng: np.random.Generator

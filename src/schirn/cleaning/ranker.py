@@ -106,6 +106,13 @@ class UnlistedCells(NamedTuple):
     column: Array
     log_odds: Array
 
+    @classmethod
+    def first(cls, parts: "Sequence[UnlistedCells]", count: int | None) -> "UnlistedCells":
+        """Return the likeliest of several lists of cells."""
+        cells = cls(*map(np.concatenate, zip(*parts, strict=True)))
+        best = np.argsort(-cells.log_odds, kind="stable")[:count]
+        return cls(*(values[best] for values in cells))
+
 
 @dataclass(frozen=True, eq=False)
 class RankingTask:
@@ -247,7 +254,7 @@ class Evidence(NamedTuple):
         return evidence._replace(planted=PlantedTags(*evidence.planted), unlisted=unlisted)
 
     @classmethod
-    def merge(cls, parts: "Sequence[Evidence]") -> "Evidence":
+    def merge(cls, parts: "Sequence[Evidence]", n_unlisted: int | None = None) -> "Evidence":
         """Join evidence about several folds or groups of labels."""
         if len(parts) == 1:
             return parts[0]
@@ -257,7 +264,7 @@ class Evidence(NamedTuple):
             np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
             np.any([part.judged for part in parts], axis=0),
             PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
-            UnlistedCells(*map(np.concatenate, zip(*unlisted, strict=True))) if unlisted else None,
+            UnlistedCells.first(unlisted, n_unlisted) if unlisted else None,
             parts[0].annotators,
         )
 

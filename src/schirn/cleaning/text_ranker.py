@@ -7,7 +7,6 @@ spread. As for fewer texts, the share of right minus wrong tags among labels as 
 where wrong tags fall on all labels alike, tags of rare labels are mostly wrong.
 """
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -101,7 +100,7 @@ def fold_scores(X: Any, task: RankingTask, groups: Array | None) -> Array:
     """
     store = _in_one_block(X, _listed(task))
     _score_in_folds(store, task, groups)
-    return cast(Array, store.gather(_scores)[0])
+    return cast(Array, store.gather(lambda block, lesson: lesson.scores)[0])
 
 
 def _in_one_block(X: Any, listed: "sp.csr_array") -> MemoryRows:
@@ -167,7 +166,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
         stage("ranking missing tags")
         both = Sum(logit(law.before(other[0], column)), other[1])
         blocks = store.gather(_likeliest, law.before, both, columns, task.n_unlisted)
-        unlisted = _first(blocks, task.n_unlisted)
+        unlisted = UnlistedCells.first(blocks, task.n_unlisted)
     return Evidence(log_odds + shares[tags.column], judged, planted, unlisted)
 
 
@@ -262,10 +261,6 @@ def _score(
     return lesson._replace(scores=scores), (None,)
 
 
-def _scores(block: Block, lesson: Lesson) -> Array:
-    return cast(Array, lesson.scores)
-
-
 def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Array, Array]:
     """Return which cells are in this block, and their scores."""
     scores: Any = lesson.scores
@@ -286,11 +281,4 @@ def _likeliest(
         z = both(first.reshape(linear.shape), linear)
         cells = likeliest_unlisted(z, listed[rows], columns, count)
         parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
-    return _first(parts, count)
-
-
-def _first(parts: Sequence[UnlistedCells], count: int) -> UnlistedCells:
-    """Return the likeliest of several lists of cells."""
-    cells = UnlistedCells(*map(np.concatenate, zip(*parts, strict=True)))
-    best = np.argsort(-cells.log_odds, kind="stable")[:count]
-    return UnlistedCells(*(values[best] for values in cells))
+    return UnlistedCells.first(parts, count)
