@@ -11,6 +11,8 @@ from lab.bench.bench_helpers import quick, tiny
 
 from schirn.cli import main
 from schirn.exceptions import DataError, InputError
+from schirn.lab.bench.running.run import execute_runs
+from schirn.lab.bench.suite import plan_suite, read_suite
 from schirn.lab.leaderboard import check_results, pack_results, submission
 
 COMMITTED = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
@@ -104,6 +106,73 @@ def test_a_file_of_scores_that_is_none_is_refused(usual, tmp_path):
     packed, scores = pack_results(usual, tmp_path / "mine.jsonl.gz")
     np.savez(scores, keys=np.array(["a"]), shapes=np.array([[3, 2]]), scores=np.zeros(5))
     assert any("not a file of packed scores" in text for text in check_results(packed).problems)
+
+
+class Plain:
+    """A method without `predict`: scores above 0.5 count as predicted."""
+
+    def fit(self, X, y):
+        self.mean_ = y.mean(axis=0)
+        return self
+
+    def decision_function(self, X):
+        return 0.8 * self.mean_[None, :] + 0.3 * X[:, :1] / X.max()
+
+
+def test_packed_scores_of_a_method_without_predict_give_its_hamming_loss(tmp_path):
+    quick(["digits_attributes:1"], {"Plain": Plain}, tmp_path / "out")
+    packed = pack_results(tmp_path / "out", tmp_path / "plain.jsonl.gz")[0]
+    check = check_results(packed)
+    assert (check.problems, check.recomputed) == ([], 2)
+
+
+def in_packed(path, edit):
+    results = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    edit(results)
+    text = "".join(json.dumps(result) + "\n" for result in results)
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+def test_a_repeated_run_gives_all_metrics_and_parameters(usual, tmp_path):
+    packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
+    check = check_results(packed, reruns=4)
+    assert (check.verdict, check.rerun, check.notes) == ("verified", 4, [])
+    (note,) = check_results(packed, reruns=1).notes
+    assert note.startswith("3 of 4 results not verified in calibration_error, noise_auc, noise_aup")
+    in_packed(packed, set_metric("noise_auc", 0.97))
+    assert check_results(packed, reruns=0).problems == []
+    problems = check_results(packed, reruns=4).problems
+    assert any("noise_auc is 0.97, but the same run gives" in text for text in problems)
+
+
+def test_parameters_are_compared_when_a_run_is_repeated(usual):
+    change(usual, first(params={"lam": 123.0}))
+    problems = check_results(usual, reruns=4).problems
+    assert any("params are {'lam': 123.0}, but the same run has" in text for text in problems)
+
+
+def test_seeds_that_only_one_method_lacks_are_not_verified(tmp_path):
+    methods = ["CandidateRidge", "OracleRidge"]
+    quick(["digits_attributes:1"], methods, tmp_path, noise="exact", seeds=[0, 1])
+    assert check_results(tmp_path).notes == []
+
+    def drop(results):
+        results[:] = [r for r in results if (r["method"], r["seed"]) != ("CandidateRidge", 1)]
+
+    change(tmp_path, drop)
+    check = check_results(tmp_path)
+    assert check.verdict == "not verified"
+    text = "2 of 6 results not verified: other methods have seeds that their method lacks"
+    assert text in check.notes
+
+
+def test_generated_data_sets_of_a_suite_are_drawn_again(tmp_path):
+    suite = read_suite("pml-1")
+    runs = plan_suite(suite, ["CandidateRidge"], ["tiny"], ["raw"])
+    chosen = [run for run in runs if run.fields["dataset"] == "generated"][:2]
+    execute_runs(chosen, output=tmp_path, jobs=0)
+    check = check_results(tmp_path, reruns=2)
+    assert (check.regenerated, check.verified, check.rerun) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("deleted", ["folder", "field"])
@@ -224,6 +293,7 @@ TAMPERED = {
         "oracle is False, but the tuning is 'oracle' with a grid",
     ),
     "two results": (copy_of_first, "another result of the same run than"),
+    "a line twice": (lambda results: results.append(results[0]), "the same line as"),
     "a copied key": (lambda r: r[1].update(key=r[0]["key"]), "the key of another run"),
     "scores elsewhere": (first(scores="scores/../../secret.npz"), "scores must be a file in"),
     "a type": (first(folds="two"), "'folds' cannot be 'two'"),

@@ -237,6 +237,13 @@ def _source(name: str, entry: Mapping[str, Any]) -> Dataset | str:
         return " ".join(str(error).split())
 
 
+def suite_datasets(name: str) -> list[Dataset]:
+    """Data sets of this name that suites generate, or read with options of their own."""
+    entries = (read_suite(suite)["datasets"].get(name, {}) for suite in suite_names())
+    sources = [_source(name, e) for e in entries if e.keys() & {"generated", "options"}]
+    return [source for source in sources if not isinstance(source, str)]
+
+
 def _noises(suite: Suite, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """Name, kind and level of every noise of a data set."""
     if entry.get("own"):

@@ -29,10 +29,11 @@ def run_check(args: argparse.Namespace) -> int:
     """Check results of schirn bench that somebody else made.
 
     Checked are the format; data, candidates and folds, drawn again; metrics, computed again from
-    the scores (tolerance 1e-6); a random sample of runs, run again; the code of the methods;
-    missing folds, contradictions and impossible values; and the marks of methods that use true
-    labels. Exit code 0: every result is verified; 1: refused; 2: not readable; 3: not verified,
-    because scores or data are missing, or the code is stale or unknown.
+    the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, run again;
+    the code of the methods; missing folds and seeds, duplicates, contradictions and impossible
+    values; and the marks of methods that use true labels. Times and memory are never verified. Exit
+    code 0: every result is verified; 1: refused; 2: not readable; 3: not verified, because scores,
+    data or seeds are missing, or the code is stale or unknown.
 
     Examples
     --------
@@ -60,6 +61,9 @@ def run_check(args: argparse.Namespace) -> int:
         counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
         lines.append([path, check.verdict, *counts, check.verified, check.rerun])
     table(heads, lines, right="llrrrrrrr")
+    say(
+        "Never verified: times and memory. Parameters are verified only in runs that are run again."
+    )
     for path, check in checks.items():
         for text in check.notes:
             say(printable(f"{path}: {text}"))

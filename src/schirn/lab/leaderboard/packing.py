@@ -101,12 +101,18 @@ def _packed(arrays: Mapping[str, Mapping[str, Array]]) -> bytes:
         buffer,
         keys=np.array(list(arrays)),
         shapes=np.array([a["scores"].shape for a in arrays.values()]),
-        predicts=np.array(["predicted" in a for a in arrays.values()]),
         scores=np.concatenate(ranks).astype(np.uint16 if largest < 2**16 else np.uint32),
         truth=np.concatenate([a["truth"].ravel() for a in arrays.values()]),
-        predicted=np.concatenate([a.get("predicted", a["truth"]).ravel() for a in arrays.values()]),
+        predicted=np.concatenate([_predicted(a).ravel() for a in arrays.values()]),
     )
     return buffer.getvalue()
+
+
+def _predicted(arrays: Mapping[str, Array]) -> Array:
+    """Predicted labels as bits; without `predict` they follow from the scores, which ranks lose."""
+    if "predicted" in arrays:
+        return arrays["predicted"]
+    return np.packbits(arrays["scores"] > 0.5, axis=1)
 
 
 def read_scores(path: Path) -> dict[str, dict[str, Array]]:
@@ -122,8 +128,6 @@ def read_scores(path: Path) -> dict[str, dict[str, Array]]:
             rows = int(n_rows[k])
             run = {name: pieces[name][k].reshape(rows, -1) for name in _FLAT}
             runs[key] = run | {"scores": run["scores"].astype(float)}
-            if not packed["predicts"][k]:
-                del runs[key]["predicted"]
     except (KeyError, ValueError, IndexError, TypeError, AttributeError):
         raise DataError(f"{path}: not a file of packed scores.") from None
     return runs

@@ -2,12 +2,15 @@
 
 What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
 metrics are computed again from the stored scores, whose true labels must be those of the data set;
-and a random sample of the runs of this library's methods is run again. A result is verified only if
-its scores are there and its code is the current one. Nothing here can prove that a method from
-elsewhere did not see the true labels.
+and a random sample of the runs of this library's methods is run again, which gives their parameters
+and all their metrics. A result is verified only if its scores are there and its code is the current
+one. Metrics that neither its scores nor a repeated run give are named as not verified; times and
+memory are never verified. Nothing here can prove that a method from elsewhere did not see the true
+labels.
 """
 
 import gzip
+import json
 import math
 import os
 import zlib
@@ -24,19 +27,19 @@ from threadpoolctl import threadpool_limits
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import Array
-from schirn.datasets import available, load
+from schirn.datasets import Dataset, available, load
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench.comparison import ALL_METRICS
-from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result
+from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result, plain
 from schirn.lab.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
 from schirn.lab.bench.running.execute import execute
 from schirn.lab.bench.running.methods import Method, make_methods, own_methods
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS, Facts, Run, Settings, method_runs
 from schirn.lab.bench.running.scores import compute_metrics, read_arrays
+from schirn.lab.bench.suite import suite_datasets
 from schirn.lab.leaderboard.packing import read_scores, scores_file
 from schirn.methods import sees_truth
-from schirn.metrics import METRICS
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 TOLERANCE = 1e-6
@@ -56,6 +59,8 @@ _ALLOWED = {
 }
 # What the candidates and the folds depend on.
 _DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
+# What the results of several methods share when they are compared.
+_COMPARED = ("dataset", "r", "noise", "tuning", "features", "split", "folds")
 
 
 class Entry(NamedTuple):
@@ -136,15 +141,11 @@ def check_results(
     ('verified', 2, 1)
     """
     entries, problems = _plausible_entries(path)
-    latest = newest(sorted((e.result for e in entries), key=lambda result: result["finished"]))
-    newest_ids = {id(result) for result in latest}
-    entries = [entry for entry in entries if id(entry.result) in newest_ids]
     notes, counts = Counter[str](), Counter[str]()
-    groups: dict[tuple[Any, ...], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(tuple(entry.result[name] for name in _DRAWN), []).append(entry)
-    scores = _StoredScores()
+    groups = _grouped(entries, _DRAWN)
+    scores, selected = _StoredScores(), _selected_seeds(entries)
     verified: list[tuple[Entry, Run]] = []
+    unconfirmed: dict[str, set[str]] = {}
     for group in groups.values():
         try:
             draw = _draw_again(group[0].result)
@@ -155,6 +156,9 @@ def check_results(
             if entry.result["status"] != "done":
                 continue
             run, doubts = _known_run(entry.result)
+            if entry.where in selected:
+                doubts.append("not verified: other methods have seeds that their method lacks")
+            unconfirmed[entry.where] = set(entry.result["metrics"])
             try:
                 if draw is not None:
                     _compare_draw(entry.result, *draw)
@@ -163,7 +167,8 @@ def check_results(
                 if arrays is None:
                     doubts.append("not verified: the scores are missing")
                 else:
-                    _compare_scores(entry.result, arrays, None if draw is None else draw[1])
+                    names = _compare_scores(entry.result, arrays, draw and draw[1])
+                    unconfirmed[entry.where] -= names
                     counts["recomputed"] += 1
             except (InputError, ValueError) as error:
                 problems.append(f"{entry.where}: {' '.join(str(error).split())}")
@@ -172,12 +177,14 @@ def check_results(
             if run is not None and draw is not None and not doubts:
                 verified.append((entry, run))
     sample = _draw_sample(verified, reruns, random_state)
-    failures = [text for entry, run in sample if (text := _rerun_fault(entry, run))]
+    failures = list(_rerun_faults(sample, unconfirmed))
+    for names in filter(None, (sorted(unconfirmed[entry.where]) for entry, _ in verified)):
+        notes[f"not verified in {', '.join(names)}, which their scores do not give"] += 1
     shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
     if verified and not sample:
         shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")
     return Check(
-        latest,
+        [entry.result for entry in entries],
         problems + failures,
         shares,
         counts["regenerated"],
@@ -188,11 +195,14 @@ def check_results(
 
 
 def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
-    """Read results, and the reasons to refuse them that show without the data."""
+    """Read the newest results, and the reasons to refuse them that show without the data."""
     entries, problems = read_entries([path])
     if not entries and not problems:
         problems.append(f"{path}: the file holds no result")
-    return entries, [*problems, *implausible(entries), *_incomplete(entries)]
+    problems += [*implausible(entries), *_incomplete(entries)]
+    latest = newest(sorted((e.result for e in entries), key=lambda result: result["finished"]))
+    newest_ids = {id(result) for result in latest}
+    return [entry for entry in entries if id(entry.result) in newest_ids], problems
 
 
 def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
@@ -240,9 +250,13 @@ def implausible(entries: Iterable[Entry]) -> list[str]:
     problems = [f"{e.where}: {text}" for e in entries for text in _faults(e.result)]
     runs: dict[tuple[Any, ...], Entry] = {}
     keys: dict[str, tuple[Any, ...]] = {}
+    lines: dict[str, str] = {}
     for entry in entries:
         result = entry.result
         run = identity(result)
+        old_line = lines.setdefault(json.dumps(result, sort_keys=True), entry.where)
+        if old_line != entry.where:
+            problems.append(f"{entry.where}: the same line as {old_line}")
         if keys.setdefault(result["key"], run) != run:
             problems.append(f"{entry.where}: the key of another run, {result['key'][:12]}...")
         if result["status"] != "done":
@@ -277,6 +291,25 @@ def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
                 f"{named['noise']}, {named['features']}, tuning {named['tuning']}, seed "
                 f"{named['seed']}: {len(numbers)} of the {named['folds']} folds that it claims"
             )
+
+
+def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
+    """Places of the results of methods that lack seeds which others of their setting have."""
+    places: set[str] = set()
+    for setting in _grouped(entries, _COMPARED).values():
+        seeds = {entry.result["seed"] for entry in setting}
+        for group in _grouped(setting, ["method"]).values():
+            if {entry.result["seed"] for entry in group} != seeds:
+                places.update(entry.where for entry in group)
+    return places
+
+
+def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, ...], list[Entry]]:
+    """Entries by the values of some fields."""
+    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(tuple(entry.result[name] for name in names), []).append(entry)
+    return groups
 
 
 def _faults(result: Result) -> Iterator[str]:
@@ -391,20 +424,41 @@ def _seconds(result: Result) -> float:
     return float(sum(result[name] or 0 for name in ("tune_seconds", "fit_seconds")))
 
 
-def _rerun_fault(entry: Entry, run: Run) -> str | None:
-    """Run a result again; return how it differs, if it does."""
-    with threadpool_limits(entry.result["threads"] or 1):
-        fields = execute(run, _draw_again(entry.result)[1]).fields
+def _rerun_faults(
+    sample: Iterable[tuple[Entry, Run]], unconfirmed: Mapping[str, set[str]]
+) -> Iterator[str]:
+    """Run results again: what differs, and their metrics that agree taken from `unconfirmed`."""
+    for entry, run in sample:
+        try:
+            unconfirmed[entry.where].difference_update(_compare_rerun(entry.result, run))
+        except DataError as error:
+            yield f"{entry.where}: {error}"
+
+
+def _compare_rerun(result: Result, run: Run) -> set[str]:
+    """Run a result again; return the metrics that agree, raise DataError for what does not."""
+    with threadpool_limits(result["threads"] or 1):
+        fields = execute(run, _draw_again(result)[1]).fields
     if fields["status"] != "done":
-        return f"{entry.where}: run again, it is {fields['status']}: {fields['reason']}"
-    for name in METRICS:
-        claimed, value = entry.result["metrics"].get(name), fields["metrics"].get(name)
-        if claimed is not None and _differ(claimed, value, _RERUN_TOLERANCE):
-            return (
-                f"{entry.where}: {name} is {claimed}, but the same run gives {value:.6g} here "
-                f"(tolerance {_RERUN_TOLERANCE:g})"
+        raise DataError(f"run again, it is {fields['status']}: {fields['reason']}")
+    params = plain(fields["params"])
+    if result["params"] != params:
+        raise DataError(f"params are {brief(result['params'])}, but the same run has {params} here")
+    return _compare_metrics(result, fields["metrics"], "the same run gives", _RERUN_TOLERANCE)
+
+
+def _compare_metrics(
+    result: Result, values: Mapping[str, float], source: str, tolerance: float
+) -> set[str]:
+    """Names of the metrics of a result that agree with `values`; raise DataError if one differs."""
+    names = set(result["metrics"]) & set(values)
+    for name in sorted(names):
+        claimed = result["metrics"][name]
+        if _differ(claimed, values[name], tolerance):
+            raise DataError(
+                f"{name} is {claimed}, but {source} {values[name]:.6g} (tolerance {tolerance:g})"
             )
-    return None
+    return names
 
 
 class _StoredScores:
@@ -432,10 +486,7 @@ class _StoredScores:
 
 def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
     """What the data set, the noise and the seeds determine; raise if it cannot be drawn."""
-    name = result["dataset"]
-    if name not in {entry.name for entry in available() if entry.where != "downloadable"}:
-        raise InputError(f"data set not here ({brief(name)})")
-    data = load(name)
+    data = _load_again(result)
     reason = unusable(data, result["r"])
     if reason is not None:
         raise InputError(reason)
@@ -452,6 +503,18 @@ def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
     return known, draw
 
 
+def _load_again(result: Result) -> Dataset:
+    """The data set of a result; raise InputError if it is not here."""
+    name = result["dataset"]
+    versions = suite_datasets(name)
+    if name in {entry.name for entry in available() if entry.where != "downloadable"}:
+        versions.append(load(name))
+    if not versions:
+        raise InputError(f"data set not here ({brief(name)})")
+    matches = (data for data in versions if checksum(data) == result["data_sha256"])
+    return next(matches, versions[-1])
+
+
 def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> None:
     """Raise DataError unless a result has what its data set, noise and seeds give."""
     if 0 <= result["fold"] < len(draw.splits):
@@ -465,8 +528,8 @@ def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> N
             )
 
 
-def _compare_scores(result: Result, arrays: Mapping[str, Array], draw: Prepared | None) -> None:
-    """Raise DataError unless the stored scores give the metrics."""
+def _compare_scores(result: Result, arrays: Mapping[str, Array], draw: Prepared | None) -> set[str]:
+    """Names of the metrics that the stored scores give; raise DataError if one differs."""
     if draw is not None and 0 <= result["fold"] < len(draw.splits):
         train, test = draw.splits[result["fold"]]
         truth = {
@@ -475,13 +538,7 @@ def _compare_scores(result: Result, arrays: Mapping[str, Array], draw: Prepared 
         }
         if any(not np.array_equal(arrays[name], truth[name]) for name in truth if name in arrays):
             raise DataError("the true labels stored with the scores are not those of the data")
-    for metric, value in compute_metrics(arrays).items():
-        claimed = result["metrics"].get(metric, value)
-        if _differ(claimed, value):
-            raise DataError(
-                f"{metric} is {claimed}, but the stored scores give {value:.6g} "
-                f"(tolerance {TOLERANCE:g})"
-            )
+    return _compare_metrics(result, compute_metrics(arrays), "the stored scores give", TOLERANCE)
 
 
 def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:
