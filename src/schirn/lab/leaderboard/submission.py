@@ -142,11 +142,10 @@ def check_results(
     """
     entries, problems = _plausible_entries(path)
     notes, counts = Counter[str](), Counter[str]()
-    groups = _grouped(entries, _DRAWN)
     scores, selected = _StoredScores(), _selected_seeds(entries)
     verified: list[tuple[Entry, Run]] = []
     unconfirmed: dict[str, set[str]] = {}
-    for group in groups.values():
+    for group in _grouped(entries, _DRAWN).values():
         try:
             draw = _draw_again(group[0].result)
         except (InputError, MissingExtraError, OSError, ValueError) as error:
@@ -167,8 +166,7 @@ def check_results(
                 if arrays is None:
                     doubts.append("not verified: the scores are missing")
                 else:
-                    names = _compare_scores(entry.result, arrays, draw and draw[1])
-                    unconfirmed[entry.where] -= names
+                    unconfirmed[entry.where] -= _compare_scores(entry.result, arrays, draw)
                     counts["recomputed"] += 1
             except (InputError, ValueError) as error:
                 problems.append(f"{entry.where}: {' '.join(str(error).split())}")
@@ -528,9 +526,12 @@ def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> N
             )
 
 
-def _compare_scores(result: Result, arrays: Mapping[str, Array], draw: Prepared | None) -> set[str]:
+def _compare_scores(
+    result: Result, arrays: Mapping[str, Array], again: tuple[Any, Prepared] | None
+) -> set[str]:
     """Names of the metrics that the stored scores give; raise DataError if one differs."""
-    if draw is not None and 0 <= result["fold"] < len(draw.splits):
+    if again is not None and 0 <= result["fold"] < len(again[1].splits):
+        draw = again[1]
         train, test = draw.splits[result["fold"]]
         truth = {
             "truth": np.packbits(draw.truth[test].astype(bool), axis=1),
