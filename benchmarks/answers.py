@@ -14,7 +14,9 @@ Three kinds of tables:
 
 The truth answers 25 questions in each of two steps. Precision and recall count only tags without an
 answer; an audit that removes nothing has no precision. With `--kind missing`,
-missing tags are added instead, and recall counts all tags that were dropped. `--worklist` compares
+missing tags are added instead, and recall counts all tags that were dropped. `--plain` asks and
+removes without learning from answers: the ranking stays as it is, the second step asks around the
+limit that the first one suggests, and rows may lose all their tags. `--worklist` compares
 200 questions about the most suspicious tags of the real tables, ranked again after every ten, with
 the first 200 by the confidence of Sieve, as in version 0.2, and by the ranking without answers; and
 the next 200 after fifty answers with how many of them the answers expect to be wrong.
@@ -41,6 +43,7 @@ from benchmarks.votes import FILE, draw
 from schirn import Sieve, find_noisy_labels
 from schirn.cleaning import Certificate, NoisyLabels
 from schirn.cleaning.certificate import e_values
+from schirn.cleaning.posterior import RankPosterior, normal_scores
 from schirn.datasets import add_noise, load
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.features.pipeline import make_method
@@ -160,6 +163,21 @@ def answer(table: Table, ranking: NoisyLabels, n: int, kind: str, seed: int) -> 
     return ranking.answered(asked, table.truth[asked.row, asked.column] == 1)
 
 
+def quality(
+    is_hit: np.ndarray, acted: np.ndarray, unasked: np.ndarray, n_unranked: int = 0
+) -> dict[str, float]:
+    """Precision and recall of removals or additions among the tags without an answer."""
+    acted, hits = acted & unasked, is_hit & unasked
+    precision = float(hits[acted].mean()) if acted.any() else np.nan
+    return {
+        "wrong": float(is_hit.mean()),
+        "removals": float(acted.mean()),
+        "right": precision,
+        "found": float(hits[acted].sum() / max(int(hits.sum()) + n_unranked, 1)),
+        "below 80": np.nan if np.isnan(precision) else float(precision < 0.8),
+    }
+
+
 def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
     """Two steps of questions, and what they bring."""
     ranking = answer(table, table.ranking, n // 2, kind, seed)
@@ -168,25 +186,51 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
     acted = ranking.removed if kind == "listed" else ranking.added
     is_hit = table.truth[tags.row, tags.column] == (0 if kind == "listed" else 1)
     unasked = np.isnan(tags.worklist.answer)
-    acted, hits = acted & unasked, is_hit & unasked
-    total = int(hits.sum())
+    # Not all missing tags are ranked.
+    n_unranked = 0
     if kind == "missing":
-        # Not all missing tags are ranked.
-        total += int(table.truth.sum() - table.truth[ranking.row, ranking.column].sum())
-        total -= int(is_hit.sum())
-    precision = float(hits[acted].mean()) if acted.any() else np.nan
+        n_unranked = int(table.truth.sum() - table.truth[ranking.row, ranking.column].sum())
+        n_unranked -= int(is_hit.sum())
     low, high = ranking.wrong_share_interval
     share = float(is_hit[ranking.judged].mean()) if kind == "listed" else np.nan
     return {
-        "wrong": float(is_hit.mean()),
-        "removals": float(acted.mean()),
-        "right": precision,
-        "found": float(hits[acted].sum() / max(total, 1)),
-        "below 80": np.nan if np.isnan(precision) else float(precision < 0.8),
+        **quality(is_hit, acted, unasked, n_unranked),
         "covered": float(low <= share <= high) if kind == "listed" else np.nan,
         "width": high - low if kind == "listed" else np.nan,
         "first 200": float(is_hit[tags.worklist.order[:200]].mean()),
         "predicted": tags.worklist.posterior.expected_hits(200) / 200,
+    }
+
+
+def plain_audit(table: Table, n: int, seed: int) -> dict[str, float]:
+    """Two steps of questions in the order of the ranking, which no answer changes."""
+    ranking, rng = table.ranking, np.random.default_rng(seed)
+    usable = np.flatnonzero(ranking.worklist.usable)
+    score = normal_scores(ranking.model_confidence[usable])
+    order, size = np.argsort(score), len(score)
+    is_wrong = table.truth[ranking.row, ranking.column] == 0
+
+    def draw(count: int, low: int, high: int) -> np.ndarray:
+        position = low + (np.arange(count) + rng.random(count)) * (high - low) / count
+        return np.asarray(order[np.minimum(position.astype(int), size - 1)])
+
+    def posterior(asked: np.ndarray) -> RankPosterior:
+        return RankPosterior(score[asked], is_wrong[usable[asked]], score[order])
+
+    asked = draw(n // 2, 0, size)
+    k = max(posterior(asked).limit(ranking.precision), int(0.03 * size))
+    asked = np.r_[asked, draw(n - n // 2, k // 2, min(size, k + k // 2))]
+    result = posterior(asked)
+    removed, unasked = np.zeros(len(is_wrong), dtype=bool), np.ones(len(is_wrong), dtype=bool)
+    removed[usable[order[: result.limit(ranking.precision)]]] = True
+    unasked[usable[asked]] = False
+    _, low, high = np.array(result.hits_interval()) / size
+    return {
+        **quality(is_wrong, removed, unasked),
+        "covered": float(low <= is_wrong[ranking.judged].mean() <= high),
+        "width": high - low,
+        "first 200": float(is_wrong[usable[order[:200]]].mean()),
+        "predicted": result.expected_hits(200) / 200,
     }
 
 
@@ -301,6 +345,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=("listed", "missing"), default="listed")
     parser.add_argument("--tables", default="scores,titles,real")
     parser.add_argument("--precision", type=float, default=0.9)
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--worklist", action="store_true")
     parser.add_argument("--certificates", type=int, metavar="RUNS")
     args = parser.parse_args()
@@ -322,7 +367,12 @@ def main() -> None:
     with threadpool_limits(1):
         for table in tables(args.tables.split(",")):
             table = table._replace(ranking=replace(table.ranking, precision=args.precision))
-            audits = [audit(table, args.answers, args.kind, seed) for seed in range(args.audits)]
+            audits = [
+                plain_audit(table, args.answers, seed)
+                if args.plain
+                else audit(table, args.answers, args.kind, seed)
+                for seed in range(args.audits)
+            ]
             rows.setdefault(table.name.partition(",")[0], []).extend(audits)
             print(line(table.name, mean(audits)), flush=True)
     groups = {name: audits for name, audits in rows.items() if name in ("scores", "titles")}

@@ -17,7 +17,7 @@ from schirn._input import is_missing
 from schirn.cleaning.certificate import Certificate, tags_digest
 from schirn.cleaning.decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
 from schirn.cleaning.noisy_labels import NoisyLabels
-from schirn.cleaning.questions import LISTED, MISSING, Questions
+from schirn.cleaning.questions import LISTED, MISSING, Questions, cells_of
 from schirn.exceptions import InputError
 from schirn.tables.files import open_table
 from schirn.tables.text import header_delimiter
@@ -80,7 +80,7 @@ def write_questions(
     columns = {name: values for name, values in cells.items() if values is not None}
     earlier_column = ("before",) if earlier else ()
     lines = []
-    for i, label in sorted(zip(questions.row.tolist(), questions.label.tolist(), strict=True)):
+    for i, label in sorted(cells_of(questions)):
         answer = [str(earlier.get((i, label), ""))] if earlier else []
         values = (str(column[i]) for column in columns.values())
         lines.append((str(i + 1), *values, label, *answer, "", question))
@@ -175,7 +175,7 @@ def write_questions_by_id(
         Answers from before a row has changed, which are shown.
     """
     lines, columns = [], ",".join(rows.columns)
-    for i, label in zip(questions.row.tolist(), questions.label.tolist(), strict=True):
+    for i, label in cells_of(questions):
         answer = "" if earlier is None else str(earlier.get((i, label), ""))
         lines.append((rows.ids[i], texts[i], label, answer, "", columns, rows.hashes[i]))
     _write(path, ("id", "text", "tag", "before", "right", "columns", "content"), lines)
@@ -224,14 +224,13 @@ def _read(
 
 def _table(ranking: NoisyLabels) -> str:
     """Short hash of the table of tags."""
-    columns = (ranking.label_names, ranking.row, ranking.column)
-    return tags_digest(ranking.n_rows, *columns)[:12]
+    return tags_digest(ranking.n_rows, ranking.label_names, ranking.row, ranking.column)[:12]
 
 
 def _questions(lines: list[_Line], ranking: NoisyLabels, kind: str) -> Questions:
     """Return the questions that some lines answer."""
     tags: Any = ranking if kind == LISTED else ranking.missing
-    cells = set(zip(tags.row.tolist(), tags.label.tolist(), strict=True)) if lines else set()
+    cells = set(cells_of(tags)) if lines else set()
     for line in lines:
         if (line.row, line.label) not in cells:
             raise InputError(

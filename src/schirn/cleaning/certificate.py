@@ -30,7 +30,7 @@ import numpy as np
 
 from schirn._files import atomic_write, brief
 from schirn._input import Number, OneOf, is_count, is_missing
-from schirn.cleaning.questions import UNSURE, Questions
+from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ class Certificate:
         if self.order is None or self.ranking is None:
             raise InputError("a certificate that was read from a file asks no questions")
         tags = [tag for tag in self.order if tag not in self.answers][:n]
-        return replace(self.ranking.questions_about(tags, self._kind), draw=self.draw)
+        kind = MISSING if self.of == ADDED else LISTED
+        return replace(self.ranking.questions_about(tags, kind), draw=self.draw)
 
     def answered(self, questions: Questions, right: Any) -> "Certificate":
         """Return the certificate with more answers; see `NoisyLabels.answered`.
@@ -174,15 +175,6 @@ class Certificate:
             answers[tag] = answers.get(tag) if is_right is None else is_right
         return replace(self, answers=answers, ranking=ranking)
 
-    @property
-    def _kind(self) -> str:
-        return "missing" if self.of == ADDED else "listed"
-
-    @property
-    def _claim(self) -> bool:
-        """The answer that supports the claim: whether a tag should be right."""
-        return self.of in (REMAINING, ADDED)
-
     @cached_property
     def _counted(self) -> dict[Tag, bool | None]:
         """Answers in the order of drawing, without a gap."""
@@ -197,7 +189,8 @@ class Certificate:
 
     @cached_property
     def _is_miss(self) -> Array:
-        return np.array([right is not self._claim for right in self._counted.values()], dtype=bool)
+        should_be_right = self.of in (REMAINING, ADDED)
+        return np.array([right is not should_be_right for right in self._counted.values()], bool)
 
     @property
     def needed(self) -> float:
@@ -399,11 +392,8 @@ def begin(
     else:
         removed, added = ranking.removed, ranking.added
         members = {REMOVED: removed, REMAINING: ~removed, ADDED: added}[of]
-
-    def pairs(mask: Array) -> list[Tag]:
-        return list(zip(about.row[mask].tolist(), about.label[mask].tolist(), strict=True))
-
-    tags, has_answer = pairs(members & np.isnan(answer)), ~np.isnan(answer)
+    has_answer = ~np.isnan(answer)
+    tags = cells_of(about, members & ~has_answer)
     values = [None if value == UNSURE else bool(value) for value in answer[has_answer].tolist()]
     names = ("method", "precision", "keep_one")
     options = {name: getattr(ranking, name) for name in names} | {"checked": ranking.is_checked}
@@ -420,7 +410,7 @@ def begin(
         tags_sha256=tags_hash(tags),
         options=options,
         answers={},
-        earlier=dict(zip(pairs(has_answer), values, strict=True)),
+        earlier=dict(zip(cells_of(about, has_answer), values, strict=True)),
         date=str(datetime.date.today()),
         order=drawn_order(tags, table, draw),
         ranking=replace(ranking, ordered=ranking.removed, ordered_additions=ranking.added),

@@ -23,7 +23,7 @@ import numpy as np
 from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
 from schirn._input import is_missing, repeated
 from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
-from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions
+from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.exceptions import DataError, InputError
 
 RIGHT, WRONG, NOT_SURE, OPEN = ANSWERS = ("right", "wrong", "unsure", "open")
@@ -277,16 +277,15 @@ def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: i
     """Return n questions, first those whose rows have changed since they were answered."""
     tags: Any = ranking if questions.kind == LISTED else ranking.missing
     unasked = np.isnan(tags.worklist.answer) & np.isin(tags.row, [i for i, _ in carried.changed])
-    open_cells = set(zip(tags.row[unasked].tolist(), tags.label[unasked].tolist(), strict=True))
+    open_cells = set(cells_of(tags, unasked))
     changed = [cell for cell in carried.changed if cell in open_cells]
-    pairs = zip(questions.row.tolist(), questions.label.tolist(), strict=True)
-    return ranking.questions_about(list(dict.fromkeys([*changed, *pairs]))[:n], questions.kind)
+    cells = dict.fromkeys([*changed, *cells_of(questions)])
+    return ranking.questions_about(list(cells)[:n], questions.kind)
 
 
 def _cells(tags: Any, rows: set[int]) -> list[Cell]:
     """Return row and name of the tags of some rows."""
-    index = np.flatnonzero(np.isin(tags.row, list(rows)))
-    return list(zip(tags.row[index].tolist(), tags.label[index].tolist(), strict=True))
+    return cells_of(tags, np.isin(tags.row, list(rows)))
 
 
 def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:

@@ -24,6 +24,7 @@ from schirn._input import location
 from schirn._progress import stage, track
 from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decision, Decisions, RowContent
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.cleaning.questions import cells_of
 from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
@@ -160,8 +161,6 @@ class TagState:
             head["profile"] = FeatureProfile(**head["profile"])
             head["summary"] = head["summary"] and RunSummary(**head["summary"])
             return cls(**head, **values)
-        except OSError:
-            raise
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
                 f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
@@ -393,8 +392,8 @@ def update_tags(
         judged=rows_to_judge.tolist(),
         gone=len(last.ids) - int((~is_new).sum()),
         unseen={name: count for name, count in counts_tonight if name not in known},
-        removed=_pairs(ranking, ranking.removed & (was != REMOVED)),
-        restored=_pairs(ranking, ~ranking.removed & (was == REMOVED)),
+        removed=cells_of(ranking, ranking.removed & (was != REMOVED)),
+        restored=cells_of(ranking, ~ranking.removed & (was == REMOVED)),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
@@ -413,10 +412,6 @@ def _number_tags(tags: Sequence[Sequence[str]], names: Sequence[str]) -> Tags:
 def _count(cells: Tags) -> dict[str, int]:
     counts = zip(cells.names, cells.counts.tolist(), strict=True)
     return {name: count for name, count in counts if count}
-
-
-def _pairs(ranking: NoisyLabels, chosen: Array) -> list[tuple[int, str]]:
-    return list(zip(ranking.row[chosen].tolist(), ranking.label[chosen].tolist(), strict=True))
 
 
 def _of_cells(values: Array, row: Array, column: Array) -> Array:

@@ -4,7 +4,7 @@ Rank, ask, act: nothing is removed and nothing is claimed until a person answers
 orders removals with `remove`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,6 @@ from schirn.cleaning.questions import (
     UNSURE,
     Questions,
     Worklist,
-    tag_records,
 )
 from schirn.cleaning.ranker import Annotator
 from schirn.cleaning.storage import Storage
@@ -114,10 +113,6 @@ class MissingTags:
         answer = None if self.answer is None else self.answer[likely]
         row, column, p = (x[likely] for x in (self.row, self.column, self.confidence))
         return MissingTags(row, column, p, self.label_names, answer)
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Return one dictionary per tag."""
-        return tag_records(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -64,15 +64,15 @@ class Questions:
         return f"Questions({len(self)} {self.kind} tags)"
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Return one dictionary per tag."""
-        return tag_records(self)
+        """Yield row, label and confidence of each tag."""
+        columns = (self.row.tolist(), self.label.tolist(), self.confidence.tolist())
+        for row, label, confidence in zip(*columns, strict=True):
+            yield {"row": row, "label": label, "confidence": confidence}
 
 
-def tag_records(tags: Any) -> Iterator[dict[str, Any]]:
-    """Yield row, label and confidence of each tag."""
-    columns = (tags.row, tags.label, tags.confidence)
-    for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
-        yield {"row": row, "label": label, "confidence": confidence}
+def cells_of(tags: Any, index: Any = slice(None)) -> list[tuple[int, str]]:
+    """Return row and name of all or some tags."""
+    return list(zip(tags.row[index].tolist(), tags.label[index].tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

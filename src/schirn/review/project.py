@@ -13,7 +13,7 @@ import numpy as np
 from schirn._files import brief, file_hash, read_archive, reason_of, whole_folder
 from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
-from schirn.cleaning.questions import LIKELY, UNSURE
+from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 from schirn.review.table import TableRoles, read_roles, write_project_table
 from schirn.tables.files import Table
@@ -157,9 +157,10 @@ def _suggestions(ranking: NoisyLabels, accepted: Iterable[Cell]) -> dict[Cell, f
     """Return the missing tags to ask about, with the probability that they are right."""
     swaps = ranking.swaps()
     swapped = set(zip(swaps.row.tolist(), swaps.right_label.tolist(), strict=True))
-    confidence = {(r["row"], r["label"]): r["confidence"] for r in ranking.missing.records()}
+    values = ranking.missing.confidence.tolist()
+    confidence = dict(zip(cells_of(ranking.missing), values, strict=True))
     suggestions = {cell: p for cell, p in confidence.items() if p >= LIKELY or cell in swapped}
-    tags = set(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
+    tags = set(cells_of(ranking))
     new = {cell: confidence.get(cell, UNSURE) for cell in accepted if cell not in tags}
     return new | suggestions
 
