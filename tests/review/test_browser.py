@@ -172,7 +172,7 @@ def test_answers_a_removal_and_a_certificate(driver, larger):
     wait(driver, "remove", words)
     driver.find_element("id", "remove").click()
     until(driver, lambda: not driver.find_element("id", "remove").is_displayed())
-    assert "no answers yet" in text(driver, "removed-line")
+    assert "no answers about these yet" in text(driver, "removed-line")
     choose_order(driver, "certify")
     while not session.certificate().certified:
         until(driver, lambda: not driver.find_element("id", "opinion").is_displayed())

@@ -175,7 +175,7 @@ def test_a_certificate_is_that_of_the_library(session):
 def test_a_certificate_that_fails_says_so(session):
     answer(session, 50)
     remove(session)
-    assert "no answers yet" in session.known()["certificate"]["words"]
+    assert "no answers about these yet" in session.known()["certificate"]["words"]
     answer(session, 20, "certify", "keep")
     known = session.known()["certificate"]
     assert not known["certified"]

@@ -228,7 +228,7 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     n_answers = certificate.n_answers
     if certificate.certified:
         return {"words": f"{certificate}.", "certified": True, "asked": n_answers, "more": 0}
-    answers, needed = "no answers yet", "needed"
+    answers, needed = "no answers about these yet", "needed"
     if n_answers:
         answers, needed = f"{n_answers} answer{'s' * (n_answers > 1)} so far", "more needed"
     n_more, ahead = certificate.more_answers, "it is probably out of reach"
