@@ -68,7 +68,7 @@ def ridge_weights(K, Y, kernel, rng, wide=False):
         errors[far] = np.inf
     best = grid[np.argmin(errors)]
     best = min(best, 6 * variance) if kernel == "rbf" else best
-    return [best / 4, best, 10 * best] if wide else [best / 20, best / 4, best]
+    return [best / 20, best / 4, best]
 
 
 def precision(y, s):

@@ -24,7 +24,6 @@ from schirn.linalg.leave_one_out import (
 from schirn.noise.model import make_candidates
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
-    WIDE_WINDOW,
     WINDOW,
     Combination,
     HeldScores,
@@ -160,8 +159,7 @@ def sample_lams(
                 precisions[k] = row_precisions(y[ranked], S[ranked])
         return errors, precisions
 
-    window = WIDE_WINDOW if options.wide else WINDOW
-    window = window if Y.shape[0] < FEW_ROWS else window[::2]
+    window = WINDOW if Y.shape[0] < FEW_ROWS else WINDOW[::2]
     return choose_lams(losses, variance, options, window, least)
 
 

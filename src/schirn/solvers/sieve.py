@@ -47,10 +47,8 @@ GRIDS = {
     "linear": 10.0 ** np.arange(3, -9.01, -0.5),
 }
 # Weights of the experts, relative to the best one for the candidates: cleaned labels need less
-# regularisation than noisy ones. A kernel with a width needs no more than the cap. A linear model
-# of many rare features, such as words, needs more for rare labels than for frequent ones.
+# regularisation than noisy ones. A kernel with a width needs no more than the cap.
 WINDOW = np.array([0.05, 0.25, 1.0])
-WIDE_WINDOW = np.array([0.25, 1.0, 10.0])
 LARGEST_RBF_LAM = 6.0
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
 MARGIN, CERTAIN = 1e-4, 1e-9
@@ -85,7 +83,7 @@ class SieveOptions(NamedTuple):
     max_kernel_rows: int = 4000
     n_landmarks: int = 1500
     wide: bool = False
-    """The kernel is that of many rare features, which need more regularisation."""
+    """The kernel is that of many rare features in the same units, such as words."""
 
 
 class Knowledge(NamedTuple):
