@@ -277,6 +277,27 @@ def test_texts_are_ranked_as_in_memory(client, titles, few_are_many, monkeypatch
     np.testing.assert_allclose(there.missing.confidence, here.missing.confidence, atol=1e-3)
 
 
+def test_vectors_of_the_ridges_stay_on_the_workers(client, titles, few_are_many, monkeypatch):
+    texts, tags = titles
+    blocks = [dask.delayed(texts[i : i + BLOCK]) for i in range(0, ROWS, BLOCK)]
+    results, here = [], cluster.DaskRows.here
+
+    def record(store, value):
+        results.append(here(store, value))
+        return results[-1]
+
+    monkeypatch.setattr(cluster.DaskRows, "here", record)
+    find_noisy_labels(blocks, tags)
+    assert results
+    assert {type(result) for result in results} == {bool}
+
+
+def test_every_thread_gets_a_block_of_texts(client):
+    n_threads = sum(client.nthreads().values())
+    assert cluster.rows_per_block(10 * n_threads - 1, most=1000) == 10
+    assert cluster.rows_per_block(10_000 * n_threads, most=1000) == 1000
+
+
 def test_few_texts_are_ranked_by_sieve(client, titles):
     texts, tags = (values[:100] for values in titles)
     blocks = [dask.delayed(texts[:60]), dask.delayed(texts[60:])]
