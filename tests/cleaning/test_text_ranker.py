@@ -6,7 +6,8 @@ from sklearn.metrics import roc_auc_score
 from schirn import find_noisy_labels
 from schirn.cleaning import RankingTask, TextRanker
 from schirn.cleaning import find as find_module
-from schirn.cleaning.text_ranker import fold_scores
+from schirn.cleaning import model_rankers
+from schirn.cleaning.text_ranker import Sum, fold_scores
 from schirn.datasets import add_noise
 from schirn.labels.tags import read_tags
 
@@ -116,3 +117,29 @@ def test_tags_of_rare_labels_are_suspicious_where_wrong_tags_fall_on_all_labels_
     ranking = find_noisy_labels(texts, listed, method=TextRanker())
     right = truth[ranking.row, ranking.column]
     assert roc_auc_score(right, ranking.confidence) > 0.78
+
+
+def test_a_sum_has_the_scale_of_the_first_expert():
+    first, second = np.random.default_rng(0).normal((3, -50), (2, 10), (400, 2)).T
+    both = Sum(first, second, 0.5)
+    total = both(first, second)
+    np.testing.assert_allclose([total.mean(), total.std()], [first.mean(), first.std()])
+    # Twice the weight of the first expert, each in units of its spread.
+    steps = both(first + first.std(), second) - total, both(first, second + second.std()) - total
+    np.testing.assert_allclose(steps[0], 2 * steps[1])
+    np.testing.assert_allclose(Sum(first, second, 0)(first, second), first)
+
+
+def test_few_texts_have_centroids_and_ridges_as_experts(table, monkeypatch):
+    texts, listed, truth = table
+    ranking = find_noisy_labels(texts, listed)
+    for name in ("_CENTROIDS", "_RIDGES"):
+        monkeypatch.setattr(model_rankers, name, 0)
+    alone = find_noisy_labels(texts, listed)
+    assert ranking.method == alone.method == "Sieve"
+    assert (ranking.confidence != alone.confidence).all()
+    right = truth[ranking.row, ranking.column]
+    assert roc_auc_score(right, ranking.confidence) > roc_auc_score(right, alone.confidence) - 0.002
+    # The mean log-odds stay.
+    logits = [np.log(each.confidence / (1 - each.confidence)).mean() for each in (ranking, alone)]
+    np.testing.assert_allclose(*logits, rtol=1e-6)

@@ -88,7 +88,8 @@ class SieveRanker(ModelRanker):
     Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
     of rare labels. How many tags of labels as frequent are right rather than wrong, which the order
     of the scores tells (`schirn.cleaning.label_shares`), is therefore a second expert: a number
-    between -1 and 1, in units of the spread of Sieve's log-odds.
+    between -1 and 1, in units of the spread of Sieve's log-odds. Sparse rows with a linear kernel,
+    as those of texts, have two more: centroids for the listed tags, ridges for the missing ones.
 
     Parameters
     ----------
