@@ -4,9 +4,8 @@ import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
 from schirn import find_noisy_labels
-from schirn.cleaning import RankingTask, TextRanker
+from schirn.cleaning import RankingTask, TextRanker, model_rankers
 from schirn.cleaning import find as find_module
-from schirn.cleaning import model_rankers
 from schirn.cleaning.text_ranker import Sum, fold_scores
 from schirn.datasets import add_noise
 from schirn.labels.tags import read_tags
