@@ -292,6 +292,7 @@ def test_summaries_and_tables(answered):
     assert whole["removed"] == sum(label["removed"] for label in labels) == answered.removed.sum()
     assert labels[0]["removed"] == max(label["removed"] for label in labels)
     frame = answered.to_pandas()
+    assert answered.to_polars().to_dicts() == frame.to_dict("records")
     assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
     assert frame["label"].tolist() == answered.label.tolist()
     json.dumps(whole, allow_nan=False)

@@ -638,8 +638,17 @@ class NoisyLabels:
         """
         pandas = optional("pandas", "table", "Making a table")
         index = None if self.index is None else self.index[self.row]
-        columns = {name: getattr(self, name) for name in ("row", "label", "confidence", "verdict")}
-        return pandas.DataFrame(columns, index=index)
+        return pandas.DataFrame(self._columns(), index=index)
+
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
+        # No extra installs polars: those who ask for its tables have it.
+        import polars
+
+        return polars.DataFrame({name: values.tolist() for name, values in self._columns().items()})
+
+    def _columns(self) -> dict[str, Array]:
+        return {name: getattr(self, name) for name in ("row", "label", "confidence", "verdict")}
 
     def reasons(
         self,

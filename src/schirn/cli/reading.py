@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from schirn import datasets
 from schirn._files import brief, brief_list, check_writable
 from schirn.cleaning import Carried, Decisions, NoisyLabels
 from schirn.cleaning.columns import TagTable
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.output import note
 from schirn.cli.parser import is_whole, json_value
-from schirn.datasets import Dataset, load
+from schirn.datasets import Dataset
 from schirn.exceptions import InputError
 from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
 from schirn.tables.merges import read_merges
@@ -116,7 +117,7 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     if args.separator is not None:
         options["separator"] = args.separator
     try:
-        data = load(args.data, **options)
+        data = datasets.load(args.data, **options)
     except TypeError as error:
         # A built-in generator checks its options by its signature.
         raise InputError(f"{args.data}: cannot be read with these options ({error})") from None

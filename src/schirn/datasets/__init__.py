@@ -1,4 +1,4 @@
-"""Data sets: built-in, generated and from files, and noise. Their readers are in the lab."""
+"""Data sets: built-in, generated and from files, and noise. Files are read in the lab."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._synthetic import make_partial_multilabel
 from schirn.datasets.dataset import Dataset
 from schirn.datasets.noise import add_noise
-from schirn.datasets.registry import Available, available, load
 
 __all__ = [
     "Available",
@@ -28,7 +27,7 @@ _moved = moved_names(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    """Find the readers in the lab, and names that have moved there."""
+    """Find what reads files in the lab, and names that have moved there."""
     if name in __all__:
-        return from_plugins("data", "READERS")[name]
+        return from_plugins("data", "NAMES")[name]
     return _moved(name)

@@ -3,18 +3,14 @@
 from typing import Any
 
 from schirn.lab.data._card import MAX_RANK_BYTES, data_card
-from schirn.lab.data._emoji import EMOJI_SETS as DOWNLOADABLE  # noqa: F401
 from schirn.lab.data._fetch import fetch
 from schirn.lab.data._prepare import make_cooccurrence, prepare_yeast
-from schirn.lab.data.arff import read_arff
-from schirn.lab.data.mat import read_mat
-from schirn.lab.data.npz import read_npz
-from schirn.lab.data.svmlight import read_svmlight
-from schirn.lab.data.table import read_table
+from schirn.lab.data.registry import READERS, Available, available, load
 
-# Readers that `schirn.datasets` offers.
-READERS: dict[str, Any] = {
-    reader.__name__: reader for reader in (read_arff, read_mat, read_npz, read_svmlight, read_table)
+# Names that `schirn.datasets` offers.
+NAMES: dict[str, Any] = {
+    **{"Available": Available, "available": available, "load": load},
+    **{reader.__name__: reader for reader in READERS.values()},
 }
 
 __all__ = [

@@ -16,9 +16,9 @@ from typing import Any
 from schirn._files import VARIABLE, atomic_write, byte_limit, file_hash, reason_of, too_large
 from schirn.datasets import Dataset
 from schirn.datasets.cache import cache_folder, record_path
-from schirn.datasets.registry import NAMED_SUFFIXES, load
 from schirn.exceptions import DataError
 from schirn.lab.data._emoji import EMOJI_SETS, emoji_archive, emoji_packages
+from schirn.lab.data.registry import NAMED_SUFFIXES, load
 
 MAX_BYTES = 1024**3
 CHUNK = 1 << 20

@@ -12,8 +12,8 @@ from sklearn.model_selection import KFold
 
 from schirn._input import Array
 from schirn.datasets import Dataset, add_noise, load
-from schirn.datasets.registry import READERS
 from schirn.exceptions import InputError
+from schirn.lab.data.registry import READERS
 from schirn.tables.text import base_name, format_suffix
 
 Split = tuple[Array, Array]

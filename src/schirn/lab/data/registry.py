@@ -6,29 +6,32 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from schirn._input import suggest
-from schirn._plugins import from_plugins
-from schirn.datasets._digits import load_digits_attributes
+from schirn.datasets import Dataset, load_digits_attributes
 from schirn.datasets.cache import cache_folder, recorded_options
-from schirn.datasets.dataset import Dataset
 from schirn.exceptions import DataError
+from schirn.lab.data._emoji import EMOJI_SETS
+from schirn.lab.data.arff import read_arff
+from schirn.lab.data.mat import read_mat
+from schirn.lab.data.npz import read_npz
+from schirn.lab.data.svmlight import read_svmlight
+from schirn.lab.data.table import read_table
 from schirn.tables.text import format_suffix, is_packed
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
 
-# Suffix -> reader in `schirn.datasets`; they are in the lab.
-READERS: dict[str, str] = {
-    ".npz": "read_npz",
-    ".mat": "read_mat",
-    ".arff": "read_arff",
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm", ".txt"), "read_svmlight"),
-    **dict.fromkeys((".csv", ".tsv", ".parquet", ".jsonl", ".json"), "read_table"),
-    **dict.fromkeys((".feather", ".arrow", ".xlsx"), "read_table"),
+# Suffix -> reader.
+READERS: dict[str, Callable[..., Dataset]] = {
+    ".npz": read_npz,
+    ".mat": read_mat,
+    ".arff": read_arff,
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm", ".txt"), read_svmlight),
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".jsonl", ".json"), read_table),
+    **dict.fromkeys((".feather", ".arrow", ".xlsx"), read_table),
 }
 
 # Formats that may be packed with gzip, as in photos.csv.gz.
@@ -126,7 +129,7 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix.lower() in NAMED_SUFFIXES and path.is_file():
                 entries.setdefault(path.stem, Available(path.stem, "folder", path))
-    for name in from_plugins("data", "DOWNLOADABLE"):
+    for name in EMOJI_SETS:
         entries.setdefault(name, Available(name, "downloadable"))
     return sorted(entries.values(), key=lambda entry: entry.name)
 
@@ -139,11 +142,10 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
         raise DataError(f"{path}: no reader for {kind}; known are {', '.join(READERS)}.")
     if not os.path.isfile(path):
         raise DataError(f"{path}: there is no such file.")
-    function = READERS[suffix]
-    reader: Callable[..., Dataset] = getattr(import_module("schirn.datasets"), function)
+    reader = READERS[suffix]
     unknown = sorted(set(options) - set(signature(reader).parameters))
     if unknown:
-        raise DataError(f"{path}: {unknown[0]!r} is not an option of {function}.")
+        raise DataError(f"{path}: {unknown[0]!r} is not an option of {reader.__name__}.")
     return reader(path, **(recorded_options(path) | options))
 
 
