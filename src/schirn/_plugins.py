@@ -37,7 +37,7 @@ def from_plugins(module: str, registry: str) -> dict[Any, Any]:
 _METHODS = "FPML GLC NLR PAKS PARD PMLLENFN PMLLRS PMLMA PMLNI PMLPLR ParticleMAP ParticleVLS"
 _METHOD_FILES = "fpml glc nlr paks pard particle pmllenfn pmllrs pmlma pmlni pmlplr"
 _DATA = "MAX_RANK_BYTES data_card fetch make_cooccurrence prepare_yeast"
-_GRAPH = "nearest_neighbours propagate_labels reconstruction_weights"
+_GRAPH = "nearest_neighbours nonnegative_least_squares propagate_labels reconstruction_weights"
 
 # The new home of public names, by the module that had them.
 MOVED_NAMES: dict[str, Mapping[str, str]] = {

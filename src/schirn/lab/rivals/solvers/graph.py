@@ -1,15 +1,17 @@
 """Nearest neighbours, reconstruction weights and label propagation.
 
-Row i is written as a non-negative combination of its neighbours.
+Row i is written as a non-negative combination of its neighbours. All rows are solved together:
+the k x k Gram matrices of the neighbourhoods form one batch, and an active-set method moves every
+row of the batch by one variable per round.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import nnls
 
 from schirn._input import Array
+from schirn.linalg.arrays import rows_per_block
 
 
 class Neighbours(NamedTuple):
@@ -81,6 +83,93 @@ def neighbour_graph(X: "Array | sp.csr_array", k: int = 5) -> NeighbourGraph:
     return NeighbourGraph(S, A.sum(axis=1).astype(values.dtype))
 
 
+def nonnegative_least_squares(G: Array, b: Array, *, tol: float = 1e-10) -> Array:
+    """Minimise w'G w/2 - b'w over w >= 0 for a batch of Gram matrices, by active sets.
+
+    Parameters
+    ----------
+    G : (n, k, k) array
+        Positive semidefinite.
+    b : (n, k) array
+    tol : float
+        Largest positive slope b - G w left at a zero weight, with the largest diagonal entry of
+        each G scaled to one.
+
+    Examples
+    --------
+    >>> G, b = np.array([[[2.0, 1.0], [1.0, 2.0]]]), np.array([[2.0, -1.0]])
+    >>> nonnegative_least_squares(G, b)
+    array([[1., 0.]])
+    """
+    batch = _ActiveSets(G, b, tol)
+    rows = np.arange(len(b))
+    for _ in range(20 * b.shape[1]):
+        rows = batch.advance(rows)
+        if not len(rows):
+            break
+    return batch.w
+
+
+class _ActiveSets:
+    """Lawson and Hanson's method on a batch: which weights of every row are free."""
+
+    def __init__(self, G: Array, b: Array, tol: float):
+        n, k = b.shape
+        size = np.einsum("ijj->ij", G).max(axis=1, initial=0)
+        size = np.where(size > 0, size, 1.0)
+        # A trace of ridge keeps the systems of repeated rows solvable.
+        self.G = G / size[:, None, None] + 1e-13 * np.eye(k)
+        self.b = b / size[:, None]
+        self.tol = tol
+        self.w = np.zeros((n, k))
+        self.free = np.zeros((n, k), dtype=bool)
+        self.refused = np.zeros((n, k), dtype=bool)
+        self.entered = np.zeros(n, dtype=np.intp)
+
+    def advance(self, rows: Array) -> Array:
+        """Advance some rows by one round; return those not yet solved."""
+        z = self._solve(rows)
+        bad = self.free[rows] & (z <= 0)
+        is_infeasible = bad.any(axis=1)
+        self._step_back(rows[is_infeasible], z[is_infeasible], bad[is_infeasible])
+        feasible = rows[~is_infeasible]
+        self.w[feasible] = z[~is_infeasible]
+        return np.concatenate([rows[is_infeasible], self._enter(feasible)])
+
+    def _solve(self, rows: Array) -> Array:
+        """Unconstrained solutions over the free weights; 0 at the others."""
+        free = self.free[rows]
+        block = free[:, :, None] & free[:, None, :]
+        system = np.where(block, self.G[rows], np.eye(free.shape[1]))
+        return np.linalg.solve(system, np.where(free, self.b[rows], 0.0)[:, :, None])[:, :, 0]
+
+    def _step_back(self, rows: Array, z: Array, bad: Array) -> None:
+        """Go from w towards z until the first weight reaches zero, and fix that weight there."""
+        w = self.w[rows]
+        room = np.full(w.shape, np.inf)
+        np.divide(w, w - z, out=room, where=bad & (w > 0))
+        room[bad & (w <= 0)] = 0
+        step = room.min(axis=1, initial=np.inf)[:, None]
+        hit = bad & (room <= step)
+        self.w[rows] = np.where(hit, 0.0, np.maximum(w + step * (z - w), 0.0))
+        self.free[rows] &= ~hit
+        # A weight turned back as it entered is at its optimum up to rounding.
+        self.refused[rows] |= hit & (w <= 0)
+
+    def _enter(self, rows: Array) -> Array:
+        """Free the weight with the largest slope; returns the rows that have one."""
+        progress = self.free[rows, self.entered[rows]]
+        self.refused[rows[progress]] = False
+        slope = self.b[rows] - np.einsum("ijk,ik->ij", self.G[rows], self.w[rows])
+        slope[self.free[rows] | self.refused[rows]] = -np.inf
+        best = slope.argmax(axis=1)
+        rising = slope[np.arange(len(rows)), best] > self.tol
+        rows, best = rows[rising], best[rising]
+        self.free[rows, best] = True
+        self.entered[rows] = best
+        return rows
+
+
 def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.csr_array:
     """Non-negative weights that reconstruct each row of X from its neighbours, with sum one.
 
@@ -95,8 +184,12 @@ def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.c
     """
     n, k = neighbours.shape
     weights = np.zeros((n, k))
-    for i in range(n if k else 0):
-        weights[i] = nnls(*_neighbourhood(X, i, neighbours[i]))[0]
+    step = rows_per_block((k + 1) * X.shape[1])
+    # A wide sparse X has no dense block; only its Gram matrices take memory.
+    step = min(n, max(step, 64)) if sp.issparse(X) else step
+    for i in range(0, n if k else 0, step):
+        G, b = _neighbourhood_grams(X, np.arange(i, min(i + step, n)), neighbours[i : i + step])
+        weights[i : i + step] = nonnegative_least_squares(G, b)
     total = weights.sum(axis=1, keepdims=True)
     weights = np.divide(weights, total, out=weights, where=total > 0)
     indptr = np.arange(0, n * k + 1, k) if k else np.zeros(n + 1, dtype=np.intp)
@@ -105,14 +198,19 @@ def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.c
     return T
 
 
-def _neighbourhood(X: "Array | sp.csr_array", i: int, near: Array) -> tuple[Array, Array]:
-    """The neighbours of a row as columns, and the row, without features that are 0 in all."""
-    rows = X[np.append(near, i)].astype(np.float64)
-    if sp.issparse(rows):
-        rows = rows[:, np.unique(rows.indices)].toarray()
-    # Whatever the scale of the features, SciPy must not take small slopes for zero.
-    rows /= np.abs(rows).max(initial=np.finfo(np.float64).tiny)
-    return rows[:-1].T, rows[-1]
+def _neighbourhood_grams(
+    X: "Array | sp.csr_array", rows: Array, neighbours: Array
+) -> tuple[Array, Array]:
+    """Gram matrices (m, k, k) of the neighbours of some rows, and products (m, k) with the row."""
+    if sp.issparse(X):
+        used, index = np.unique(np.column_stack([rows, neighbours]), return_inverse=True)
+        A = X[used].astype(np.float64)
+        K, index = (A @ A.T).toarray(), index.reshape(len(rows), -1)
+        centre, around = index[:, :1], index[:, 1:]
+        return K[around[:, :, None], around[:, None, :]], K[around, centre]
+    A = X[neighbours].astype(np.float64, copy=False)
+    x = X[rows].astype(np.float64, copy=False)
+    return A @ A.transpose(0, 2, 1), (A @ x[:, :, None])[:, :, 0]
 
 
 def propagate_labels(
