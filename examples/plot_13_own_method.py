@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.lab import bench
-from schirn.lab.bench import figures
+from schirn.lab.bench import figures, tables
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.testing import check_method
 
@@ -56,7 +56,7 @@ sets = [
 methods = [NeighbourVote, "Sieve", "CandidateRidge", "OracleRidge"]
 with tempfile.TemporaryDirectory() as folder:
     results = bench.run(sets, methods, output=folder, folds=2 if quick else 5, jobs=0)
-print(bench.overview(results))
+print(tables.results(results, "average_precision"))
 
 # %%
 # How much of the gap between the ridge on the candidates and the ridge on the true labels each

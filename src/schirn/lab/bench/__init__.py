@@ -5,7 +5,6 @@
 """
 
 from schirn._plugins import moved_names
-from schirn.lab.bench._overview import overview
 from schirn.lab.bench.baselines import CleanlabBaseline, LogisticBaseline
 from schirn.lab.bench.results import read_rows
 from schirn.lab.bench.running.engine import Report
@@ -23,7 +22,6 @@ __all__ = [
     "Report",
     "Settings",
     "default_grid",
-    "overview",
     "read_rows",
     "recommended",
     "rescore",

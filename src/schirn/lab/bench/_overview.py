@@ -2,42 +2,9 @@
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 
 from schirn.lab.bench.comparison import MOST_TIED, value_of
-from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.results import STATUSES, Result
-from schirn.metrics import METRICS
-
-
-def overview(rows: Iterable[Result], metric: str = "average_precision") -> str:
-    """Markdown table of one metric over folds and seeds: data sets down, methods across.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Results of a benchmark, as returned by `run` or `read_rows`.
-    metric : str
-        Name of a metric in the results.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from schirn.lab.bench import overview
-    >>> print(overview([]))
-    there are no results
-    """
-    results = list(rows)
-    if not results:
-        return "there are no results"
-    head, lines = overview_table(results, metric)
-    label = METRICS[metric].label if metric in METRICS else metric
-    title = f"{label}, mean ± standard deviation; {settings_text(results)}"
-    table = Table("overview", title, head, [[Cell(text) for text in line] for line in lines])
-    return f"{table}\n{counts_text(results)}"
 
 
 def overview_table(results: list[Result], metric: str) -> tuple[list[str], list[list[str]]]:

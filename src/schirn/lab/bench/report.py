@@ -240,15 +240,10 @@ def _best_rank(results: Sequence[Result], metric: str, label: str) -> str:
     best, second = sorted(ranks, key=ranks.__getitem__)[:2]
     n = len(friedman.blocks.names)
     where = f"over {n} data sets" if n > 1 else "on one data set"
-    if ranks[best] == ranks[second]:
-        first = [name for name, rank in ranks.items() if rank == ranks[best]]
-        return (
-            f"{' and '.join(first)} share the best rank in {label} ({ranks[best]:.2f} of "
-            f"{len(ranks)} {where})."
-        )
+    ahead = "level with" if ranks[best] == ranks[second] else "ahead of"
     return (
         f"{best} ranks best in {label} (mean rank {ranks[best]:.2f} of {len(ranks)} "
-        f"{where}), ahead of {second} ({ranks[second]:.2f})."
+        f"{where}), {ahead} {second} ({ranks[second]:.2f})."
     )
 
 

@@ -124,7 +124,7 @@ class _TableReader:
 
     def default_label(self) -> str:
         """Return the label column with a usual name."""
-        column = _default(list(self.names))
+        column = next((name for name in LABEL_COLUMNS if name in self.names), None)
         if column is None:
             raise DataError(
                 f"which column holds the labels? Pass labels=; there are {brief_list(self.names)}.",
@@ -234,10 +234,6 @@ class _TableReader:
 def _named(columns: Iterable[str]) -> dict[str, str]:
     """Return the columns under their names; one without a name gets the name pandas gives it."""
     return {name or f"Unnamed: {k}": name for k, name in enumerate(columns)}
-
-
-def _default(columns: Iterable[str]) -> str | None:
-    return next((name for name in LABEL_COLUMNS if name in columns), None)
 
 
 def _as_list(columns: str | Sequence[str]) -> list[str]:

@@ -189,19 +189,19 @@ class PAKS(LinearMethod):
             raise InputError(
                 f'gamma={self.gamma!r} needs solver="admm", got "closed_form"', parameter="solver"
             )
-        gigabytes = admm_gigabytes(n, d)
-        large = f'solver="admm" on {n} rows takes {gigabytes:.1f} GB and O(n^3) time per round'
         if self.solver == "closed_form":
             return "closed_form"
-        if gigabytes > self.max_memory_gb and (self.solver == "admm" or self.gamma):
+        gigabytes = admm_gigabytes(n, d)
+        large = f'solver="admm" on {n} rows takes {gigabytes:.1f} GB and O(n^3) time per round'
+        is_required = self.solver == "admm" or self.gamma
+        is_too_large = gigabytes > self.max_memory_gb
+        if is_too_large and is_required:
             raise InputError(
                 f"{large}, more than max_memory_gb={self.max_memory_gb:g}; raise max_memory_gb, "
                 f'or use solver="closed_form" with gamma=0',
                 parameter="max_memory_gb",
             )
-        if self.solver == "admm" or self.gamma:
-            return "admm"
-        if n <= LARGEST_ADMM and gigabytes <= self.max_memory_gb:
+        if is_required or (n <= LARGEST_ADMM and not is_too_large):
             return "admm"
         warnings.warn(
             f'{large}; PAKS uses the approximation solver="closed_form" instead, which ignores '
