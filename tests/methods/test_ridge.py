@@ -23,3 +23,11 @@ def test_weights_are_those_of_the_normal_equations(small):
     expected = np.linalg.solve(A, small.X.T @ small.candidates)
     np.testing.assert_allclose(model.coef_.T, expected, atol=1e-10)
     np.testing.assert_array_equal(model.intercept_, 0)
+
+
+def test_what_the_oracle_predicts_does_not_depend_on_the_noise(small):
+    truth = small.y_true
+    noisy = schirn.OracleRidge(lam=1.0).fit(small.X, small.candidates, y_clean=truth)
+    clean = schirn.OracleRidge(lam=1.0).fit(small.X, truth)
+    assert noisy.cardinality_ == clean.cardinality_ == truth.sum() / len(truth)
+    np.testing.assert_array_equal(noisy.predict(small.X), clean.predict(small.X))

@@ -322,7 +322,7 @@ def test_methods_stand_in_the_order_given_under_their_class_name():
 @pytest.mark.parametrize("name", ["pkg:MyMethod", "MyMethod", "mymethod"])
 def test_any_method_can_be_the_reference(name):
     table = tables.win_tie_loss(over_data_sets(), name, ["average_precision"])
-    assert table.title.startswith("Win/tie/loss of MyMethod against each method: paired t-test")
+    assert table.title.startswith("Win/tie/loss of MyMethod against each method: corrected")
     assert table.head[1:] == ["NLR", "OracleRidge", "total"]
     assert table.body[0][1].text == "8/0/0"
 
@@ -386,3 +386,37 @@ def test_a_gap_below_a_point_is_none():
     ]
     (share,) = stats.gap_closed(rows)["Sieve"].values()
     assert math.isnan(share)
+
+
+def test_the_best_method_has_all_folds():
+    """A mean over one fold is not compared with a mean over three."""
+    results = [
+        make_result("d", 1, name, fold, noise_precision=value)
+        for name, value in (("Schirn", 0.8), ("NLR", 0.7))
+        for fold in range(3)
+    ]
+    results += [
+        make_result("d", 1, "PMLNI", fold, noise_precision=None if fold else 1.0)
+        for fold in range(3)
+    ]
+    line = tables.results(results, "noise_precision", reference=None).body[0]
+    assert [cell.text for cell in line if cell.best] == ["80.0 ± 0.0"]
+    assert line[4].note.startswith("1 of 3 folds")
+
+
+def test_a_missing_result_and_a_missing_gap_have_footnotes_of_their_own():
+    values = {"CandidateRidge": 0.5, "OracleRidge": 0.505, "NLR": 0.4}
+    results = [make_result("flat", 1, name, 0, average_precision=v) for name, v in values.items()]
+    values["OracleRidge"] = 0.9
+    results += [make_result("d", 1, name, 0, average_precision=v) for name, v in values.items()]
+    results += [make_result("d", 1, "GLC", 0, average_precision=0.6), lost("d", 1, "Schirn", 0)]
+    notes = {line[0].text: [cell.note for cell in line[1:]] for line in tables.gaps(results).body}
+    assert set(notes["flat r=1"]) == {"no gap to close: OracleRidge is less than 1 point better"}
+    assert notes["d r=1"][-1] == "no result of the method or of a reference"
+
+
+def test_hamming_loss_says_what_predicting_nothing_scores():
+    result = make_result("d", 1, "NLR", 0, hamming_loss=0.3, hamming_loss_of_nothing=0.25)
+    notes = tables.results([result], "hamming_loss", reference=None).notes
+    assert "Predicting no label at all scores: d 25.0." in notes
+    assert "Hamming loss measures the threshold of predict as much as the scores." in notes

@@ -96,3 +96,10 @@ def test_tables_with_kernel_features_and_with_schirn_tuned_on_the_truth(place):
     assert grids["FPML"] == default_grid("FPML")
     rows = {run.known["search_rows"] for run in batches["rows"] if run.known["grid"]}
     assert rows == {part.search_rows}
+
+
+def test_only_methods_that_were_asked_for_are_named_as_left_out():
+    assert make_plan(QUICK, sets=["absent:1"], methods=["Schirn"]).part.left_out == ()
+    assert make_plan(QUICK, sets=["absent:1"], methods=["Schirn", "PARD"]).part.left_out == (
+        "PARD",
+    )

@@ -16,7 +16,7 @@ from schirn.lab.bench.comparison import (
 )
 from schirn.lab.bench.rendering import latex_escape
 from schirn.lab.bench.running.methods import recommended
-from schirn.lab.bench.stats import TESTS
+from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
 from schirn.methods import methods
 from schirn.metrics import METRICS
 
@@ -32,7 +32,7 @@ _FEATURES = {
 def protocol_paragraph(
     results: Sequence[Result],
     *,
-    test: str | None = "paired",
+    test: str | None = DEFAULT_TEST,
     alpha: float = 0.05,
     latex: bool = False,
 ) -> str:
@@ -42,7 +42,7 @@ def protocol_paragraph(
     ----------
     results : list of dict
         Results of a benchmark.
-    test : {"paired", "corrected", "wilcoxon"} or None
+    test : {"corrected", "paired"} or None
         Significance test of the tables; None for tables without a reference method.
     alpha : float
         Significance level.

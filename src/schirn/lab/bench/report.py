@@ -57,7 +57,7 @@ def write_outputs(
     reference: str | None = AUTO,
     metrics: Sequence[str] | None = None,
     alpha: float = 0.05,
-    test: str = "paired",
+    test: str = stats.DEFAULT_TEST,
 ) -> list[Path]:
     """Write the report, all tables in all formats and all figures into a folder.
 
@@ -216,7 +216,7 @@ def summary(results: Sequence[Result], metric: str) -> list[str]:
     comparison = compare(results, metric)
     label = comparison.info.name
     sentences = [
-        _best_rank(results, metric, label),
+        stats.leading(stats.friedman(results, metric), label),
         _gap(results, comparison, label),
         _paper(results, metric, label),
     ]
@@ -230,21 +230,6 @@ def summary(results: Sequence[Result], metric: str) -> list[str]:
             f"Methods with {ORACLE_MARK} were tuned on true labels, which noisy data do not have."
         )
     return [sentence for sentence in sentences if sentence]
-
-
-def _best_rank(results: Sequence[Result], metric: str, label: str) -> str:
-    friedman = stats.friedman(results, metric)
-    ranks = {name: rank for name, rank in friedman.ranks.items() if not math.isnan(rank)}
-    if len(ranks) < 2:
-        return ""
-    best, second = sorted(ranks, key=ranks.__getitem__)[:2]
-    n = len(friedman.blocks.names)
-    where = f"over {n} data sets" if n > 1 else "on one data set"
-    ahead = "level with" if ranks[best] == ranks[second] else "ahead of"
-    return (
-        f"{best} ranks best in {label} (mean rank {ranks[best]:.2f} of {len(ranks)} "
-        f"{where}), {ahead} {second} ({ranks[second]:.2f})."
-    )
 
 
 def _gap(results: Sequence[Result], comparison: Comparison, label: str) -> str:

@@ -20,7 +20,8 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
 ``folds``          number of folds
 ``fold``           0, 1, ...
 ``status``         "done", "failed", "timeout" or "skipped"
-``reason``         one sentence if the status is not "done", otherwise null
+``reason``         one sentence if the status is not "done", or if the scores of a row depend on
+                   the other test rows; otherwise null
 ``metrics``        object from name to number or null (undefined); empty unless done:
                    "average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"
                    on the test rows in the field's convention (shares, not percent; Hamming loss
@@ -28,8 +29,9 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    "noise_recall", "noise_auprc" (average precision of the wrong candidates, the
                    least confident first) and "calibration_error" (of ``label_confidence_``, ten
                    bins of equal width) on the training candidates; then those of
-                   `schirn.metrics.evaluate_labels`, "tied_rows", and average precision and
-                   one-error with ties broken at random
+                   `schirn.metrics.evaluate_labels`, "tied_rows", average precision and
+                   one-error with ties broken at random, and "hamming_loss_of_nothing", what
+                   predicting no label at all scores
 ``params``         parameters set by the benchmark: fixed, recommended and chosen ones, also those
                    that the method chose itself
 ``grid``           the grid that was searched, or null

@@ -25,9 +25,11 @@ from schirn.lab.bench.comparison import (
 Array = np.ndarray
 
 TESTS = {
-    "paired": "paired t-test over the folds of each setting",
     "corrected": "corrected resampled t-test over the folds of each setting",
+    "paired": "paired t-test over the folds of each setting",
 }
+DEFAULT_TEST = "corrected"
+"""Training sets of folds overlap, for which the paired t-test of the papers does not allow."""
 
 # Values are compared after rounding to this many digits: ties may differ in the last bit.
 _DIGITS = 12
@@ -187,7 +189,7 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
 
 
 def verdicts(
-    comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = "paired"
+    comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = DEFAULT_TEST
 ) -> dict[tuple[Setting, Contender], str]:
     """Judge the reference per setting and contender: win, tie, loss or missing."""
     if test not in TESTS:
@@ -210,7 +212,7 @@ def win_tie_loss(
     metric: str,
     *,
     alpha: float = 0.05,
-    test: str = "paired",
+    test: str = DEFAULT_TEST,
 ) -> dict[str, WinTieLoss]:
     """Count the settings in which `reference` beats, ties with and loses to each other method.
 
@@ -224,9 +226,9 @@ def win_tie_loss(
         Metric to compare.
     alpha : float
         Significance level of each test.
-    test : {"paired", "corrected"}
-        The t-test over folds that papers use (`paired_t`), or that of Nadeau and Bengio
-        (`corrected_t`).
+    test : {"corrected", "paired"}
+        The t-test over folds of Nadeau and Bengio (`corrected_t`), or the one that papers use
+        (`paired_t`), which finds too many differences.
 
     Returns
     -------
@@ -525,6 +527,30 @@ def _verdict(result: Significance, sign: int, alpha: float) -> str:
     if result.pvalue >= alpha:
         return "tie"
     return "win" if sign * result.statistic > 0 else "loss"
+
+
+def leading(result: Friedman, label: str) -> str:
+    """The methods that the test finds best, or that it cannot distinguish them, as a sentence."""
+    ranks = {name: rank for name, rank in result.ranks.items() if not math.isnan(rank)}
+    if len(ranks) < 2:
+        return ""
+    n, p = len(result.blocks.names), result.pvalue
+    if result.note or not p < result.alpha:
+        why = (
+            f"Friedman's test over {n} data sets, p = {p:.2g}"
+            if not result.note
+            else ("one data set allows no test" if n == 1 else "no test over data sets is possible")
+        )
+        return f"No method can be called better than the others in {label} ({why})."
+    order = sorted(ranks, key=ranks.__getitem__)
+    level = [x for x in order if ranks[x] - ranks[order[0]] <= result.critical_difference]
+    rank = f"mean rank {ranks[order[0]]:.2f} of {len(ranks)} over {n} data sets, p = {p:.2g}"
+    if len(level) == 1:
+        return f"{order[0]} ranks best in {label} ({rank}), significantly ahead of all others."
+    return (
+        f"{order[0]} has the best rank in {label} ({rank}), but is not significantly ahead of "
+        f"{', '.join(level[1:])} (Nemenyi)."
+    )
 
 
 def few_blocks(result: Friedman) -> str:

@@ -16,6 +16,7 @@ from schirn.lab.bench.comparison import (
     FLOOR,
     MOST_TIED,
     PAPER_NOISE,
+    SMALLEST_GAP,
     Comparison,
     Contender,
     Result,
@@ -31,7 +32,8 @@ from schirn.lab.bench.published import Published, published_counts
 from schirn.lab.bench.published import published as published_value
 from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.running.methods import SELF_TUNED
-from schirn.lab.bench.stats import TESTS, Pairwise, WinTieLoss
+from schirn.lab.bench.running.scores import NOTHING_PREDICTED
+from schirn.lab.bench.stats import DEFAULT_TEST, TESTS, Pairwise, WinTieLoss
 from schirn.metrics import METRICS
 
 __all__ = [
@@ -64,7 +66,7 @@ def results(
     reference: str | None = AUTO,
     published: bool = False,
     alpha: float = 0.05,
-    test: str = "paired",
+    test: str = DEFAULT_TEST,
 ) -> Table:
     """Mean ± standard deviation of every method in every setting.
 
@@ -84,7 +86,7 @@ def results(
         Add the published value and the distance from it.
     alpha : float
         Significance level.
-    test : {"paired", "corrected"}
+    test : {"corrected", "paired"}
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
     Returns
@@ -113,7 +115,7 @@ def results(
         for c in comparison.contenders:
             mark = _MARK.get(verdicts.get((setting, c), ""), "")
             body[-1].append(_result(comparison, setting, c, c in best, mark, published))
-    notes = [*_best_notes(comparison, tied)]
+    notes = [*_best_notes(comparison, tied), *_hamming_notes(rows, metric)]
     if any(cell.detail for line in body for cell in line):
         notes.append("In brackets: the published value and ours − published, in points.")
     caption = (
@@ -147,6 +149,21 @@ def _best_notes(
             f"{', '.join(names)}. They are not marked as best there; see the values with ties "
             "broken at random."
         )
+
+
+def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
+    """What Hamming loss measures, and what predicting nothing scores."""
+    if metric != "hamming_loss":
+        return
+    yield "Hamming loss measures the threshold of predict as much as the scores."
+    values: dict[str, list[float]] = {}
+    for result in rows:
+        value = (result.get("metrics") or {}).get(NOTHING_PREDICTED)
+        if value is not None:
+            values.setdefault(str(result["dataset"]), []).append(value)
+    if values:
+        means = (f"{name} {100 * np.mean(shares):.1f}" for name, shares in values.items())
+        yield f"Predicting no label at all scores: {', '.join(means)}."
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
@@ -202,10 +219,18 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
     comparison = compare(rows, metric)
     lines = {s.label: [shares[s] for shares in closed.values()] for s in comparison.settings}
     lines["mean"] = [finite_mean(shares.values()) for shares in closed.values()]
+    floor, ceiling = comparison.find(FLOOR), comparison.find(CEILING)
+    gap_notes = {
+        s.label: "no result of the method or of a reference"
+        if math.isnan(gap := comparison.mean(s, ceiling) - comparison.mean(s, floor))
+        or (gap if comparison.info.greater_is_better else -gap) >= SMALLEST_GAP
+        else f"no gap to close: {CEILING} is less than {100 * SMALLEST_GAP:g} point better"
+        for s in comparison.settings
+    }
     body = []
     for name, shares in lines.items():
         best = max((share for share in shares if not math.isnan(share)), default=math.nan)
-        note = "a result is missing, or there is no gap to close"
+        note = gap_notes.get(name, "no setting has a value")
         body.append([Cell(name)])
         for share in shares:
             text = "" if math.isnan(share) else str(round(100 * share)).replace("-", "−")
@@ -319,7 +344,7 @@ def win_tie_loss(
     *,
     published: bool = False,
     alpha: float = 0.05,
-    test: str = "paired",
+    test: str = DEFAULT_TEST,
 ) -> Table:
     """Win/tie/loss counts of the reference against every method, as in the papers.
 
@@ -556,14 +581,23 @@ def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]
 def _best(
     comparison: Comparison, setting: Setting, tied: Collection[tuple[Setting, Contender]]
 ) -> set[Contender]:
-    """The best method tuned without true labels, and the best oracle-tuned one."""
+    """The best method tuned without true labels, and the best oracle-tuned one.
+
+    Means over other folds do not compare: only methods with all folds that any of them has count.
+    """
     best: set[Contender] = set()
     better = max if comparison.info.greater_is_better else min
     for oracle in (False, True):
+        folds = {
+            c: comparison.values.get((setting, c), {}).keys()
+            for c in comparison.rivals
+            if c.oracle == oracle
+        }
+        all_folds = set().union(*folds.values())
         means = {
             c: comparison.mean(setting, c)
-            for c in comparison.rivals
-            if c.oracle == oracle and (setting, c) in comparison.values and (setting, c) not in tied
+            for c in folds
+            if all_folds and folds[c] == all_folds and (setting, c) not in tied
         }
         best |= {c for c, mean in means.items() if mean == better(means.values())}
     return best

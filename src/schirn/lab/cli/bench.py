@@ -21,7 +21,7 @@ from schirn.lab.bench._overview import (
 from schirn.lab.bench.comparison import AUTO, names_of
 from schirn.lab.bench.running.data import parse_level
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
-from schirn.lab.bench.stats import TESTS
+from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
 from schirn.lab.bench.suite import run_suite, suite_names, summary
 from schirn.lab.cli._options import parse_methods
 
@@ -60,8 +60,8 @@ OPTIONS = f"""
     paragraph and BibTeX to the folder
 --reference METHOD  method that the others are tested against, or none (default: Sieve, else
     Schirn); implies --report
---test {"|".join(TESTS)}  paired: t-test over folds (default); corrected: corrected resampled
-    t-test; implies --report
+--test {"|".join(TESTS)}  corrected: corrected resampled t-test over folds (default); paired:
+    the t-test of the papers, which finds too many differences; implies --report
 """
 
 
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         # Drawing needs packages that a plain comparison does not.
         from schirn.lab.bench.report import write_outputs
 
-        test = args.test or "paired"
+        test = args.test or DEFAULT_TEST
         page = write_outputs(results, args.output, reference=reference, test=test)[0]
         note(f"report and tables: {printable(str(page))}")
     return _verdict(results, counts)
@@ -184,7 +184,9 @@ def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
         note(f"{count} {status}: {reason}", error=True)
     if len(reasons) > 5:
         note(f"and {len(reasons) - 5} more reasons; see the results", error=True)
-    for text in tie_warnings(results):
+    done = (r for r in results if r["status"] == "done" and r.get("reason"))
+    doubts = [f"{result['method']}: {result['reason']}" for result in done]
+    for text in [*tie_warnings(results), *dict.fromkeys(doubts)]:
         note(text)
     bad = counts["failed"] + counts["timeout"]
     if bad:

@@ -157,6 +157,7 @@ def check_results(
             run, doubts = _known_run(entry.result)
             if entry.where in selected:
                 doubts.append("not verified: other methods have seeds that their method lacks")
+            doubts += [f"not verified: {text}" for text in [entry.result["reason"]] if text]
             unconfirmed[entry.where] = set(entry.result["metrics"])
             try:
                 if draw is not None:

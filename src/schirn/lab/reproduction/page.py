@@ -18,6 +18,7 @@ from schirn.report.page import render
 
 SUMMARY = "reproduction.md"
 TABLES_PAGE = "results/reproduction.md"
+PAPER_TEST = "paired"
 
 
 def pages(
@@ -65,13 +66,15 @@ def pages(
         *_few_folds(part, fits),
         *(f"Left out because it takes too long: {method}." for method in part.left_out),
         *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
-        protocol_paragraph(rows),
+        protocol_paragraph(rows, test=PAPER_TEST),
     ]
-    main_tables = [tables.results([*rows, *oracle], m, published=True) for m in metrics]
+    main_tables = [
+        tables.results([*rows, *oracle], m, published=True, test=PAPER_TEST) for m in metrics
+    ]
     more_tables = [*_comparisons(rows, metrics, published=True), tables.costs(rows)]
     if "noise_auc" in metrics_in(rows):
         more_tables.append(tables.results(rows, "noise_auc", reference=None))
-    kernel_tables = [tables.results(kernel, m) for m in metrics] if kernel else []
+    kernel_tables = [tables.results(kernel, m, test=PAPER_TEST) for m in metrics] if kernel else []
     if kernel:
         kernel_tables += [*_comparisons(kernel, metrics), tables.costs(kernel)]
     tables_text = _page(
@@ -162,7 +165,8 @@ def _comparisons(
     if len(methods) > 1:
         references = [name for name in ("Schirn", "Sieve") if name in methods]
         items += [
-            tables.win_tie_loss(results, name, metrics, published=published) for name in references
+            tables.win_tie_loss(results, name, metrics, published=published, test=PAPER_TEST)
+            for name in references
         ]
     if {"CandidateRidge", "OracleRidge"} <= methods:
         items.append(tables.gaps(results, metrics[0]))

@@ -107,6 +107,7 @@ def make_plan(
         else:
             sources[name] = (source, level)
             shapes[name] = (data.n_samples, data.n_features, data.n_labels)
+    part = replace(part, left_out=tuple(name for name in part.left_out if name in methods))
     chosen = tuple(name for name in methods if name not in part.left_out)
     return Plan(part, chosen, sources, shapes, skipped)
 

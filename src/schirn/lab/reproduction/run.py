@@ -12,7 +12,7 @@ from schirn.lab.bench.running.engine import Batch, Engine, default_threads
 from schirn.lab.bench.running.methods import importable_here
 from schirn.lab.bench.running.run import results_of
 from schirn.lab.reproduction import ablations, studies
-from schirn.lab.reproduction.page import pages
+from schirn.lab.reproduction.page import PAPER_TEST, pages
 from schirn.lab.reproduction.plan import (
     STUDIES,
     Plan,
@@ -91,11 +91,12 @@ def _write_results(
         written.append(write_file(folder / f"{name}.jsonl", text.encode()))
         written += write_table(folder, study.table)
     title = "Reproduction of the published experiments"
-    written += write_outputs(results["rows"], folder, title=title, date=date)
+    written += write_outputs(results["rows"], folder, title=title, date=date, test=PAPER_TEST)
     if results["kernel"]:
-        kernel_title = f"{title}, with kernel features"
+        title += ", with kernel features"
+        kernel_folder = folder / "kernel"
         written += write_outputs(
-            results["kernel"], folder / "kernel", title=kernel_title, date=date
+            results["kernel"], kernel_folder, title=title, date=date, test=PAPER_TEST
         )
     figures = {path.stem: path.name for path in sorted((folder / "figures").glob("*.svg"))}
     texts = pages(results, by_name, figures, part=plan.part, skipped=plan.skipped, date=date)

@@ -13,7 +13,7 @@ from schirn.exceptions import InputError
 from schirn.lab import bench
 from schirn.lab.bench.running.execute import load_data
 from schirn.lab.bench.running.plan import plan_runs
-from schirn.lab.bench.running.scores import compute_metrics
+from schirn.lab.bench.running.scores import NOTHING_PREDICTED, compute_metrics
 from schirn.methods import CandidateRidge, Schirn
 from schirn.metrics import LABEL_METRICS, METRICS, average_precision, precision_at_k
 from schirn.model_selection import CandidateSearchCV
@@ -103,9 +103,24 @@ def test_golden(tmp_path):
     results = quick([(tiny(), 1)], list(numbers), tmp_path, params=numbers)
     for result in results:
         expected = GOLDEN[result["method"], result["fold"]]
-        assert list(result["metrics"]) == list(ALL)
+        assert list(result["metrics"]) == [*ALL, NOTHING_PREDICTED]
         values = [np.nan if v is None else v for v in result["metrics"].values()][: len(expected)]
         assert values == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+class ByBatch(CandidateRidge):
+    """Scores that depend on the other rows of the batch."""
+
+    def decision_function(self, X):
+        scores = super().decision_function(X)
+        return scores - scores.mean(axis=0)
+
+
+def test_scores_that_depend_on_the_test_batch_are_marked(tmp_path):
+    results = quick([(tiny(), 1)], {"batch": ByBatch, "ridge": CandidateRidge}, tmp_path)
+    reasons = {result["method"]: (result["status"], result["reason"]) for result in results}
+    text = "the scores of a row depend on the other test rows"
+    assert reasons == {"batch": ("done", text), "ridge": ("done", None)}
 
 
 def test_checksums_of_candidates_and_folds_can_be_computed_from_their_description(tmp_path):

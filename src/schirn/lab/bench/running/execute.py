@@ -4,6 +4,7 @@ import inspect
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.scores import compute_metrics
 from schirn.linalg.features import learn_scale
 from schirn.model_selection import CandidateSearchCV
+
+# Relative difference of scores that rounding in single precision does not explain.
+_BATCH_TOLERANCE = 1e-3
 
 
 class Output(NamedTuple):
@@ -110,6 +114,7 @@ def _execute(run: Run, data: Prepared) -> Output:
     arrays = _arrays(model, scores, fold)
     fields = {
         "status": "done",
+        "reason": _batch_dependence(score, fold.X_test, scores),
         "metrics": compute_metrics(arrays),
         "params": params | _chosen_in_fit(model, run),
         "tune_seconds": round(tuned - start, 4),
@@ -205,6 +210,16 @@ def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
         )
     # Rounding to single precision would tie saturated probabilities.
     return scores if scores.dtype.kind == "f" else scores.astype(float)
+
+
+def _batch_dependence(score: Callable[[Any], Any], X_test: Any, scores: Array) -> str | None:
+    """What to say if half of the test rows, scored alone, get other scores."""
+    n = max(1, len(scores) // 2)
+    half = np.asarray(score(X_test[:n]))
+    close = half.shape == scores[:n].shape and np.allclose(
+        half, scores[:n], rtol=_BATCH_TOLERANCE, atol=_BATCH_TOLERANCE * float(scores.std())
+    )
+    return None if close else "the scores of a row depend on the other test rows"
 
 
 def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:

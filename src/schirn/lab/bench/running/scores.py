@@ -16,6 +16,9 @@ from schirn.exceptions import DataError
 from schirn.lab.bench.results import Result, ResultWriter, plain, read_rows
 from schirn.metrics import METRICS, evaluate, evaluate_labels, noise_report, tied_rows
 
+NOTHING_PREDICTED = "hamming_loss_of_nothing"
+"""Hamming loss of a method that predicts no label at all."""
+
 Extra = Mapping[str, Callable[[Array, Array], float]]
 
 
@@ -33,6 +36,8 @@ def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> 
     values["tied_rows"] = tied_rows(truth, scores)
     for name in ("average_precision", "one_error"):
         values[f"{name}_random_ties"] = METRICS[name].function(truth, scores, convention="random")
+    nothing = evaluate(truth, scores, y_pred=np.zeros_like(truth))
+    values[NOTHING_PREDICTED] = nothing["hamming_loss"]
     for name, function in (extra or {}).items():
         values[name] = float(function(truth, scores))
     return values
