@@ -220,7 +220,8 @@ def _centroids(sums: LessonSums) -> list[tuple[Array, Array | None]]:
     M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)
     M -= (sums.features / sums.n)[:, None].astype(dtype)
     lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
-    return [(M / np.maximum(lengths, 1e-9).astype(dtype), None)]
+    M /= np.maximum(lengths, 1e-9).astype(dtype)
+    return [(M, None)]
 
 
 def _digests(block: Block, lesson: Any) -> list[bytes]:
