@@ -420,3 +420,10 @@ def test_hamming_loss_says_what_predicting_nothing_scores():
     notes = tables.results([result], "hamming_loss", reference=None).notes
     assert "Predicting no label at all scores: d 25.0." in notes
     assert "Hamming loss measures the threshold of predict as much as the scores." in notes
+
+
+def test_notes_name_parameters_that_are_not_the_defaults():
+    params = {"kernel": "linear", "features": "none"}
+    result = make_result("d", 1, "Sieve", 0, average_precision=0.3, params=params)
+    notes = tables.results([result], "average_precision", reference=None).notes
+    assert "Set differently from the default: Sieve (features=none, kernel=linear)." in notes

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 import schirn
@@ -185,15 +185,19 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
     if defaults:
         who = _and([c.label for c in defaults]) if fair or oracle else "All methods"
         sentences.append(f"{who} used recommended parameters, or chose them on the training rows.")
+    sentences += fixed_parameters(results)
+    return sentences
+
+
+def fixed_parameters(results: Iterable[Result]) -> list[str]:
+    """Which methods ran with other parameters than their defaults, as a sentence."""
     fixed: dict[str, dict[str, None]] = {}
     for result in results:
         for name, value in recommended(str(result["method"])).items():
             if result.get("params", {}).get(name) == value:
                 fixed.setdefault(str(result["method"]), {})[f"{name}={value}"] = None
-    if fixed:
-        descriptions = [f"{name} ({', '.join(values)})" for name, values in fixed.items()]
-        sentences.append(f"Set differently from the default: {_and(descriptions)}.")
-    return sentences
+    descriptions = [f"{name} ({', '.join(values)})" for name, values in fixed.items()]
+    return [f"Set differently from the default: {_and(descriptions)}."] if fixed else []
 
 
 def _measures(results: Sequence[Result]) -> list[str]:

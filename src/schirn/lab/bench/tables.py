@@ -28,6 +28,7 @@ from schirn.lab.bench.comparison import (
     mark_notes,
     value_of,
 )
+from schirn.lab.bench.protocol import fixed_parameters
 from schirn.lab.bench.published import Published, published_counts
 from schirn.lab.bench.published import published as published_value
 from schirn.lab.bench.rendering import Cell, Table
@@ -131,7 +132,7 @@ def results(
         caption,
         ["data", "r", *(c.label for c in comparison.contenders)],
         body,
-        [*notes, *_mark_notes(rows)],
+        [*notes, *fixed_parameters(rows), *_mark_notes(rows)],
         stub=2,
     )
 
