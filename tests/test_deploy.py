@@ -42,11 +42,12 @@ def test_the_commands_of_the_page_run(tmp_path):
     # No engine of containers here; the next test is about them.
     lines = [line for line in lines if not line.startswith(("docker", "make"))]
     port = str(free_port())
-    program = f'schirn() {{ {shlex.quote(sys.executable)} -m schirn "$@"; }}'
+    python = shlex.quote(sys.executable)
+    program = f'schirn() {{ {python} -m schirn "$@"; }}\npython() {{ {python} "$@"; }}'
     script = ["set -e -m", program, *lines, "wait"]
     text = "\n".join(script).replace("8000", port)
     # The shell starts the server itself, so that signals reach it.
-    text = text.replace("schirn serve", f"{shlex.quote(sys.executable)} -m schirn serve")
+    text = text.replace("schirn serve", f"{python} -m schirn serve")
     text = text.replace("kill %1", "sleep 8\nkill %1")
     done = subprocess.run(
         ["bash", "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=300

@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 
 import schirn
 from schirn import lab
-from schirn.cli import main
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
@@ -194,37 +193,3 @@ def test_a_model_that_is_too_large(data, tmp_path, monkeypatch):
     model = schirn.Sieve().fit(data.X, data.candidates)
     with pytest.raises(InputError, match="more than 10,000 bytes of numbers"):
         to_onnx(model, tmp_path / "m.onnx")
-
-
-def test_the_command(tmp_path, capsys):
-    rng = np.random.RandomState(0)
-    X = rng.randn(60, 2)
-    lines = ["a,b,tags", *(f"{a},{b},{'up' if a > 0 else 'down;left'}" for a, b in X)]
-    (tmp_path / "t.csv").write_text("\n".join(lines))
-    model, out = str(tmp_path / "m.schirn"), str(tmp_path / "m.onnx")
-    assert main(["fit", str(tmp_path / "t.csv"), "-o", model]) == 0
-    assert main(["export", model, "-o", out, "--json", "--classifier"]) == 0
-    shown = capsys.readouterr().out
-    about = json.loads(shown[shown.index("{") :])
-    assert about["output"] == out
-    assert about["labels"] == 3
-    scores = outputs(out, X.astype(np.float32))[0][0]
-    np.testing.assert_allclose(scores, schirn.load(model).method_.decision_function(X), atol=1e-2)
-    words = ["red pan with lid", "old oak chair"] * 10
-    text = "\n".join(["text,tags", *(f"{t},{t[:3]}" for t in words)])
-    (tmp_path / "w.csv").write_text(text)
-    assert main(["fit", str(tmp_path / "w.csv"), "--text", "text", "-o", model]) == 0
-    capsys.readouterr()
-    assert main(["export", model, "-o", out]) == 0
-    assert "text: one text per row, without accents" in capsys.readouterr().out
-    assert main(["export", model, "-o", out, "--classifier"]) == 0
-    text = "\n".join(["text,brand,tags", *(f"{t},{t[:3]},{t[:3]}" for t in words)])
-    (tmp_path / "w.csv").write_text(text)
-    argv = ["fit", str(tmp_path / "w.csv"), "--text", "text", "--categories", "brand"]
-    assert main([*argv, "-o", model]) == 0
-    capsys.readouterr()
-    assert main(["export", model, "-o", out]) == 2
-    assert "--classifier" in capsys.readouterr().err
-    assert main(["export", model, "-o", model]) == 2
-    assert main(["export", str(tmp_path / "w.csv"), "-o", out]) == 2
-    assert "not a model file of schirn" in capsys.readouterr().err

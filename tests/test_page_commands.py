@@ -196,7 +196,7 @@ SERVE = review.serve
 def prepare(words):
     """Make what a command needs and a page takes for granted: a model, a project, answers."""
     data = words[1] if len(words) > 1 else ""
-    if words[0] in ("predict", "export") and not Path(data).exists():
+    if words[0] == "predict" and not Path(data).exists():
         features = ["--columns", "red,blue"] if data == "photos.schirn" else ["--text", "title"]
         assert main(["fit", "items.csv", *features, "-o", data]) == 0
     if data == "to-review" and not Path(data).exists():

@@ -192,9 +192,7 @@ def test_packed_tables(items, records, tmp_path, name):
     assert copy == (tmp_path / f"c_{name}").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "name", ["c.tsv", "c.csv.gz", "c.jsonl", "c.json", "c.parquet", "c.feather", "c.xlsx"]
-)
+@pytest.mark.parametrize("name", ["c.tsv", "c.csv.gz", "c.jsonl", "c.json", "c.parquet", "c.xlsx"])
 def test_a_copy_of_another_format(items, records, tmp_path, name):
     """The copy says the same in every format, whatever the format of the table."""
     for module in {"c.parquet": ["pyarrow"], "c.xlsx": ["openpyxl"]}.get(name, []):

@@ -30,7 +30,6 @@ def workbook(frame, path):
 
 WRITERS = {
     "items.xlsx": workbook,
-    "items.feather": lambda frame, path: frame.to_feather(path),
     "items.json": lambda frame, path: frame.to_json(path, orient="records"),
     "parquet": lambda frame, path: frame.to_parquet(path, partition_cols=["year"]),
 }
@@ -78,7 +77,7 @@ def test_outputs_of_another_kind_are_refused(frame, tmp_path, capsys):
     ):
         assert main(["clean", str(tmp_path / "items"), "--text", "text", "-o", str(out)]) == 2
         assert words in capsys.readouterr().err
-    WRITERS["items.feather"](frame, tmp_path / "i.feather")
-    argv = ["clean", str(tmp_path / "i.feather"), "--text", "text", "-o", str(tmp_path / "c.ods")]
+    WRITERS["items.json"](frame, tmp_path / "i.json")
+    argv = ["clean", str(tmp_path / "i.json"), "--text", "text", "-o", str(tmp_path / "c.ods")]
     assert main(argv) == 2
     assert "must end as that of a table: .csv, .tsv" in capsys.readouterr().err

@@ -61,7 +61,6 @@ def calls(tmp_path_factory):
         "fit": ["fit", str(table), *learned, "-o", str(folder / "again.schirn")],
         "predict": ["predict", str(model), str(table)],
         "serve": ["serve", str(table)],
-        "export": ["export", str(model), "-o", str(folder / "model.onnx")],
         "clean": ["clean", str(table), "--labels", "tags", "--columns", "x,z"],
         "update": ["update", str(table), "--model", str(model), "--id", "sku"],
         "apply": ["apply", str(changes), str(table)],

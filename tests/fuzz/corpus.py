@@ -118,20 +118,6 @@ def _parquet() -> list[bytes]:
     return found
 
 
-def _feather() -> list[bytes]:
-    import pyarrow as arrow
-    from pyarrow import ipc
-
-    plain = {"x": [1.0, 2.0, 3.0], "tags": [["a"], ["a", "b"], []], "text": ["p", None, "q"]}
-    found = []
-    for make, packing in ((ipc.new_file, "lz4"), (ipc.new_stream, None), (ipc.new_file, None)):
-        buffer, table = io.BytesIO(), arrow.table(plain)
-        with make(buffer, table.schema, options=ipc.IpcWriteOptions(compression=packing)) as out:
-            out.write_table(table)
-        found.append(buffer.getvalue())
-    return found
-
-
 def _xlsx() -> list[bytes]:
     from openpyxl import Workbook
 
@@ -336,7 +322,6 @@ SEEDS = {
     "csv": _csv,
     "jsonl": _jsonl,
     "parquet": _parquet,
-    "feather": _feather,
     "xlsx": _xlsx,
     "json": _json,
     "arff_gz": _packed("arff"),

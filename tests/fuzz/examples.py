@@ -27,11 +27,6 @@ def _mat_of_unknown_type() -> bytes:
     return buffer.getvalue().replace(struct.pack("<II", 9, 48), struct.pack("<II", 10, 48))
 
 
-def _feather_with_wild_offsets() -> bytes:
-    good, bad = (np.array(p, np.int32).tobytes() for p in ([0, 1, 3, 3], [0, 2**30, 3, 3]))
-    return corpus("feather")[1].replace(good, bad)
-
-
 def _npz(**arrays) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -101,7 +96,6 @@ def _npz_of_no_letters() -> bytes:
 
 
 CRASHES = [
-    ("feather", _feather_with_wild_offsets),
     ("npz", _npz_of_no_letters),
     ("project", json.dumps({"format": "[" * 4000}).encode()),
     ("project", lambda: _project_with(table={"file": "table.\n"})),

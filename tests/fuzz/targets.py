@@ -196,7 +196,6 @@ def _embeddings(folder: Path, data: bytes) -> object:
 
 TARGETS: dict[str, Target] = {
     "npz": _file("x.npz"),
-    "feather": _copied("x.feather"),
     "xlsx": _copied("x.xlsx"),
     "json": _copied("x.json"),
     "mat5": _file("x.mat"),

@@ -1,16 +1,15 @@
-"""Parquet folders, Feather files and saved data sets: read, written back, and damaged."""
+"""Parquet files and folders, and saved data sets: read, written back, and damaged."""
 
 import numpy as np
 import pytest
 
 from schirn.cleaning import Change, ChangeList
-from schirn.datasets import load, read_table
+from schirn.datasets import read_table
 from schirn.exceptions import DataError, InputError
 from schirn.labels.cells import TagCells
 from schirn.tables.files import open_table, write_copy
 
 pa = pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
-ipc = pytest.importorskip("pyarrow.ipc")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 ROWS = {
@@ -25,62 +24,17 @@ def table():
     return pa.table(ROWS, schema=pa.schema(list(kinds.items())))
 
 
-def write_feather(path, *, compression=None):
-    options = ipc.IpcWriteOptions(compression=compression)
-    with path.open("wb") as sink, ipc.new_file(sink, table().schema, options=options) as writer:
-        writer.write_table(table(), max_chunksize=3)
-
-
-@pytest.mark.parametrize("name", ["t.feather", "t.arrow", "t.ipc"])
-def test_arrow_files_are_read_and_copied(tmp_path, name):
-    write_feather(tmp_path / name, compression="lz4")
-    opened = open_table(tmp_path / name)
-    assert opened.columns == list(ROWS)
-    assert opened.column("tags") == ROWS["tags"]
-    assert opened.numbers("price").tolist() == ROWS["price"]
-    assert opened.numbers("title") is None
-    clean = [["pan"], ["chair"], ["pan"], []]
-    target = tmp_path / f"copy-{name}"
-    opened.write(str(target), {"tags": clean}, {"tags_confidence": [{"pan": 0.5}, {}, {}, {}]})
-    copy = open_table(target)
-    assert copy.column("tags") == clean
-    assert copy.column("tags_confidence")[0] == [{"tag": "pan", "confidence": 0.5}]
-    assert copy.table.schema.field("price").type == pa.float64()
-
-
-def test_a_feather_file_is_a_data_set(tmp_path):
-    write_feather(tmp_path / "t.feather")
-    data = load(tmp_path / "t.feather")
-    assert data.feature_names == ["price"]
-    assert data.label_names == ["chair", "oven", "pan"]
-
-
-def test_files_of_polars_are_read(tmp_path):
+def test_files_of_polars_are_read_and_written_back(tmp_path):
     pl = pytest.importorskip("polars", reason="polars is not installed")
-    frame = pl.DataFrame(ROWS)
-    frame.write_ipc(tmp_path / "t.arrow", compression="zstd")
+    frame, copy = pl.DataFrame(ROWS), tmp_path / "copy.parquet"
     frame.write_parquet(tmp_path / "t.parquet")
-    for name in ("t.arrow", "t.parquet"):
-        opened = open_table(tmp_path / name)
-        assert opened.column("tags") == ROWS["tags"]
-        opened.write(str(tmp_path / f"c-{name}"), {"tags": [[], ["chair"], [], []]}, {})
-    assert pl.read_ipc(tmp_path / "c-t.arrow")["tags"].to_list()[1] == ["chair"]
-    assert pl.read_parquet(tmp_path / "c-t.parquet")["title"].to_list() == ROWS["title"]
-
-
-def test_damaged_arrow_files(tmp_path):
-    write_feather(tmp_path / "t.arrow")
-    whole = (tmp_path / "t.arrow").read_bytes()
-    for content in (whole[:-30], whole[: len(whole) // 2], b"ARROW1", b"no table", b"\0" * 64):
-        (tmp_path / "bad.arrow").write_bytes(content)
-        with pytest.raises(DataError, match=r"bad\.arrow: (not a readable Arrow file|the table)"):
-            open_table(tmp_path / "bad.arrow")
-
-
-def test_arrow_files_have_a_limit(tmp_path):
-    write_feather(tmp_path / "t.arrow")
-    with pytest.raises(DataError, match="more than max_bytes=100"):
-        open_table(tmp_path / "t.arrow", max_bytes=100)
+    opened = open_table(tmp_path / "t.parquet")
+    assert opened.column("tags") == ROWS["tags"]
+    opened.write(str(copy), {"tags": [[], ["chair"], [], []]}, {})
+    after = pl.read_parquet(copy)
+    assert after.schema == frame.schema
+    assert after["tags"].to_list() == [[], ["chair"], [], []]
+    assert after["title"].to_list() == ROWS["title"]
 
 
 def folder_of(path):
@@ -145,10 +99,9 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path):
 
 def test_two_columns_of_one_name(tmp_path):
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with (tmp_path / "t.arrow").open("wb") as sink, ipc.new_file(sink, twice.schema) as writer:
-        writer.write_table(twice)
+    parquet.write_table(twice, tmp_path / "t.parquet")
     with pytest.raises(DataError, match="2 columns are called 'a'"):
-        open_table(tmp_path / "t.arrow")
+        open_table(tmp_path / "t.parquet")
 
 
 def test_other_containers_of_the_python_interface():
@@ -275,18 +228,6 @@ def test_whole_numbers_with_missing_cells_are_tags(tmp_path):
         cells, [Change(0, "rename", "3", "7"), Change(1, "addition", "", "3")]
     )
     assert made.apply(cells) == [7, 3, 4.5]
-
-
-def test_copies_of_polars_files_are_read_by_polars(tmp_path):
-    polars = pytest.importorskip("polars", reason="polars is not installed")
-    frame = polars.DataFrame({"text": ["a", "b" * 40], "tags": [["x", "y" * 20], []]})
-    source, copy = tmp_path / "t.feather", tmp_path / "c.feather"
-    frame.write_ipc(source, compression="lz4")
-    open_table(source).write(str(copy), {"tags": [["x"], []]}, {})
-    after = polars.read_ipc(copy)
-    assert after.schema == frame.schema
-    assert after["tags"].to_list() == [["x"], []]
-    assert after["text"].to_list() == frame["text"].to_list()
 
 
 def test_a_file_that_is_replaced_is_noticed(tmp_path):

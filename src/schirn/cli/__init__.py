@@ -32,7 +32,6 @@ _COMMANDS = {
     "predict": "predict labels, or judge the labels of new rows",
     "update": "judge only new and changed rows of a table",
     "serve": "answer requests for tags over HTTP",
-    "export": "write a model as an ONNX file",
 }
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)

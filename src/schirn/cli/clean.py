@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     """Rank every tag of a table by comparing its row with similar rows.
 
     Nothing is removed until you answer some questions, or ask for it with --remove. TABLE is a
-    .csv, .tsv, .jsonl, .json, .xlsx, .parquet or .feather file, or a folder of .parquet files; it
+    .csv, .tsv, .jsonl, .json, .xlsx or .parquet file, or a folder of .parquet files; it
     is never changed. The copy keeps all rows, their order and all other cells, and gets two new
     columns: the removed tags, and the probability that each tag is correct.
 

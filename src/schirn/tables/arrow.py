@@ -1,4 +1,4 @@
-"""Tables that Arrow reads: Parquet files and folders, and Feather files."""
+"""Tables in Parquet files and folders of them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table
 from schirn.tables.text import check_columns, unreadable_named
-
-ARROW = (".feather", ".arrow", ".ipc")
-"""Suffixes of files in Arrow's own format."""
 
 _ROWS_AT_ONCE = 1024
 # Size of the rows of numbers that are read or written together.
@@ -86,10 +83,10 @@ class ArrowTable(Table):
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
         table = self._with(changed, added)
-        if not self.unread:
-            write_arrow(table, stream, Path(stream.name))
-            return
         parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+        if not self.unread:
+            parquet.write_table(table, stream)
+            return
         kinds, start = parquet.read_schema(self._files[0]), 0
         names = [*kinds.names, *(name for name in table.column_names if name not in kinds.names)]
         fields = [(kinds if name in self.unread else table.schema).field(name) for name in names]
@@ -347,19 +344,8 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callabl
     return blocks
 
 
-def write_arrow(table: Any, stream: BinaryIO, path: Path) -> None:
-    """Write a Parquet file, or one in Arrow's own format, as its name says."""
-    if path.suffix.lower() == ".parquet":
-        optional("pyarrow.parquet", "table", "Writing Parquet files").write_table(table, stream)
-        return
-    ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
-    # Not compressed: polars cannot read compressed texts of its own type.
-    with ipc.new_file(stream, table.schema) as writer:
-        writer.write_table(table)
-
-
-def table_of(columns: Mapping[str, list[Any]]) -> Any:
-    """Return new columns as an Arrow table.
+def write_parquet(columns: Mapping[str, list[Any]], stream: BinaryIO) -> None:
+    """Write new columns as a Parquet file.
 
     Texts that are numbers, and would be written the same way again, become numbers.
     """
@@ -372,7 +358,8 @@ def table_of(columns: Mapping[str, list[Any]]) -> Any:
             arrays[name] = new_column(cells, None)
         except arrow.ArrowException:
             arrays[name] = arrow.array([None if cell is None else str(cell) for cell in cells])
-    return arrow.table(arrays)
+    parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+    parquet.write_table(arrow.table(arrays), stream)
 
 
 def new_column(cells: list[Any], usual: Any = "string") -> Any:
@@ -403,7 +390,7 @@ def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
 
 
 def read_arrow(path: Path, files: Sequence[Path], limit: int, unread: Collection[str]) -> Any:
-    """Read a file or the Parquet files of a folder as one table, up to a limit in bytes.
+    """Read the Parquet files of a table as one, up to a limit in bytes.
 
     Folders called name=value, as Spark writes them, are a column of text. A column that one of the
     files lacks is missing there.
@@ -411,8 +398,7 @@ def read_arrow(path: Path, files: Sequence[Path], limit: int, unread: Collection
     arrow = optional("pyarrow", "table", "Reading this table")
     tables = []
     for file in files:
-        is_parquet = file.suffix.lower() == ".parquet"
-        table = _read_parquet(file, limit, unread) if is_parquet else _read_ipc(file, limit)
+        table = _read_parquet(file, limit, unread)
         limit -= table.nbytes
         check_columns(file, table.column_names)
         for part in file.parts[len(path.parts) : -1]:
@@ -444,17 +430,6 @@ def _read_parquet(path: Path, limit: int, unread: Collection[str]) -> Any:
             options = {"columns": schema.names}
         batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
         return arrow.Table.from_batches(list(_limited(path, batches, limit)), schema=schema)
-
-
-def _read_ipc(path: Path, limit: int) -> Any:
-    """Read a file in Arrow's own format batch by batch, up to the limit."""
-    arrow = optional("pyarrow", "table", "Reading Arrow files")
-    ipc = optional("pyarrow.ipc", "table", "Reading Arrow files")
-    with unreadable_named(path, "Arrow file"), arrow.memory_map(str(path)) as source:
-        reader = ipc.open_file(source)
-        stored = (reader.get_batch(k) for k in range(reader.num_record_batches))
-        batches = list(_limited(path, stored, limit))
-        return arrow.Table.from_batches(batches, schema=reader.schema)
 
 
 def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:

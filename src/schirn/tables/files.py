@@ -24,7 +24,7 @@ from schirn._files import (
 )
 from schirn._input import is_missing, whole_text
 from schirn.exceptions import DataError
-from schirn.tables.arrow import ARROW, ArrowTable, parquet_files, read_arrow, table_of, write_arrow
+from schirn.tables.arrow import ArrowTable, parquet_files, read_arrow, write_parquet
 from schirn.tables.csv_table import CsvTable
 from schirn.tables.json_table import JsonlTable, JsonTable
 from schirn.tables.table import LABEL_COLUMNS as LABEL_COLUMNS
@@ -33,7 +33,7 @@ from schirn.tables.text import check_columns, check_size, format_suffix, is_pack
 from schirn.tables.xlsx import XlsxTable, without_empty, write_workbook
 
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-TABLES = (*TEXT_TABLES, ".parquet", *ARROW, ".xlsx")
+TABLES = (*TEXT_TABLES, ".parquet", ".xlsx")
 """Suffixes of tables; those of text may be followed by .gz."""
 
 
@@ -58,9 +58,8 @@ def open_table(
     Parameters
     ----------
     path : path
-        A file in .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or .xlsx; text files may be
-        packed with gzip (.csv.gz). A .json file is a list of objects.
-        A folder holds .parquet files.
+        A file in .csv, .tsv, .jsonl, .json, .parquet or .xlsx; text files may be packed with
+        gzip (.csv.gz). A .json file is a list of objects. A folder holds .parquet files.
     encoding : str
         Encoding of a text file.
     delimiter : str, optional
@@ -78,8 +77,8 @@ def open_table(
         files, kind = parquet_files(path), ".parquet"
     elif kind not in TABLES or (is_packed(path) and kind not in TEXT_TABLES):
         raise DataError(
-            f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or "
-            f".xlsx, or a folder of .parquet files"
+            f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet or .xlsx, or a "
+            f"folder of .parquet files"
         )
     for file in files if not unread else ():
         check_size(file, max_bytes)
@@ -87,7 +86,7 @@ def open_table(
     is_whole = is_open()
     stamps = {file: stamp_of(file, is_whole=is_whole) for file in files}
     table: Table
-    if kind == ".parquet" or kind in ARROW:
+    if kind == ".parquet":
         columns = read_arrow(path, files, byte_limit(max_bytes), unread)
         table = ArrowTable(path, columns, files, unread)
     elif kind == ".xlsx":
@@ -178,7 +177,7 @@ def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[
         elif kind == ".xlsx":
             write_workbook(packed, columns)
         else:
-            write_arrow(table_of(columns), packed, path)
+            write_parquet(columns, packed)
 
 
 def _json_line(document: dict[str, Any]) -> str:

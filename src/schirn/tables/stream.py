@@ -17,7 +17,7 @@ from schirn.tables.table import Columns, Table
 from schirn.tables.text import CHUNK, EXACT, Text, check_columns, text_writer
 
 BLOCK_ROWS = 4096
-_HEADS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"PK": ".xlsx", b"[": ".json", b"{": ".jsonl"}
+_HEADS = {b"PAR1": ".parquet", b"PK": ".xlsx", b"[": ".json", b"{": ".jsonl"}
 
 
 def unpacked(stream: Any) -> Any:

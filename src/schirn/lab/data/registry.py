@@ -30,8 +30,7 @@ READERS: dict[str, Callable[..., Dataset]] = {
     ".mat": read_mat,
     ".arff": read_arff,
     **dict.fromkeys((".svm", ".svmlight", ".libsvm", ".txt"), read_svmlight),
-    **dict.fromkeys((".csv", ".tsv", ".parquet", ".jsonl", ".json"), read_table),
-    **dict.fromkeys((".feather", ".arrow", ".xlsx"), read_table),
+    **dict.fromkeys((".csv", ".tsv", ".jsonl", ".json", ".parquet", ".xlsx"), read_table),
 }
 
 # Formats that may be packed with gzip, as in photos.csv.gz.
