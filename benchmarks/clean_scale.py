@@ -52,8 +52,8 @@ def main() -> None:
     parser.add_argument("--series", action="store_true")
     parser.add_argument("--svg", help="file of the plot of the series")
     parser.add_argument(
-        "--compare", nargs="?", const="memory,landmarks,blocks,dask",
-        help="storages to compare with the first: memory, landmarks (a file), blocks, dask, device",
+        "--compare", nargs="?", const="memory,blocks,dask",
+        help="storages to compare with the first: memory, blocks, dask, device",
     )  # fmt: skip
     parser.add_argument("--text", action="store_true", help="titles, with --compare memory,dask")
     parser.add_argument("--device", default="cpu", help="PyTorch device of the storage 'device'")
@@ -90,8 +90,8 @@ def point(shape: dict[str, int], options: list[str] | None = None) -> dict[str, 
 def compare(shape: dict[str, int], args: argparse.Namespace) -> None:
     """Clean one table in every storage, and print differences from the first."""
     n, l = shape["rows"], shape["labels"]
-    # What Sieve computes needs the second, of which its landmark features take more than half.
-    gigabytes = {"landmarks": n * (75 * l + 6000) / 1e9, "blocks": n * 1500 / 1e9}
+    # Less than the landmark features of Sieve need.
+    gigabytes = {"blocks": n * 1500 / 1e9}
     print(f"{n:,} x {shape['features']} x {l}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         if args.text:

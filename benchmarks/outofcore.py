@@ -47,7 +47,7 @@ def measure(folder: Path, block_rows: int, rounds: int) -> None:
     Y = sp.csr_array(sp.load_npz(folder / "Y.npz"))
     model = Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=rounds)
     # Libraries are loaded on first use, which should not count.
-    warm = RowFile([np.eye(4)], block_rows=2)
+    warm = RowFile(np.eye(4), block_rows=2)
     Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=2).fit(warm, np.eye(4))
     before = _resident()
     start = time.perf_counter()

@@ -297,7 +297,7 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
     if in_files:
         np.save(tmp_path / "x.npy", data.X)
         few = ["--param", "max_kernel_rows=100", "--param", "n_landmarks=60"]
-        chosen = ["--features", str(tmp_path / "x.npy"), "--max-memory", "1e-5", *few]
+        chosen = ["--features", str(tmp_path / "x.npy"), "--max-memory", "2e-5", *few]
         argv[2:2] = chosen
     kept = [str(out), "--checkpoint", str(tmp_path / "kept")]
     program = [sys.executable, "-c", PROGRAM, *argv, *kept]

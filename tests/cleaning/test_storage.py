@@ -6,12 +6,12 @@ from sklearn.base import clone
 
 from schirn import Sieve, find_noisy_labels
 from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
 from schirn.scale import RowFile
 
 ROWS, LABELS, LANDMARKS = 200, 4, 100
 FEW = Sieve(max_kernel_rows=100, n_landmarks=LANDMARKS, max_iter=2)
-LANDMARK_BYTES = 4 * ROWS * LANDMARKS
-NEEDED = LANDMARK_BYTES + 75 * ROWS * LABELS
+NEEDED = 4 * ROWS * LANDMARKS + 75 * ROWS * LABELS
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,16 @@ def storage(data, X=None, *, n_bytes=None, method=FEW, **options):
 
 
 def test_the_memory_decides(data):
-    assert storage(data)[:3] == ("memory", False, 1)
-    # Half of twice the landmark features holds them.
-    assert storage(data, n_bytes=2 * LANDMARK_BYTES).name == "memory"
-    scarce = storage(data, n_bytes=2 * LANDMARK_BYTES - 1000)
-    assert scarce[:3] == ("landmark file", False, 1)
-    words = (
-        "landmark features of 8e-05 GB are in a temporary file, as 0.00016 GB of memory are free"
-    )
-    assert scarce.reason.endswith(words)
+    assert storage(data)[:2] == ("memory", False)
+    assert storage(data, n_bytes=NEEDED).name == "memory"
+    scarce = storage(data, n_bytes=NEEDED - 1000)
+    assert scarce[:2] == ("blocks", False)
+    assert "0.00014 GB would be needed and 0.00014 GB of memory are free" in scarce.reason
     linear = clone(FEW).set_params(kernel="linear")
-    assert storage(data, n_bytes=2 * LANDMARK_BYTES - 1000, method=linear).name == "memory"
-    assert storage(data, n_bytes=NEEDED).name == "landmark file"
-    scarcer = storage(data, n_bytes=NEEDED - 1000)
-    assert scarcer[:3] == ("blocks", False, 1)
-    assert "0.00014 GB would be needed and 0.00014 GB of memory are free" in scarcer.reason
+    assert storage(data, n_bytes=NEEDED - 1000, method=linear).name == "memory"
+    words = r"features of 8e-06 GB needs 7.2e-06 GB of memory, but 1e-06 GB are free"
+    with pytest.raises(InputError, match=words):
+        storage(data, n_bytes=1000)
 
 
 def test_rows_in_a_file(data, tmp_path):
@@ -59,14 +54,14 @@ def test_rows_in_a_file(data, tmp_path):
             assert "mapped from files" in found.reason
 
 
-def test_labels_are_judged_in_groups_where_blocks_are_impossible(data):
+def test_what_needs_all_rows_in_memory_must_fit(data):
     known = data.candidates * (np.arange(ROWS) < 2)[:, None]
-    found = storage(data, n_bytes=75 * ROWS * LABELS // 2, known=known)
-    assert found[:3] == ("landmark file", False, 2)
-    assert "labels are judged in 2 groups" in found.reason
+    assert storage(data, n_bytes=NEEDED, known=known).name == "memory"
+    with pytest.raises(InputError, match=r"needs 0.00014 GB of memory, but 3e-05 GB are free"):
+        storage(data, n_bytes=30_000, known=known)
     # Folds and other methods need other numbers, of which nothing is known here.
     for options in ({"cv": 2}, {"method": "CandidateRidge"}):
-        assert storage(data, n_bytes=1000, **options)[:3] == ("memory", False, 1)
+        assert storage(data, n_bytes=1000, **options)[:2] == ("memory", False)
 
 
 def test_a_device(data):

@@ -236,7 +236,9 @@ def test_votes_and_known_labels_of_rows_in_a_file(data, tmp_path, kernel_rows, g
     expected = clone(model).fit(X, Y, **chosen)
     plain = clone(model).fit(X, Y)
     np.save(tmp_path / "X.npy", X)
-    for source in (tmp_path / "X.npy", iter([X[:50], X[50:]])):
+    np.save(tmp_path / "first.npy", X[:50])
+    np.save(tmp_path / "second.npy", X[50:])
+    for source in (tmp_path / "X.npy", [tmp_path / "first.npy", tmp_path / "second.npy"]):
         with RowFile(source, block_rows=30, scratch=tmp_path) as rows:
             found = clone(model).fit(rows, Y, **chosen)
             np.testing.assert_array_equal(found.label_confidence_, expected.label_confidence_)

@@ -22,7 +22,7 @@ from schirn.features.columns import is_category, is_text, read_numbers
 from schirn.labels.cells import TagCells
 from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
 from schirn.scale.memory import check_room, fits, free_bytes
-from schirn.scale.row_file import RowFile
+from schirn.scale.row_file import RowFile, copy_to_file
 from schirn.tables.arrow import ParquetNumbers, number_blocks
 from schirn.tables.changes import Change, ChangeList, changes_of
 from schirn.tables.checks import SEPARATORS
@@ -408,7 +408,7 @@ class TagTable:
         else:
             check_room(size, f"the numbers in {brief_list(self._unread, 6)}")
             stage("copying the features to a temporary file")
-            X = RowFile(blocks)
+            X = copy_to_file(blocks)
             if X.shape[0] == n:
                 return X
         raise DataError(

@@ -17,14 +17,7 @@ from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
-from schirn.cleaning.storage import (
-    Storage,
-    bring,
-    check_on_workers,
-    choose_storage,
-    size_of,
-    to_blocks,
-)
+from schirn.cleaning.storage import Storage, bring, check_on_workers, choose_storage, size_of
 from schirn.cleaning.text_ranker import TextRanker
 from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
@@ -35,6 +28,7 @@ from schirn.labels.votes import Votes
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.scale.cluster import kind_of_blocks
 from schirn.scale.memory import memory_limit
+from schirn.scale.row_file import RowFile
 from schirn.solvers.feature_ridges import MOST_STACKED
 
 Array = np.ndarray
@@ -107,7 +101,7 @@ def find_noisy_labels(
     scaled : bool, default=False
         Whether `Sieve` takes X as it is.
     max_memory : float, optional
-        Gigabytes; what needs more goes to temporary files.
+        Gigabytes; what needs more goes to temporary files, or is an error if it cannot.
     label_names, separator : sequence of str, optional, and str, default=";"
         Names of the columns of a matrix, and the text between the tags of a row.
     random_state, checkpoint, verbose : int, path and bool, optional
@@ -261,7 +255,7 @@ def _store(
 ) -> tuple[Any, Storage]:
     """Choose a storage for the features, and bring them there."""
     needs = ranker.needs(task)
-    storage = choose_storage(size_of(X), location(X), len(task.columns), needs)
+    storage = choose_storage(size_of(X), location(X), needs)
     if storage.name == "workers":
         check_on_workers(ranker.name, needs, arguments)
         return X, storage
@@ -275,7 +269,7 @@ def _store(
 
 
 def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Evidence:
-    """Judge the labels, all at once or in groups."""
+    """Judge the labels where the rows are stored."""
     if task.votes is not None and not ranker.takes_votes:
         raise InputError(
             f"{ranker.name} takes no votes here: votes are used in a single fit, not in folds; use "
@@ -286,14 +280,12 @@ def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Eviden
     if display is not None and storage.is_short_of_memory:
         display.say(storage.reason)
     options = {"votes": task.votes, "min_count": task.min_count, "seed": task.random_state}
-    tags, k = task.tags, storage.label_groups
+    tags = task.tags
     data = (X, tags.row, tags.column, task.columns, task.known, task.groups)
     with section("find_noisy_labels", {**options, **ranker.settings()}, *data):
         if storage.name == "blocks" and location(X) == "memory":
-            X = to_blocks(X)
-        groups = [replace(task, columns=task.columns[i::k]) for i in range(k)]
-        evidence = [check_evidence(ranker.rank(X, group), group, ranker.name) for group in groups]
-    return Evidence.merge(evidence)
+            X = RowFile(X)
+        return check_evidence(ranker.rank(X, task), task, ranker.name)
 
 
 def _add_prior(evidence: Evidence, prior: Any, tags: Tags) -> Evidence:

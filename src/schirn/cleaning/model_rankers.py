@@ -42,6 +42,8 @@ _FOLDS = 5
 # Peak memory of a fit of Sieve per row and label, and per row and landmark, besides the features.
 _BYTES_PER_CELL = 75
 _BYTES_PER_LANDMARK = 4
+# What stays in memory if rows go through in blocks: log-odds and candidates.
+_BYTES_IN_BLOCKS = 9
 # Log-odds beyond this are clipped before votes are added to them.
 _LARGEST = 11
 # How much centroids count for the listed tags of texts, and ridges for the missing ones; Sieve
@@ -110,13 +112,16 @@ class SieveRanker(ModelRanker):
     def needs(self, task: RankingTask) -> Needs:
         """Many rows may also live elsewhere: on workers, or anywhere without answers and votes."""
         n_rows, model = task.tags.n_rows, self.model
-        cells = _BYTES_PER_CELL * n_rows * len(task.columns)
+        cells = n_rows * len(task.columns)
         if n_rows <= model.max_kernel_rows:
-            return Needs(cells=cells)
+            return Needs(memory=_BYTES_PER_CELL * cells)
         # A linear kernel has no landmark features.
         landmarks = _BYTES_PER_LANDMARK * n_rows * model.n_landmarks * (model.kernel == "rbf")
         return Needs(
-            ("dask",) if task.is_informed else model.row_locations, False, cells, landmarks
+            ("dask",) if task.is_informed else model.row_locations,
+            are_few=False,
+            memory=_BYTES_PER_CELL * cells + landmarks,
+            blocks=_BYTES_IN_BLOCKS * cells,
         )
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
@@ -125,8 +130,7 @@ class SieveRanker(ModelRanker):
             return Evidence.empty(task)
         if task.votes is not None:
             return self._rank(X, task)
-        name = f"labels-{task.columns[0]}-{len(task.columns)}"
-        return Evidence.restore(remembered(name, lambda: self._rank(X, task)))
+        return Evidence.restore(remembered("labels", lambda: self._rank(X, task)))
 
     def _rank(self, X: Any, task: RankingTask) -> Evidence:
         tags, columns, groups = task.tags, task.columns, task.groups

@@ -255,7 +255,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def merge(cls, parts: "Sequence[Evidence]", n_unlisted: int | None = None) -> "Evidence":
-        """Join evidence about several folds or groups of labels."""
+        """Join evidence about several folds."""
         if len(parts) == 1:
             return parts[0]
 

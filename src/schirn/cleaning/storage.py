@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import location
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import row_pieces, to_numpy
+from schirn.linalg.arrays import to_numpy
 from schirn.scale.cluster import in_memory
-from schirn.scale.memory import check_room, fits, free_bytes, scratch_folder
-from schirn.scale.row_file import RowFile
-
-# Size of the blocks of rows that are copied to a file.
-_BLOCK_BYTES = 2**25
+from schirn.scale.memory import fits, free_bytes, scratch_folder
 
 
 @dataclass(frozen=True)
@@ -28,14 +23,14 @@ class Needs:
         Where the rows may be besides main memory.
     are_few : bool
         Whether the rows are few enough to be brought from Dask workers to main memory.
-    cells, landmarks : int
-        Bytes of all that it computes for rows and labels, and of its landmark features.
+    memory, blocks : int
+        Bytes of all that it computes, and of what stays in memory if rows go through in blocks.
     """
 
     locations: tuple[str, ...] = ()
     are_few: bool = True
-    cells: int = 0
-    landmarks: int = 0
+    memory: int = 0
+    blocks: int = 0
 
 
 class Storage(NamedTuple):
@@ -43,44 +38,38 @@ class Storage(NamedTuple):
 
     Attributes
     ----------
-    name : {"memory", "landmark file", "blocks", "device", "workers"}
+    name : {"memory", "blocks", "device", "workers"}
     in_file : bool
         Whether the features are in a file, not in memory.
-    label_groups : int
-        Number of groups in which the labels are judged, one after the other.
     reason : str
         Why, in words.
     """
 
     name: str
     in_file: bool
-    label_groups: int
     reason: str
 
     @property
     def is_short_of_memory(self) -> bool:
-        """Whether files or groups of labels make up for memory."""
-        return self.in_file or self.name in ("blocks", "landmark file") or self.label_groups > 1
+        """Whether files make up for memory."""
+        return self.in_file or self.name == "blocks"
 
 
-def choose_storage(features: int, where: str, n_labels: int, needs: Needs) -> Storage:
+def choose_storage(features: int, where: str, needs: Needs) -> Storage:
     """Decide where the features and what is computed from them are stored.
 
-    ============= ===================================== ============== =========================
-    storage       chosen if                             features       what is computed
-    ============= ===================================== ============== =========================
-    workers       many rows are on Dask workers         there          there
-    device        X is on a device                      there          there
-    blocks        the features are in a file, or what   file           in temporary files, block
-                  is computed is more than is free                     by block
-    landmark file the landmark features are more than   memory or file in memory, except for the
-                  half of what is free                                 landmark features
-    memory        otherwise                             memory or file in memory
-    ============= ===================================== ============== =========================
+    ======= ============================================== ============== ==========================
+    storage chosen if                                      features       what is computed
+    ======= ============================================== ============== ==========================
+    workers many rows are on Dask workers                  there          there
+    device  X is on a device                               there          there
+    blocks  the features are in a file, or what is         where they are in temporary files, block
+            computed is more than is free                                 by block
+    memory  otherwise                                      memory or file in memory
+    ======= ============================================== ============== ==========================
 
     If the ranker does not take rows from where they are, they are brought to main memory, or mapped
-    from their file. Without blocks, labels are judged in groups if what is computed for all of them
-    is more than is free.
+    from their file.
 
     Parameters
     ----------
@@ -88,44 +77,40 @@ def choose_storage(features: int, where: str, n_labels: int, needs: Needs) -> St
         Bytes of the features.
     where : {"memory", "files", "device", "dask"}
         Where the features are now.
-    n_labels : int
-        Number of labels to judge.
     needs : Needs
         What the ranker needs.
+
+    Raises
+    ------
+    InputError
+        If what has to be in memory is more than is free.
     """
-    free, computed = free_bytes(), needs.cells + needs.landmarks
-    in_file, has_blocks = where == "files", "files" in needs.locations
-    groups = max(1, min(-(-needs.cells // max(1, free)), n_labels))
-    memory = f"{_gigabytes(free)} of memory"
-    size = f"features of {_gigabytes(features)}"
-    in_landmark_file = not fits(needs.landmarks, free)
-    name, reason = "memory", f"{size} are {'mapped from files' if in_file else 'in memory'}"
+    free, in_file, has_blocks = free_bytes(), where == "files", "files" in needs.locations
+    memory, size = f"{_gigabytes(free)} of memory", f"features of {_gigabytes(features)}"
     if where == "dask" and not needs.are_few:
-        name, groups, reason = "workers", 1, "the features are on Dask workers"
-    elif where == "device" and "device" in needs.locations:
-        name, reason = "device", "the features are on a device"
-    elif in_file and has_blocks:
-        why = "where they are" if fits(features, free) else f"as {memory} were free"
-        name, groups, reason = "blocks", 1, f"{size} are read from files block by block, {why}"
-    elif has_blocks and computed > free:
-        name, groups = "blocks", 1
+        return Storage("workers", False, "the features are on Dask workers")
+    if where == "device" and "device" in needs.locations:
+        return Storage("device", False, "the features are on a device")
+    name, needed = "memory", needs.memory
+    reason = f"{size} are {'mapped from files' if in_file else 'in memory'}"
+    if where in ("dask", "device"):
+        reason = "the features are brought to memory"
+    if has_blocks and (in_file or needed > free):
         reason = (
-            f"{_gigabytes(computed)} would be needed and {memory} are free, so the rows go through "
+            f"{_gigabytes(needed)} would be needed and {memory} are free, so the rows go through "
             f"in blocks, with temporary files in {scratch_folder()}"
         )
-    else:
-        if where in ("dask", "device"):
-            reason = "the features are brought to memory"
-        if in_landmark_file:
-            name = "landmark file"
-            reason += (
-                f"; landmark features of {_gigabytes(needs.landmarks)} are in a temporary file"
-            )
-        if groups > 1:
-            reason += f"; the labels are judged in {groups} groups"
-        if in_landmark_file or groups > 1:
-            reason += f", as {memory} are free"
-    return Storage(name, in_file, groups, reason)
+        if in_file:
+            why = "where they are" if fits(features, free) else f"as {memory} were free"
+            reason = f"{size} are read from files block by block, {why}"
+        name, needed = "blocks", needs.blocks
+    if needed > free:
+        raise InputError(
+            f"what is computed from {size} needs {_gigabytes(needed)} of memory, but "
+            f"{_gigabytes(free)} are free; clean fewer rows or labels at a time, "
+            f"or use Dask workers or a machine with more memory"
+        )
+    return Storage(name, in_file, reason)
 
 
 def size_of(X: Any) -> int:
@@ -143,15 +128,6 @@ def bring(X: Any, storage: Storage) -> Any:
     if where == "device" and storage.name != "device":
         return to_numpy(X)
     return X.mapped() if where == "files" and storage.name != "blocks" else X
-
-
-def to_blocks(X: Any) -> RowFile:
-    """Return rows in memory or in a mapped file as a `RowFile`, copied if need be."""
-    if isinstance(X, np.memmap) and X.mode != "c" and X.flags.c_contiguous:
-        return RowFile(X)
-    size = size_of(X)
-    check_room(size, f"{X.shape[0]:,} rows")
-    return RowFile(piece for _, piece in row_pieces(X, max(1, _BLOCK_BYTES * X.shape[0] // size)))
 
 
 def check_on_workers(name: str, needs: Needs, arguments: Mapping[str, Any]) -> None:

@@ -74,7 +74,8 @@ class TextRanker(Ranker):
 
     def needs(self, task: RankingTask) -> Needs:
         """Rows may be in main memory or on Dask workers."""
-        return Needs(("dask",), False, _BYTES_PER_CELL * task.tags.n_rows * len(task.columns))
+        size = _BYTES_PER_CELL * task.tags.n_rows * len(task.columns)
+        return Needs(("dask",), are_few=False, memory=size)
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
         """Judge each fold by what the others have taught, where the rows are."""

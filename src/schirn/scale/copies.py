@@ -15,7 +15,7 @@ Array = np.ndarray
 
 
 def equal_rows(X: Any) -> Array:
-    """Number the distinct rows of an array, a canonical CSR matrix or a dense `RowFile`."""
+    """Number the distinct rows of an array, a canonical CSR matrix or a `RowFile` of dense rows."""
     return number_distinct(row_digests(X))
 
 

@@ -72,10 +72,10 @@ class FileRows(RowStore):
         self._X = X
         self._scratch = ScratchFolder(X.scratch)
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._edges = np.concatenate([[0], np.cumsum([b.rows for b in X._blocks])]).tolist()
+        self._edges = np.concatenate([[0], np.cumsum(X.block_sizes)]).tolist()
         self._preparations: list[tuple[Callable[..., Block], tuple[Any, ...]]] = []
         # The type of the state of each block.
-        self._states: list[Any] = [None] * len(X._blocks)
+        self._states: list[Any] = [None] * len(X.block_sizes)
         self._uses_rows: dict[Any, bool] = {}
         try:
             for k, (i, j) in enumerate(pairwise(self._edges)):

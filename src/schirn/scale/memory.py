@@ -8,13 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import IO
 
 from schirn.exceptions import InputError
-
-Array = np.ndarray
 
 # What is assumed where the system does not say how much memory is free.
 _UNKNOWN = 8 * 10**9
@@ -28,7 +24,7 @@ _SHARE = 0.5
 
 @contextmanager
 def memory_limit(gigabytes: float | None) -> Iterator[None]:
-    """Keep large arrays in temporary files as if only this much memory were free."""
+    """Choose storages as if only this much memory were free."""
     token = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
     try:
         yield
@@ -57,40 +53,15 @@ def fits(size: int, free: int | None = None) -> bool:
     return size <= _SHARE * (free_bytes() if free is None else free)
 
 
-def large_array(shape: tuple[int, ...], dtype: Any) -> Array:
-    """An uninitialised array, in memory or, if it needs most of what is free, in a temporary file.
-
-    The file has no name and disappears with the array. `schirn.linalg.arrays.release` takes its
-    pages out of memory after use.
-    """
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    if fits(size):
-        return np.empty(shape, dtype)
-    rows = f"{shape[0]:,} rows"
-    check_room(size, rows)
-    try:
-        with tempfile.TemporaryFile(prefix="schirn-", dir=scratch_folder()) as stream:
-            if hasattr(os, "posix_fallocate"):
-                # Without room on the disk, a write to a mapped page would end the process.
-                os.posix_fallocate(stream.fileno(), 0, size)
-            return np.memmap(stream, dtype=dtype, mode="w+", shape=shape)
-    except OSError:
-        raise _no_room(size, rows) from None
-
-
 def check_room(size: int, what: str) -> None:
     """Raise InputError if a temporary file of `size` bytes would not fit on the disk."""
-    if size > free_on_disk(scratch_folder()):
-        raise _no_room(size, what)
-
-
-def _no_room(size: int, what: str) -> InputError:
     folder = scratch_folder()
-    return InputError(
-        f"{what} need {size / 1e9:.2g} GB in temporary files, since only "
-        f"{free_bytes() / 1e9:.2g} GB of memory are free, but {folder} has "
-        f"{free_on_disk(folder) / 1e9:.2g} GB; set TMPDIR to a folder with more room"
-    )
+    if size > free_on_disk(folder):
+        raise InputError(
+            f"{what} need {size / 1e9:.2g} GB in temporary files, since only "
+            f"{free_bytes() / 1e9:.2g} GB of memory are free, but {folder} has "
+            f"{free_on_disk(folder) / 1e9:.2g} GB; set TMPDIR to a folder with more room"
+        )
 
 
 def scratch_folder() -> str:

@@ -26,7 +26,6 @@ from schirn.linalg.arrays import (
     namespace,
     pick,
     piece_rows,
-    release,
     row_pieces,
     take_cells,
     to_numpy,
@@ -43,7 +42,6 @@ from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import gram_spectrum, rounding
 from schirn.noise.model import Candidates, make_candidates
 from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums
-from schirn.scale.memory import large_array
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
@@ -387,12 +385,9 @@ class FeatureMap:
         step = max(_BLOCK_ROWS, piece_rows(R, R.shape[0]))
         for i in track(range(0, len(order), step), "features of block", minor=True):
             piece = moved.features(scaled(pick(X, order[i : i + step])))
-            if out is None and isinstance(piece, np.ndarray):
-                out = large_array(shape, piece.dtype)
-            elif out is None:
+            if out is None:
                 out = namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
             out[i : i + step] = piece
-            release(out[i : i + step])
         return out
 
     def expansion(self, ridges: Sequence[Ridge]) -> KernelExpansion:

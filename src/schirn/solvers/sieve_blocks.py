@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from schirn._progress import stage
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import is_device_array, like, pick, release, to_numpy
+from schirn.linalg.arrays import is_device_array, like, pick, to_numpy
 from schirn.linalg.features import (
     FeatureScale,
     FeatureStatistics,
@@ -20,7 +20,6 @@ from schirn.linalg.features import (
 from schirn.scale.blocks import Block, RowStore
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.files import FileRows
-from schirn.scale.memory import large_array
 from schirn.solvers.feature_ridges import fit_features, stacked_rows
 from schirn.solvers.kernel_ridges import fit_kernel
 from schirn.solvers.sieve import SieveOptions, SieveResult
@@ -67,8 +66,8 @@ def sieve_blocks(
     sample_rows : int
         The sample has every k-th row, where k is the number of rows divided by this.
     all_log_odds : bool
-        Whether to bring back the log-odds of all rows: in `log_odds` for rows in files, which may
-        lie in a temporary file themselves; elsewhere the sample has all rows.
+        Whether to bring back the log-odds of all rows: in `log_odds` for rows in files;
+        elsewhere the sample has all rows.
     """
     stage("looking at the rows")
     statistics = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
@@ -99,7 +98,7 @@ def sieve_blocks(
         pieces = ridges.map_log_odds(result.combination, partial(_every, stride))
         picked = np.concatenate(pieces)
     if all_log_odds and in_files:
-        z = large_array((n, l), picked.dtype)
+        z = np.empty((n, l), picked.dtype)
         ridges.map_log_odds(result.combination, partial(_write, z))
     sample = picked, Y[::stride].toarray(), posterior[::stride].toarray()
     return SieveFit(expansion, result, scale, posterior, sample, z)
@@ -130,6 +129,4 @@ def _every(stride: int, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
 def _write(out: np.ndarray, rows: np.ndarray, z: np.ndarray) -> None:
     """Write the log-odds of a block in this process to their rows of `out`."""
     first = int(rows.min())
-    block = slice(first, first + len(rows))
-    out[block] = z[np.argsort(rows)]
-    release(out[block])
+    out[first : first + len(rows)] = z[np.argsort(rows)]
