@@ -139,7 +139,7 @@ def test_what_a_graph_cannot_express(data, tmp_path):
     scaled = schirn.Sieve(features=StandardScaler()).fit(data.X, data.candidates)
     with pytest.raises(InputError, match=r"cannot hold the transformer StandardScaler\(\)"):
         to_onnx(scaled, path)
-    for threshold in ("top-2", "row-0.6", "linear"):
+    for threshold in ("top-2", "row-0.6"):
         model = schirn.CandidateRidge(lam=1.0, threshold=threshold).fit(data.X, data.candidates)
         with pytest.raises(InputError, match="a number or one number per label"):
             to_onnx(model, path)

@@ -38,6 +38,7 @@ _HEAD = "checkpoint.json"
 _FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 # Key of an array in JSON.
 _ARRAY = "__array__"
+_ROUNDS = "rounds"
 
 
 @contextmanager
@@ -113,18 +114,24 @@ def remembered(name: str, compute: Callable[[], T]) -> T:
 class Rounds:
     """Rounds of a loop, of which an earlier run may have finished some."""
 
-    def __init__(self, max_iter: int, name: str = "rounds"):
-        self._max_iter, self._name, self._section = max_iter, name, _SECTION.get()
+    def __init__(self, max_iter: int):
+        self._max_iter, self._section = max_iter, _SECTION.get()
+        self.state: Any = None
+        """What an earlier run saved last, or None."""
+        self.done = 0
+        """Rounds that it had finished."""
+        if self._section is not None:
+            self._resume()
+
+    def _resume(self) -> None:
+        """Go on after the rounds of an earlier run, if it saved any."""
         self._start = self._saved = time.monotonic()
         self._took = 0.0
-        record = None if self._section is None else load(name)
-        record = record or {"done": 0, "state": None}
-        self.state: Any = record["state"]
-        """What an earlier run saved last, or None."""
-        self.done = int(record["done"])
-        """Rounds that it had finished."""
-        if self.done and (display := current()) is not None:
-            display.say(f"going on after round {self.done} of {max_iter}")
+        record = load(_ROUNDS)
+        if record is not None:
+            self.state, self.done = record["state"], int(record["done"])
+            if (display := current()) is not None:
+                display.say(f"going on after round {self.done} of {self._max_iter}")
 
     def left(self) -> range:
         """The rounds to do, counted from 1."""
@@ -139,13 +146,13 @@ class Rounds:
 
     def blocks(self, n_rounds: int) -> str:
         """How the names of the states of blocks start; they are saved before `save`."""
-        return f"{self._name}-{n_rounds}-"
+        return f"{_ROUNDS}-{n_rounds}-"
 
     def save(self, n_rounds: int, state: Any) -> None:
         """Save the state after some rounds; until then, that of an earlier round is valid."""
         assert self._section is not None
-        save(self._name, {"done": n_rounds, "state": state})
-        for path in self._section.glob(f"{self._name}-*.npz"):
+        save(_ROUNDS, {"done": n_rounds, "state": state})
+        for path in self._section.glob(f"{_ROUNDS}-*.npz"):
             if not path.name.startswith(self.blocks(n_rounds)):
                 path.unlink()
         self._saved = time.monotonic()

@@ -155,9 +155,16 @@ def location(X: Any) -> str:
 
 def check_values(X: Any, names: Array | None = None) -> None:
     """Raise InputError at the first NaN, infinity or too large value in an array or CSR matrix."""
-    bad = first_bad(X)
-    if bad is not None:
-        raise bad_value(*bad, names=names)
+    if not are_usable(X):
+        raise bad_value(*first_bad(X), names=names)
+
+
+def are_usable(X: Any) -> bool:
+    """Whether all values of X are finite and small enough."""
+    values = X.data if sp.issparse(X) else X
+    # With a NaN among the values both extremes are NaN, and no comparison with NaN is true.
+    largest = max(values.max(initial=0), -values.min(initial=0))
+    return bool(largest < largest_value(values.dtype, X.shape[0]))
 
 
 def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.csr_array":
@@ -291,17 +298,12 @@ def check_same_length(rows: int, labels: int) -> None:
         )
 
 
-def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
-    """Row (counted from `first`), column and value of the first entry not finite or too large."""
+def first_bad(X: Any) -> tuple[int, int, float]:
+    """Row, column and value of the first entry that is not finite or too large."""
     values = X.data if sp.issparse(X) else X
-    if not values.size:
-        return None
     highest = largest_value(values.dtype, X.shape[0])
-    # With a NaN among the values both extremes are NaN, and no comparison with NaN is true.
-    if max(values.max(), -values.min()) < highest:
-        return None
     row, column, value = entry(X, int(np.flatnonzero(~(np.abs(values) < highest))[0]))
-    return first + row, column, float(value)
+    return row, column, float(value)
 
 
 def entry(X: Any, k: int) -> tuple[int, int, Any]:

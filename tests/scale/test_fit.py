@@ -50,7 +50,7 @@ def test_blocks_give_the_model_of_one_piece(data, storage, intercept, in_store):
         "beta": 0.05,
         "lam": 1.0,
         "fit_intercept": intercept,
-        "threshold": "linear",
+        "threshold": "row-0.9",
     }
     expected = Schirn(**options).fit(X, Y)
     found = fit_in_blocks(Schirn(**options), X, Y, in_store=in_store)
@@ -336,7 +336,9 @@ def test_tensors_keep_single_precision_and_sparse_candidates(data, torch):
 
 def test_models_of_tensors_are_saved_as_numpy(data, torch, tmp_path):
     T = torch.asarray(data[0])
-    model = Schirn(alpha=0.2, beta=0.05, lam=1.0, threshold="linear").fit(T, torch.asarray(data[1]))
+    model = Schirn(alpha=0.2, beta=0.05, lam=1.0, threshold="row-0.9").fit(
+        T, torch.asarray(data[1])
+    )
     schirn.save(model, tmp_path / "tensors.schirn")
     again = schirn.load(tmp_path / "tensors.schirn")
     assert isinstance(again.coef_, np.ndarray)

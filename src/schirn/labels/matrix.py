@@ -42,7 +42,16 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
-    names = None if names is None else distinct_names(names)
+    # The ordinary container needs no more than this.
+    is_matrix = isinstance(y, np.ndarray) and y.dtype.kind in "biu" and y.ndim == 2
+    if names is None and is_matrix and y.size and y.min() >= 0 and y.max() <= 1:
+        matrix = np.ascontiguousarray(y, dtype=np.uint8)
+        return Labels(matrix, [str(j) for j in range(y.shape[1])])
+    return _read_labels(y, distinct_names(names), what)
+
+
+def _read_labels(y: Any, names: list[str] | None, what: str) -> Labels:
+    """Read labels from any container."""
     columns = None
     if not (sp.issparse(y) or (isinstance(y, np.ndarray) and y.dtype.kind in "biuf")):
         y = as_plain(y)
@@ -169,9 +178,10 @@ def _wrong_cell(
 
 def check_candidates(labels: Labels) -> None:
     """Raise InputError if no cell is a candidate; warn about rows without one."""
-    n, n_labels = labels.matrix.shape
     empty = np.flatnonzero(~labels.matrix.any(axis=1))
-    check_empty_rows(n, n_labels, len(empty), int(empty[0]) if len(empty) else -1)
+    if len(empty):
+        n, n_labels = labels.matrix.shape
+        check_empty_rows(n, n_labels, len(empty), int(empty[0]))
 
 
 def check_empty_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:

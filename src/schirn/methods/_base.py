@@ -3,8 +3,8 @@
 import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,7 +43,6 @@ from schirn.noise.thresholds import (
     ThresholdRule,
     cardinality_threshold,
     label_threshold,
-    linear_threshold,
 )
 from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
@@ -106,7 +105,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         "n_iter_": "int 0..",
         "objective_": "trace (*)",
         "_cardinality_cut": "LabelThreshold",
-        "_linear_cut": "LabelThreshold?",
         "threshold_": "LabelThreshold",
     }
     """What `fit` sets, in the terms of `schirn.persist`; subclasses describe what they add."""
@@ -135,19 +133,42 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return self
 
     def _fit_checked(self, X: Any, y: Any, label_names: Any, **extras: Any) -> None:
-        """Validate, fit and finish; `extras` are for `_fit`."""
+        """Validate, fit and finish; `extras` are for `_fit`.
+
+        Progress is reported if `verbose`, and an error restores the previous state.
+        """
         self._check()
-        with self._fitting():
-            if location(X) in self.row_locations:
-                with self._continued(X, y):
-                    fit_rows(self, X, y, label_names)
-                self._label_dtype = _integer_type(y)
-                return
-            X, Y = self._validate_training(X, y, label_names)
-            if not getattr(self, "fit_intercept", True):
-                self._check_centring(X)
-            with self._continued(X, Y, *extras.values()):
-                self._finish(self._fit(X, Y, **extras), Y)
+        state = dict(vars(self))
+        try:
+            with ExitStack() as around:
+                if self._continues and self.checkpoint is not None:
+                    around.enter_context(kept_in(self.checkpoint))
+                if getattr(self, "verbose", False):
+                    around.enter_context(shown(type(self).__name__))
+                if location(X) in self.row_locations:
+                    self._fit_elsewhere(X, y, label_names)
+                    return
+                X, labels = self._validate_rows(X, reset=True), as_labels(y, names=label_names)
+                check_same_length(X.shape[0], len(labels.matrix))
+                check_candidates(labels)
+                self.label_names_, self._label_dtype = labels.names, _integer_type(y)
+                self.classes_ = np.arange(max(len(labels.names), 2))
+                if not getattr(self, "fit_intercept", True):
+                    self._check_centring(X)
+                if is_open():
+                    around.enter_context(self._section(X, labels.matrix, *extras.values()))
+                self._finish(self._fit(X, labels.matrix, **extras), labels.matrix)
+        except BaseException as error:
+            self.__dict__ = state
+            if isinstance(error, np.linalg.LinAlgError):
+                raise self._not_finite(str(error)) from error
+            raise
+
+    def _fit_elsewhere(self, X: Any, y: Any, label_names: Any) -> None:
+        """Train on rows that are not in main memory."""
+        with self._section(X, y) if is_open() else nullcontext():
+            fit_rows(self, X, y, label_names)
+        self._label_dtype = _integer_type(y)
 
     def _check_centring(self, X: "Array | sp.csr_array") -> None:
         """Warn about centred features, which need an intercept."""
@@ -158,10 +179,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                 CentredFeaturesWarning,
                 stacklevel=4,
             )
-
-    def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
-        """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
-        return self._section(X, *data) if is_open() else nullcontext()
 
     def _section(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """The section of the open checkpoint for this fit."""
@@ -185,23 +202,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _check(self) -> None:
         """Raise InputError for invalid constructor parameters."""
         check_params(self.get_params(deep=False), self._constraints)
-
-    @contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """Report progress if `verbose`, and restore the previous state on error."""
-        state = dict(vars(self))
-        try:
-            with ExitStack() as around:
-                if self._continues and self.checkpoint is not None:
-                    around.enter_context(kept_in(self.checkpoint))
-                if getattr(self, "verbose", False):
-                    around.enter_context(shown(type(self).__name__))
-                yield
-        except BaseException as error:
-            self.__dict__ = state
-            if isinstance(error, np.linalg.LinAlgError):
-                raise self._not_finite(str(error)) from error
-            raise
 
     def _not_finite(self, reason: str) -> InputError:
         """The error for a fit without a finite result."""
@@ -297,18 +297,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         weights = {"sample_weight": sample_weight}
         return float(label_ranking_average_precision_score(labels.matrix, scores, **weights))
 
-    def _validate_training(
-        self, X: Any, y: Any, label_names: Sequence[str] | None
-    ) -> "tuple[Array | sp.csr_array, Array]":
-        X = self._validate_rows(X, reset=True)
-        labels = as_labels(y, names=label_names)
-        check_same_length(X.shape[0], len(labels.matrix))
-        check_candidates(labels)
-        self.label_names_ = labels.names
-        self._label_dtype = _integer_type(y)
-        self.classes_ = np.arange(max(len(labels.names), 2))
-        return X, labels.matrix
-
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
         if location(X) != "memory":
             check_in_memory(type(self).__name__, X)
@@ -335,18 +323,15 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
         """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""
         self._cardinality_cut = cardinality_threshold(scores, self.cardinality_)
-        # Learned only on request, because it costs n l^2.
-        is_linear = isinstance(self.threshold, str) and self.threshold == "linear"
-        self._linear_cut = linear_threshold(scores, Y) if is_linear else None
         self.threshold_ = self._make_threshold(self.threshold)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         return calibrate(scores, Y)
 
     def _make_threshold(self, rule: ThresholdRule) -> LabelThreshold:
-        learned = {"cardinality": self._cardinality_cut, "linear": self._linear_cut}
-        known = learned.get(rule) if isinstance(rule, str) else None
-        return known or label_threshold(rule, len(self.label_names_))
+        if isinstance(rule, str) and rule == "cardinality":
+            return self._cardinality_cut
+        return label_threshold(rule, len(self.label_names_))
 
     def _solver_options(self, solver: Callable[..., Any]) -> dict[str, Any]:
         """The parameters that a solver takes under their own names."""

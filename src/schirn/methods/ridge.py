@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn.labels.matrix import as_labels
@@ -165,16 +166,16 @@ class OracleRidge(_Ridge):
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
         """
-        self._check()
-        with self._fitting():
-            X, Y = self._validate_training(X, y, label_names)
-            self._truth = Y
-            if y_clean is not None:
-                self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
-                check_same_length(len(Y), len(self._truth))
-            self._finish(self._fit(X, Y), Y)
-            del self._truth
+        self._fit_checked(X, y, label_names, y_clean=y_clean)
+        del self._truth
         return self
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array, y_clean: Any = None) -> Fit:
+        self._truth = Y
+        if y_clean is not None:
+            self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
+            check_same_length(len(Y), len(self._truth))
+        return super()._fit(X, Y)
 
     def _choose(self, X: Any, Y: Any, n: int | None = None) -> None:
         super()._choose(X, self._truth, n)

@@ -244,7 +244,9 @@ def cell_posterior(
     for block in blocks:
         cell, size = block.cell, block.size
         q[cell], counts, _ = padded_posterior(true[cell], false[cell], size, tilt, normaliser)
-        for m, sums in zip(block.sizes, _segment_sums(counts, block.starts), strict=True):
+        # A product: sums by atomic additions would differ from run to run.
+        totals = to_numpy(xp.astype(block.member, counts.dtype) @ counts.T)
+        for m, sums in zip(block.sizes, totals, strict=True):
             sums = sums[: m + 1]
             true_counts[: len(sums)] += sums
             noise_counts[m - np.arange(len(sums))] += sums
@@ -260,8 +262,8 @@ class CellBlock(NamedTuple):
     """Number of candidates of each row."""
     sizes: Array
     """The distinct numbers of candidates, ascending."""
-    starts: Array
-    """First row with each of them."""
+    member: Any
+    """Whether each row has each of them, (sizes, rows)."""
 
 
 def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
@@ -283,7 +285,9 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
         first, size = (like(values[rows], other, "own") for values in (first_cell, sizes))
         place = xp.arange(max(1, int(sizes[rows][-1])), device=other.device)[:, None]
         cell = xp.where(place < size, first + place, int(indptr[-1]))
-        blocks.append(CellBlock(cell, size, *np.unique(sizes[rows], return_index=True)))
+        distinct = np.unique(sizes[rows])
+        member = size == like(distinct, other, "own")[:, None]
+        blocks.append(CellBlock(cell, size, distinct, member))
         done = rows.stop
     return blocks
 
@@ -302,15 +306,6 @@ def _device_step(sizes: Array) -> int:
     limit = max(8, 1 << int(sizes[0]).bit_length())
     step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
     return min(step, int(np.searchsorted(sizes, limit, side="right")))
-
-
-def _segment_sums(values: Any, starts: Array) -> Array:
-    """Sums of the columns from each start to the next, one line per start."""
-    if isinstance(values, np.ndarray):
-        return np.add.reduceat(values, starts, axis=1).T
-    xp, ends = namespace(values), [*starts[1:], values.shape[1]]
-    sums = [xp.sum(values[:, i:j], axis=1) for i, j in zip(starts, ends, strict=True)]
-    return to_numpy(xp.stack(sums))
 
 
 def padded_posterior(
@@ -345,7 +340,8 @@ def padded_posterior(
     largest = xp.maximum(true, false)
     true, false = true / largest, false / largest
     # Made on the device: a copy from main memory would wait for all work that is under way.
-    m = xp.arange(_most_true(true, false) + 1, device=true.device)
+    most = len(true) if len(true) <= _MOST_TRUE else _most_true(true, false)
+    m = xp.arange(most + 1, device=true.device)
     r = size - m[:, None]
     # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
     weight = tilt[xp.clip(r, 0, None)] - normaliser[m][:, None]
@@ -393,13 +389,11 @@ def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
 
 
 def _most_true(true: Any, false: Any) -> int:
-    """Largest number of true labels to consider: all, or far above the expected number."""
-    width = int(true.shape[0])
-    if width <= _MOST_TRUE:
-        return width
+    """Largest number of true labels of long rows to consider: far above the expected number."""
     xp = namespace(true)
     expected = xp.sum(true / (true + false), axis=0)
-    return min(width, max(_MOST_TRUE, int(xp.max(expected + 6 * xp.sqrt(expected))) + 10))
+    most = max(_MOST_TRUE, int(xp.max(expected + 6 * xp.sqrt(expected))) + 10)
+    return min(int(true.shape[0]), most)
 
 
 def update_noise(Y: Array, posterior: Posterior) -> NoiseModel:

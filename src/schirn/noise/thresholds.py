@@ -93,46 +93,12 @@ def _named_threshold(rule: str) -> LabelThreshold:
         return LabelThreshold(None, int(number))
     if kind == "row" and _is_number(number):
         return LabelThreshold(np.asarray(float(number)), scale_rows=True)
-    if rule in ("cardinality", "linear"):
-        raise InputError(
-            f'threshold "{rule}" is learned from the training rows; '
-            f'set threshold="{rule}" on the model before fit'
-        )
+    if rule == "cardinality":
+        raise InputError('threshold "cardinality" is learned from the training rows of a model')
     raise InputError(
         f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
-        f'"row-0.9", "cardinality" or "linear"'
+        f'"row-0.9" or "cardinality"'
     )
-
-
-def best_row_cuts(scores: Array, candidates: Array) -> Array:
-    """The cut of each row with the fewest errors against its candidates, the lowest of equals.
-
-    The choice is between the middles of neighbouring scores and 0.1 outside the extremes.
-
-    >>> scores = np.array([[0.1, 0.9, 0.5], [0.2, 0.3, 0.4]])
-    >>> best_row_cuts(scores, np.array([[0, 1, 0], [1, 1, 1]]))
-    array([0.7, 0.1])
-    """
-    order = np.argsort(scores, axis=1, kind="stable")
-    s = np.take_along_axis(scores, order, axis=1)
-    listed = np.take_along_axis(candidates != 0, order, axis=1)
-    cuts = np.column_stack([s[:, 0] - 0.1, (s[:, :-1] + s[:, 1:]) / 2, s[:, -1] + 0.1])
-    # A cut that moves up past a candidate makes one error more, past another label one less.
-    errors = np.zeros(cuts.shape, dtype=np.int32)
-    np.cumsum(np.where(listed, 1, -1), axis=1, out=errors[:, 1:])
-    best = errors.argmin(axis=1)
-    return np.take_along_axis(cuts, best[:, None], axis=1)[:, 0]
-
-
-def linear_threshold(scores: Array, candidates: Array) -> LabelThreshold:
-    """A threshold per row that is a linear function of its scores, learned from candidates.
-
-    Minimum-norm least squares of the best cut of each row on its scores and a constant.
-    """
-    scores = np.asarray(scores, dtype=np.float64)
-    regressors = np.column_stack([scores, np.ones(len(scores))])
-    weights = np.linalg.lstsq(regressors, best_row_cuts(scores, candidates), rcond=None)[0]
-    return LabelThreshold(np.asarray(weights[-1]), slopes=weights[:-1])
 
 
 def _is_number(text: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import bad_value, first_bad, largest_value, location
+from schirn._input import are_usable, bad_value, first_bad, largest_value, location
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     as_binary,
@@ -86,12 +86,16 @@ def summarise(block: Block, state: Any) -> BlockSummary:
     X, first = block.rows.X, block.rows.first
     n, l = block.cells.shape
     empty = np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
+    bad = None
+    if not are_usable(X):
+        row, column, value = first_bad(X)
+        bad = first + row, column, value
     return BlockSummary(
         n,
         X.shape[1],
         X.dtype.name,
         sp.issparse(X),
-        first_bad(X, first),
+        bad,
         l,
         len(empty),
         first + int(empty[0]) if len(empty) else -1,

@@ -58,7 +58,7 @@ def fit_sparse(
     """Choose the ridge weights, run the rounds, and expand the ridges for new rows."""
     Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
     lams = None if options.lam is None else [options.lam]
-    lams = lams or linear_lams(one_block(X), Y, knowledge, trusting, rng)
+    lams = lams or linear_lams(X, Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lams, knowledge, None if trusting else rng)
     max_iter = min(options.max_iter, MOST_ROUNDS)
     result = sieve(ridges, max_iter=max_iter, rng=rng, trusting=trusting)
@@ -66,40 +66,20 @@ def fit_sparse(
 
 
 def linear_lams(
-    store: RowStore,
+    X: sp.csr_array,
     Y: sp.csr_array,
     knowledge: Knowledge,
     trusting: bool,
     rng: np.random.RandomState,
 ) -> list[float]:
-    """Ridge weights chosen on a sample of rows, as for a kernel matrix.
-
-    Parameters
-    ----------
-    store : RowStore
-        Sparse rows.
-    Y, knowledge, trusting, rng
-        As in `fit_sparse`.
-    """
+    """Ridge weights chosen on a sample of rows, as for a kernel matrix; see `fit_sparse`."""
     n = Y.shape[0]
-    squares, total = (np.sum(sums, axis=0) for sums in zip(*store.gather(_moments), strict=True))
+    squares, total = np.sum(X.data**2, dtype=np.float64), X.sum(axis=0, dtype=np.float64)
     variance = float(squares / n - (total / n) @ (total / n))
     options = SieveOptions("linear", trusting=trusting, wide=True)
     rows = tuning_rows(n, options, rng)
-    Z = sp.csr_array(sp.vstack(store.gather(_rows, rows)), dtype=np.float64)
+    Z = X[rows].astype(np.float64)
     return sample_lams((Z @ Z.T).toarray(), Y, rows, variance, options, knowledge)
-
-
-def _moments(block: Block, state: Any) -> tuple[float, Array]:
-    """Sum of the squares of all features, and the sum of each."""
-    X = block.rows.X
-    return float(np.sum(X.data**2, dtype=np.float64)), np.asarray(X.sum(axis=0), dtype=np.float64)
-
-
-def _rows(block: Block, state: Any, rows: np.ndarray) -> sp.csr_array:
-    """The rows of a block among sorted rows of all blocks."""
-    first, n = block.rows.first, block.rows.X.shape[0]
-    return block.rows.X[rows[(rows >= first) & (rows < first + n)] - first]
 
 
 class SparseRidges(Ridges):

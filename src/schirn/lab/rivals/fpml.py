@@ -44,7 +44,7 @@ class FPML(LinearMethod):
     tol : float
         Stop when the relative change of the objective falls below this value.
     threshold : float, array or str
-        Rule of `predict`: a number, one number per label, "top-3", "cardinality" or "linear".
+        Rule of `predict`: a number, one number per label, "top-3", "row-0.9" or "cardinality".
     random_state : int, RandomState or None
         Seed of the start.
     verbose : bool

@@ -43,7 +43,7 @@ class PMLLRS(LinearMethod):
     fit_intercept : bool
         Add an unpenalised intercept.
     threshold : float, array or str
-        Rule of `predict`: a number, one number per label, "top-3", "cardinality" or "linear".
+        Rule of `predict`: a number, one number per label, "top-3", "row-0.9" or "cardinality".
     verbose : bool
         Show stage, round, share done and time left on stderr.
 

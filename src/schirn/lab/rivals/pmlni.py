@@ -6,10 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
+from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pmlni import pmlni
 from schirn.lab.rivals.solvers.scaling import biased_row_space, identity, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
-from schirn.noise.thresholds import ThresholdRule
+from schirn.noise.thresholds import LabelThreshold, ThresholdRule
 
 
 @declare_parameters
@@ -103,6 +104,7 @@ class PMLNI(LinearMethod):
     _fitted: ClassVar = {
         "noise_coef_": "float (l, d)",
         "noise_intercept_": "float (l)",
+        "_linear_cut": "LabelThreshold?",
     }
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
@@ -114,3 +116,50 @@ class PMLNI(LinearMethod):
         V, self.noise_intercept_ = scaling.undo(result.V)
         self.noise_coef_ = np.ascontiguousarray(V.T)
         return Fit(None, result.loo_scores, result.n_iter, result.objective)
+
+    def _learn_thresholds(self, scores: Array, Y: Array) -> None:
+        # Learned only on request, because it costs n l^2.
+        is_linear = isinstance(self.threshold, str) and self.threshold == "linear"
+        self._linear_cut = linear_threshold(scores, Y) if is_linear else None
+        super()._learn_thresholds(scores, Y)
+
+    def _make_threshold(self, rule: ThresholdRule) -> LabelThreshold:
+        if not (isinstance(rule, str) and rule == "linear"):
+            return super()._make_threshold(rule)
+        if self._linear_cut is None:
+            raise InputError(
+                'threshold "linear" is learned from the training rows; '
+                'set threshold="linear" on the model before fit'
+            )
+        return self._linear_cut
+
+
+def best_row_cuts(scores: Array, candidates: Array) -> Array:
+    """The cut of each row with the fewest errors against its candidates, the lowest of equals.
+
+    The choice is between the middles of neighbouring scores and 0.1 outside the extremes.
+
+    >>> scores = np.array([[0.1, 0.9, 0.5], [0.2, 0.3, 0.4]])
+    >>> best_row_cuts(scores, np.array([[0, 1, 0], [1, 1, 1]]))
+    array([0.7, 0.1])
+    """
+    order = np.argsort(scores, axis=1, kind="stable")
+    s = np.take_along_axis(scores, order, axis=1)
+    listed = np.take_along_axis(candidates != 0, order, axis=1)
+    cuts = np.column_stack([s[:, 0] - 0.1, (s[:, :-1] + s[:, 1:]) / 2, s[:, -1] + 0.1])
+    # A cut that moves up past a candidate makes one error more, past another label one less.
+    errors = np.zeros(cuts.shape, dtype=np.int32)
+    np.cumsum(np.where(listed, 1, -1), axis=1, out=errors[:, 1:])
+    best = errors.argmin(axis=1)
+    return np.take_along_axis(cuts, best[:, None], axis=1)[:, 0]
+
+
+def linear_threshold(scores: Array, candidates: Array) -> LabelThreshold:
+    """A threshold per row that is a linear function of its scores, learned from candidates.
+
+    Minimum-norm least squares of the best cut of each row on its scores and a constant.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    regressors = np.column_stack([scores, np.ones(len(scores))])
+    weights = np.linalg.lstsq(regressors, best_row_cuts(scores, candidates), rcond=None)[0]
+    return LabelThreshold(np.asarray(weights[-1]), slopes=weights[:-1])
