@@ -48,7 +48,7 @@ SETTINGS: list[tuple[str, int | None]] = [
 # Maximum number of epochs.
 EPOCHS = {"birds": 80, "scene": 80, "digits": 40, "yeastmf": 40}
 SINGLE = ("BCE", "GCE", "PartialMultiLabelLoss", "SieveHead")
-MODELS = ("candidates", *SINGLE, "DeepSieve, 1 fold", "Sieve", "DeepSieve", "truth")
+MODELS = ("candidates", *SINGLE, "Sieve", "DeepSieve", "truth")
 
 
 def rows_of(name: str, r: int | None, seed: int) -> tuple[np.ndarray, ...]:
@@ -154,12 +154,11 @@ def run_one(name: str, r: int | None, seed: int, model: str) -> dict[str, Any]:
         scores = fitted.decision_function(X_test.astype(np.float64))
     else:
         trust = 0 if model in ("candidates", "truth") else None
-        folds = 1 if model.endswith("1 fold") else 3
-        deep = estimator(name, seed, max_iter=EPOCHS[name], noise_level=trust, folds=folds)
+        deep = estimator(name, seed, max_iter=EPOCHS[name], noise_level=trust)
         fitted = deep.fit(X, T if model == "truth" else C)
         scores = fitted.decision_function(X_test)
         row["epoch"] = fitted.best_iter_
-    if model in ("DeepSieve", "DeepSieve, 1 fold", "Sieve"):
+    if model in ("DeepSieve", "Sieve"):
         report = noise_report(T, C, fitted.noise_, fitted.label_confidence_)
         row["noise_auc"] = report["auc"]
     row["average_precision"] = float(average_precision(T_test, scores))

@@ -15,6 +15,7 @@ from torch import Tensor
 from schirn.deep.learner import Learner, NetworkInput
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.deep.ridge import RidgeSums
+from schirn.exceptions import InputError
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 
@@ -60,7 +61,7 @@ class CrossFit:
         self.rows, self.Y, self.seed, self.params = rows, torch.as_tensor(Y != 0), seed, params
         self.trust = params.noise_level == 0
         rng = np.random.default_rng([seed, 0])
-        self.splits = split_rows(n, params.folds, params.validation_fraction, rng)
+        self.splits = split_rows(n, params.folds, rng)
         self.learners = [make(k) for k in range(len(self.splits))]
         self.Q = self.Y.float()
         self.law = NoiseLaw.independent(torch.full((l,), 0.1))
@@ -151,24 +152,20 @@ class CrossFit:
     def _judge(self) -> tuple[Verdict, float]:
         """Judge all rows by networks not trained on them; return the verdict and its score."""
         logits, ridge = self._held_out()
-        unseen = np.concatenate([held for _, held in self.splits])
-        unseen = unseen if len(unseen) else np.arange(len(self.Q))
-        candidates = self.Y[unseen].numpy()
-        score = held_out_score(candidates, logits[unseen].numpy())
+        candidates = self.Y.numpy()
+        score = held_out_score(candidates, logits.numpy())
         if self.trust:
             identity = Calibration(1.0, 0.0, 1e-4)
             return Verdict(logits, self.Q, self.law, identity), score
-        calibration = calibrate(logits[unseen].numpy(), candidates)
+        calibration = calibrate(logits.numpy(), candidates)
         log_odds = self._pool(logits, ridge, calibration)
         Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
         return Verdict(log_odds, Q, law, calibration), score
 
     def _pool(self, logits: Tensor, ridge: Tensor, calibration: Calibration) -> Tensor:
-        """Average the log-odds of network and ridge; a single network leaves it to the ridge."""
+        """Average the log-odds of network and ridge."""
         slope, offset, _ = calibrate(ridge.numpy(), self.Y.numpy())
         by_ridge = slope * ridge + offset
-        if len(self.learners) == 1:
-            return by_ridge
         return (calibration.slope * logits + calibration.offset + by_ridge) / 2
 
     def _posterior(self, p: Tensor, first_rate: float) -> tuple[Tensor, NoiseLaw]:
@@ -182,30 +179,19 @@ class CrossFit:
         return row_posterior(p, self.Y, law).Q.float(), law
 
     def _held_out(self) -> tuple[Tensor, Tensor]:
-        """Logits and ridge scores (n, l) of all rows by networks not trained on them.
-
-        A single network scores its train_features rows, by leave-one-out of its ridge.
-        """
+        """Logits and ridge scores (n, l) of all rows by networks not trained on them."""
         network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
-        single = len(self.learners) == 1
-        for learner, (train, held) in zip(self.learners, self.splits, strict=True):
-            if not single and not len(held):
+        # The last network learns from all rows.
+        for learner, (train, held) in zip(self.learners[:-1], self.splits[:-1], strict=True):
+            features, logits = learner.outputs(self.rows, held)
+            network[held] = logits.cpu()
+            if self.trust:
                 continue
-            if len(held):
-                features, logits = learner.outputs(self.rows, held)
-                network[held] = logits.cpu()
-            if self.trust and len(held):
-                continue
-            train_features, logits = learner.outputs(self.rows, train)
+            train_features, _ = learner.outputs(self.rows, train)
             targets = self.Q[torch.as_tensor(train)].to(train_features.device)
             sums = RidgeSums(train_features.shape[1], self.Q.shape[1], train_features.device)
             sums.add(train_features, targets)
-            solved = sums.solve()
-            if len(held):
-                ridge[held] = solved.scores(features).cpu()
-            if single:
-                network[train] = logits.cpu()
-                ridge[train] = solved.leave_one_out(train_features, targets).cpu()
+            ridge[held] = sums.solve().scores(features).cpu()
         return network, ridge
 
 
@@ -217,18 +203,11 @@ def held_out_score(candidates: Array, logits: Array) -> float:
     return -float(np.mean(np.logaddexp(0, np.where(candidates, -logits, logits))))
 
 
-def split_rows(
-    n: int, folds: int, validation_fraction: float, rng: np.random.Generator
-) -> list[tuple[Array, Array]]:
-    """Return the rows to train on and the rows to judge, for each network; the last predicts.
-
-    With one fold there is one network, which holds out `validation_fraction` of the rows.
-    """
-    order = rng.permutation(n)
-    if folds < 2 or n < 2:
-        n_held = min(int(validation_fraction * n), n - 1)
-        return [(np.sort(order[n_held:]), np.sort(order[:n_held]))]
-    fold = np.empty(n, dtype=int)
-    fold[order] = np.arange(n) % min(folds, n)
-    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(min(folds, n))]
+def split_rows(n: int, folds: int, rng: np.random.Generator) -> list[tuple[Array, Array]]:
+    """Return the rows to train on and the rows to judge, for each network; the last predicts."""
+    if n < 2:
+        raise InputError(f"DeepSieve needs at least two rows, got n_samples={n}")
+    fold, folds = np.empty(n, dtype=int), min(folds, n)
+    fold[rng.permutation(n)] = np.arange(n) % folds
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     return [*splits, (np.arange(n), np.arange(0))]

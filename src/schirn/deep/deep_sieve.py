@@ -65,8 +65,7 @@ class DeepSieve(PartialMultiLabelClassifier):
     scale : {"standard", "none"}, default="standard"
         "standard" scales every feature to mean 0 and standard deviation 1.
     folds : int, default=3
-        Number of judging networks. With 1, a single network is trained and its rows are judged by
-        the leave-one-out scores of the ridge, which is faster and less robust.
+        Number of judging networks.
     warm_up : int, optional
         Number of initial epochs in which every candidate counts as true. By default the warm-up
         ends when the held-out score has not risen for three epochs, or after half of `max_iter`,
@@ -86,8 +85,6 @@ class DeepSieve(PartialMultiLabelClassifier):
     n_iter_no_change : int, default=10
         Stop when the held-out score has not risen for this many epochs. The score is the average
         precision on the candidates of rows that the scoring network was not trained on.
-    validation_fraction : float, default=0.1
-        With `folds=1`, fraction of the rows held out for the score.
     batch_size : int, default=32
     learning_rate : float, default=1e-3
         Step size of AdamW.
@@ -159,7 +156,7 @@ class DeepSieve(PartialMultiLabelClassifier):
     dropout: float = parameter(0.3, Number(high=0.99))
     input_shape: Sequence[int] | None = None
     scale: Literal["standard", "none"] = parameter("standard", OneOf(("standard", "none")))
-    folds: int = parameter(3, Number(low=1, integer=True))
+    folds: int = parameter(3, Number(low=2, integer=True))
     warm_up: int | None = parameter(None, Number(low=1, integer=True, none=True))
     momentum: float = parameter(0.7, Number(high=1.0))
     counts: bool = parameter(True, OneOf((True, False)))
@@ -167,7 +164,6 @@ class DeepSieve(PartialMultiLabelClassifier):
     noise_level: int | None = parameter(None, Number(high=0, none=True))
     max_iter: int = parameter(100, Number(low=1, integer=True))
     n_iter_no_change: int = parameter(10, Number(low=1, integer=True))
-    validation_fraction: float = parameter(0.1, Number(high=0.9))
     batch_size: int = parameter(32, Number(low=1, integer=True))
     learning_rate: float = parameter(1e-3, Number(open_low=True))
     weight_decay: float = parameter(1e-3, Number())
@@ -186,6 +182,8 @@ class DeepSieve(PartialMultiLabelClassifier):
         cost="(folds + 1) network epochs",
         memory="n (d + l) + network",
     )
+
+    _retired: ClassVar = ("validation_fraction",)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])
