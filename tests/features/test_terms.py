@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from schirn.features import TextFeatures
-from schirn.features.terms import TermCounter
+from schirn.features.text import TermCounter
 
 TEXTS = ["a red pan", "red red pan!", "pan-red x", "", "  red\tpan\nred ", "un_der été ab"]
 
@@ -33,7 +33,7 @@ def test_counts(texts):
         CountVectorizer(analyzer="char_wb", ngram_range=(3, 5), lowercase=False),
     ]
     words, characters = (f.fit(TEXTS).get_feature_names_out().tolist() for f in fitted)
-    counter = TermCounter(words, characters, (3, 5))
+    counter = TermCounter(words, characters, np.ones(len(words) + len(characters)))
     for batch in (TEXTS, texts, TEXTS):
         counts = counter.counts(batch).toarray()
         np.testing.assert_array_equal(counts, reference(words, characters, batch))
@@ -50,15 +50,8 @@ def test_weights_are_those_of_scikit_learn():
 
 
 def test_a_pair_is_known_although_its_words_are_not():
-    counter = TermCounter(["red pan", "pan"], [], (3, 5))
+    counter = TermCounter(["red pan", "pan"], [], np.ones(2))
     assert counter.counts(["red pan pan", "red"]).toarray().tolist() == [[1, 2], [0, 0]]
-
-
-def test_few_tokens_are_remembered(monkeypatch):
-    monkeypatch.setattr("schirn.features.terms._MOST_TOKENS", 3)
-    counter = TermCounter(["red", "pan"], [], (3, 5))
-    for _ in range(3):
-        assert counter.counts(["red pan a b c", "pan"]).toarray().tolist() == [[1, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("n_threads", [8])

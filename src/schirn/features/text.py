@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, declare_parameters, is_missing
 from schirn.exceptions import InputError
-from schirn.features.terms import TermCounter
 
 _MAX_WORDS, _MAX_CHARACTERS = 50_000, 20_000
 _N_GRAMS, _MIN_TEXTS = (3, 5), 2
@@ -26,11 +24,24 @@ _TEXTS = 50_000
 _TERMS = "_remembered_terms"
 
 
-@dataclass(frozen=True)
-class _Terms:
-    words: Array
-    counter: TermCounter
-    idf: Array
+class TermCounter:
+    """Counts known words, pairs of words and character sequences in texts."""
+
+    def __init__(self, words: Array, characters: Array, idf: Array) -> None:
+        self.words, self.idf = words, idf
+        self._words = _vectorizer(vocabulary=words, ngram_range=(1, 2))
+        # scikit-learn knows no empty vocabulary.
+        self._characters = len(characters) and _vectorizer(
+            vocabulary=characters, analyzer="char_wb", ngram_range=_N_GRAMS
+        )
+
+    def counts(self, texts: list[str]) -> "sp.csr_array":
+        """Return how often each text has each term (n, features), in single precision."""
+        blocks = [self._words.transform(texts)]
+        if self._characters:
+            tokens, spelled = _tokens(texts)
+            blocks.append(tokens @ self._characters.transform(spelled))
+        return sp.csr_array(sp.hstack(blocks, format="csr"))
 
 
 @declare_parameters
@@ -103,7 +114,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
         """Return the weights (n, features) of texts; unknown words and sequences are left out."""
         check_is_fitted(self)
-        weights = self._terms.counter.counts(_clean(X))
+        weights = self._terms.counts(_clean(X))
         weights.sort_indices()
         weights.data = self._terms.idf[weights.indices] * (1 + np.log(weights.data))
         # Words and sequences have unit length each, and so has the row.
@@ -116,14 +127,14 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return weights
 
     @property
-    def _terms(self) -> "_Terms":
+    def _terms(self) -> TermCounter:
         # Not part of the fitted state: model files and pickles do without.
-        terms: _Terms | None = vars(self).get(_TERMS)
+        terms: TermCounter | None = vars(self).get(_TERMS)
         if terms is None or terms.words is not self.words_:
-            characters = getattr(self, "characters_", [])
-            counter = TermCounter(self.words_.tolist(), list(characters), _N_GRAMS)
+            # Models of version 0.2 have no character sequences.
+            characters = getattr(self, "characters_", np.array([]))
             idf = np.concatenate([self.idf_, getattr(self, "characters_idf_", [])])
-            terms = _Terms(self.words_, counter, idf.astype(np.float32))
+            terms = TermCounter(self.words_, characters, idf.astype(np.float32))
             setattr(self, _TERMS, terms)
         return terms
 
@@ -188,19 +199,24 @@ def _tokens(texts: list[str]) -> "tuple[sp.csr_array, Array]":
     return _counts(texts, analyzer=str.split)
 
 
-def _spelling(tokens: Array, **options: Any) -> "tuple[sp.csr_array, Array]":
+def _spelling(tokens: Array) -> "tuple[sp.csr_array, Array]":
     """Return how often each token has each character sequence, and the sequences.
 
     A token is taken apart once, however many texts have it: the product with the counts of tokens
     is that of sequences in texts.
     """
-    return _counts(tokens, analyzer="char_wb", ngram_range=_N_GRAMS, **options)
+    return _counts(tokens, analyzer="char_wb", ngram_range=_N_GRAMS)
+
+
+def _vectorizer(**options: Any) -> Any:
+    # Loaded on use, as above.
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    return CountVectorizer(lowercase=False, dtype=np.float32, **options)
 
 
 def _counts(documents: Any, **options: Any) -> "tuple[sp.csr_array, Array]":
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vectorizer = CountVectorizer(lowercase=False, dtype=np.float32, **options)
+    vectorizer = _vectorizer(**options)
     try:
         counts = vectorizer.fit_transform(documents)
     except ValueError:
