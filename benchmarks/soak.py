@@ -8,8 +8,8 @@ Four programs run again and again and are killed with SIGKILL after a random tim
 
 bench   a benchmark, started again until it ends by itself: its results and scores must equal those
         of an undisturbed benchmark, with exactly one result per run
-clean   `schirn clean` with a copy, a list of changes, a report and a review project: every output
-        must be whole or absent, and the table unchanged
+clean   `schirn clean` with a copy, a list of changes and a report: every output must be whole
+        or absent, and the table unchanged
 review  the review server, while a client decides: every confirmed decision must be in the journal
 model   `schirn.save` over an existing model file: the file must load, as the old or the new model
 
@@ -55,7 +55,6 @@ from schirn.datasets import make_partial_multilabel
 from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import VOLATILE
 from schirn.review import open_session, serve
-from schirn.review.project import read_project
 
 # The property tests check the same tables.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -215,7 +214,7 @@ class Clean(Soak):
 
     name = "clean"
     looked = found = 0
-    outputs = ("copy.csv", "changes.csv", "report.html", "project")
+    outputs = ("copy.csv", "changes.csv", "report.html")
 
     def prepare(self) -> None:
         """Write a table, and clean it undisturbed."""
@@ -237,9 +236,9 @@ class Clean(Soak):
     def _run(self, name: str) -> int:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
-        copy, changes, report, project = (str(folder / output) for output in self.outputs)
+        copy, changes, report = (str(folder / output) for output in self.outputs)
         argv = ["clean", str(self.table), "--text", "text", "-o", copy, "--changes", changes]
-        return program([*argv, "--report", report, "--project", project])
+        return program([*argv, "--report", report])
 
     def round(self) -> None:
         """Kill once, and look at every output."""
@@ -259,12 +258,7 @@ class Clean(Soak):
         found: dict[str, Any] = {}
         for output in self.outputs:
             path = self.folder / name / output
-            if output == "project" and path.exists():
-                project = read_project(path)
-                with np.load(path / "evidence.npz") as arrays:
-                    shapes = {key: arrays[key].shape for key in arrays.files}
-                found[output] = (project.fingerprint, project.confidence.tolist(), shapes)
-            elif output == "report.html" and path.exists():
+            if output == "report.html" and path.exists():
                 found[output] = path.read_text().rstrip().endswith("</html>")
             elif path.exists():
                 found[output] = path.read_bytes()

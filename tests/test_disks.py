@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cli.clean_helpers import make_project
 
 from schirn._files import atomic_write, check_writable
 from schirn.cli import main
@@ -158,9 +159,12 @@ def test_a_full_disk_leaves_no_half_report_or_project(inputs, tmp_path, mountabl
     with disk(tmp_path / "disk", "-o", "size=128k") as folder:
         (folder / "report.html").write_text("old")
         fill(folder, leave=12288)
-        more = ("--report", folder / "report.html", "--project", folder / "project")
-        ran = schirn(*clean(inputs, tmp_path / "out.csv", *more))
-        assert_sentence(ran, str(folder), "No space left")
+        project = ("review", inputs / "table.csv", "--project", folder / "project", "--terminal")
+        for command in (
+            clean(inputs, tmp_path / "out.csv", "--report", folder / "report.html"),
+            project,
+        ):
+            assert_sentence(schirn(*command), str(folder), "No space left")
         assert {path.name for path in folder.iterdir()} == {"report.html", "ballast"}
         assert (folder / "report.html").read_text() == "old"
 
@@ -287,7 +291,6 @@ def test_a_row_that_does_not_fit_is_taken_back(tmp_path, mountable):
 def test_a_project_folder_that_is_a_link_is_followed(inputs, tmp_path):
     (tmp_path / "place").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "place")
-    ran = schirn(*clean(inputs, tmp_path / "out.csv", "--project", tmp_path / "link"))
-    assert ran.returncode == 0, ran.stderr
+    assert make_project(inputs / "table.csv", tmp_path / "link") == 0
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "place" / "project.json").is_file()

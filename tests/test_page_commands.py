@@ -17,6 +17,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from api_listing import walk
+from cli.clean_helpers import make_project
 
 from schirn import review
 from schirn.cli import commands, main
@@ -200,7 +201,7 @@ def prepare(words):
         features = ["--columns", "red,blue"] if data == "photos.schirn" else ["--text", "title"]
         assert main(["fit", "items.csv", *features, "-o", data]) == 0
     if data == "to-review" and not Path(data).exists():
-        assert main(["clean", "items.csv", "--text", "title", "--project", data]) == 0
+        assert make_project("items.csv", data, "--text", "title") == 0
     for k, word in enumerate(words):
         marker = Path(f"{words[k + 1]} of {Path(data).name}") if word == "--answers" else None
         if marker is not None and not marker.exists():

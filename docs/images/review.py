@@ -15,7 +15,6 @@ import numpy as np
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
-from schirn.cli import main as schirn
 from schirn.datasets import load_digits_attributes
 from schirn.report.page import png_uri
 from schirn.review import open_session
@@ -66,9 +65,11 @@ def main() -> None:
         write_table(folder)
         table, pixels = str(folder / "digits.csv"), str(folder / "pixels.npy")
         project = str(folder / "project")
-        schirn(["clean", table, "--features", pixels, "--image", "photo", "--project", project])
+        words = ["review", table, "--features", pixels, "--image", "photo", "--project", project]
+        program = [sys.executable, "-m", "schirn"]
+        subprocess.run([*program, *words, "--terminal"], stdin=subprocess.DEVNULL, check=True)
         answer(project)
-        command = [sys.executable, "-m", "schirn", "review", project, "--no-browser"]
+        command = [*program, "review", project, "--no-browser"]
         server = subprocess.Popen([*command, "--name", "Ada"], stdout=subprocess.PIPE, text=True)
         try:
             line = server.stdout.readline()  # type: ignore[union-attr]

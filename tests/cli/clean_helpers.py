@@ -1,6 +1,8 @@
 """Tables of texts with tags, some of them wrong."""
 
 import csv
+import io
+from unittest.mock import patch
 
 import numpy as np
 
@@ -41,6 +43,12 @@ def write_csv(path, items, separator=";", **options):
 def read_csv(path, **options):
     with open(path, newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream, **options))
+
+
+def make_project(source, folder, *options):
+    """Begin a review in the terminal and quit at the first question; return the exit code."""
+    with patch("sys.stdin", io.StringIO()):
+        return main(["review", str(source), *options, "--project", str(folder), "--terminal"])
 
 
 def refused(capsys, *argv):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli.clean_helpers import make_items, read_csv, refused, write_csv
+from cli.clean_helpers import make_items, make_project, read_csv, refused, write_csv
 
 from schirn.cli import main
 
@@ -21,8 +21,7 @@ def items():
 def test_duplicate_ids_fall_back_to_row_numbers(items, tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv", items)
     folder = tmp_path / "p"
-    argv = ["clean", source, "--text", "description", "--id", "code", "--project", str(folder)]
-    assert main(argv) == 0
+    assert make_project(source, folder, "--text", "description", "--id", "code") == 0
     assert "the id '000' occurs more than once" in capsys.readouterr().err
     lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
     assert [line["id"] for line in lines] == [str(i + 1) for i in range(160)]
@@ -169,7 +168,7 @@ def test_fifty_thousand_distinct_tags(items, tmp_path, capsys):
         for i, (text, tags, wrong) in enumerate(items)
     ]
     source = write_csv(tmp_path / "items.csv", many)
-    out, page, project = tmp_path / "c.csv", tmp_path / "r.html", tmp_path / "p"
+    out, page = tmp_path / "c.csv", tmp_path / "r.html"
     argv = [
         "clean",
         source,
@@ -181,7 +180,7 @@ def test_fifty_thousand_distinct_tags(items, tmp_path, capsys):
         "--remove-below",
         "0.5",
     ]
-    assert main([*argv, "--report", str(page), "--project", str(project)]) == 0
+    assert main([*argv, "--report", str(page)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["labels"] == 50_084
     assert report["unjudged"] == 50_080
@@ -289,7 +288,7 @@ def test_nothing_is_left_when_the_work_fails(items, tmp_path, monkeypatch, capsy
     out = str(tmp_path / "c.csv")
     project = str(tmp_path / "p")
     assert main(["clean", source, "--text", "description", "-o", out]) == 2
-    assert main(["clean", source, "--text", "description", "--project", project]) == 2
+    assert make_project(source, project, "--text", "description") == 2
     assert [p.name for p in tmp_path.iterdir()] == ["items.csv"]
 
 
@@ -359,10 +358,8 @@ def test_a_project_that_cannot_be_written_is_refused_before_training(
     monkeypatch.setattr("schirn.cli.clean.find_noisy_labels", lambda *_, **__: 1 / 0)
     # Root may write everywhere, so the system is asked through a door that can be closed.
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    told = refused(
-        capsys, "clean", source, "--text", "description", "--project", str(tmp_path / "p")
-    )
-    assert "no permission to write" in told
+    assert make_project(source, tmp_path / "p", "--text", "description") == 2
+    assert "no permission to write" in capsys.readouterr().err
 
 
 def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkeypatch):
@@ -381,10 +378,10 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", named)
-    assert main(["clean", source, "--text", "description", "--project", str(target)]) == 0
+    assert make_project(source, target, "--text", "description") == 0
     assert tmp_path.stat().st_ino in synced
     assert sorted(path.name for path in target.iterdir()) == [
-        "evidence.npz", "items.jsonl", "project.json", "table.csv"
+        "evidence.npz", "items.jsonl", "journal.jsonl", "project.json", "table.csv"
     ]  # fmt: skip
 
 
@@ -395,7 +392,7 @@ def test_json_with_halves_of_characters_becomes_a_usable_project(items, tmp_path
     ]
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     project = tmp_path / "p"
-    assert main(["clean", str(source), "--text", "description", "--project", str(project)]) == 0
+    assert make_project(source, project, "--text", "description") == 0
     assert "line 1 holds half of a character" in capsys.readouterr().err
     assert main(["review", str(project), "--export", str(tmp_path / "tags.jsonl")]) == 0
     # The copy is exact; the labels of the project are those that every file can hold.

@@ -144,11 +144,10 @@ def test_what_the_program_says(folder, capsys):
 def test_pages_and_other_methods(folder, tmp_path, capsys):
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
     options = ["--features", "vector", *SCARCE]
-    page, project = tmp_path / "report.html", tmp_path / "project"
-    found = cleaned(capsys, folder, *options, "--report", page, "--project", project)
+    page = tmp_path / "report.html"
+    found = cleaned(capsys, folder, *options, "--report", page)
     assert found["in_files"]
     assert "row 3" in page.read_text()
-    assert parquet.read_table(project / "table.parquet").num_rows == ROWS
     argv = ["clean", str(folder), *options, "--json"]
     assert main([*argv, "--method", "CandidateRidge"]) == 0
     assert json.loads(capsys.readouterr().out)["in_files"]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.clean_helpers import make_items, read_csv, write_csv
+from cli.clean_helpers import make_items, make_project, read_csv, write_csv
 from review.review_helpers import final_tags
 
 from schirn.cleaning import ChangeList, Decision, Decisions
@@ -21,7 +21,7 @@ WORDS = ["--text", "description", "--id", "id"]
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "items.csv", make_items(120))
-    assert main(["clean", "items.csv", *WORDS, "--project", "items-review"]) == 0
+    assert make_project("items.csv", "items-review", *WORDS) == 0
     return tmp_path
 
 
@@ -107,7 +107,7 @@ def test_clean_takes_answers_of_a_review(place, capsys):
 
 
 def test_items_without_ids_are_refused(place):
-    assert main(["clean", "items.csv", *WORDS[:2], "--project", "numbered"]) == 0
+    assert make_project("items.csv", "numbered", *WORDS[:2]) == 0
     with pytest.raises(InputError, match="the items have no ids"):
         open_session("numbered", decisions="d.jsonl")
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli.clean_helpers import make_items, write_csv
+from cli.clean_helpers import make_items, make_project, write_csv
 from review.review_helpers import final_tags, write_project
 
 from schirn.cleaning.certificate import Certificate
@@ -415,7 +415,7 @@ def test_mistakes_about_the_table(table, tmp_path, capsys):
     empty.write_text("description,tags\n")
     assert "has no rows" in refused(str(empty), "--text", "description")
     assert "has not been reviewed yet" in refused(path, "--export", str(tmp_path / "x.csv"))
-    assert main(["clean", path, "--text", "description", "--project", str(tmp_path / "p")]) == 0
+    assert make_project(path, tmp_path / "p", "--text", "description") == 0
     assert "knows its columns" in refused(str(tmp_path / "p"), "--text", "description")
     # Where the images are may change.
     moved = ["review", str(tmp_path / "p"), "--image-root", str(tmp_path)]

@@ -192,7 +192,6 @@ def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
         (["--text", "name", "--encoder", "e"], "--encoder cannot be used with --scheduler"),
         (["--features", "rows.npy"], "an .npy file cannot be used with --scheduler"),
         ([], "give one of --text, --features and --columns"),
-        (["--features", "embedding", "--project", "p"], "--project cannot be used with"),
     ],
 )
 def test_what_workers_cannot_do(folder, capsys, options, words):

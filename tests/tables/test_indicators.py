@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli.clean_helpers import make_items, read_csv
+from cli.clean_helpers import make_items, make_project, read_csv
 
 from schirn.cli import main
 from schirn.exceptions import InputError
@@ -31,7 +31,7 @@ def test_clean_apply_undo_and_review(wide, tmp_path, capsys):
         str(tmp_path / name) for name in ("c.csv", "d.csv", "b.csv", "ch.csv", "project", "f.csv")
     )
     argv = ["clean", str(wide), "--labels", labels, "--text", "text", "--remove-below", "0.5"]
-    argv += ["-o", clean, "--changes", changes, "--project", project, "--json"]
+    argv += ["-o", clean, "--changes", changes, "--json"]
     assert main(argv) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     before, after = read_csv(wide), read_csv(clean)
@@ -46,10 +46,15 @@ def test_clean_apply_undo_and_review(wide, tmp_path, capsys):
     assert read_csv(done) == after
     assert main(["undo", changes, done, "-o", back]) == 0
     assert (tmp_path / "b.csv").read_bytes() == wide.read_bytes()
+    assert make_project(wide, project, "--labels", labels, "--text", "text") == 0
     session = open_session(project)
+    current = session.view()["current"]
+    session.decide("drop", current["item"], current["label"], 0)
     session.write_table(final)
     session.journal.close()
-    assert read_csv(final) == after
+    row = int(current["item"]) - 1
+    before[row] = {**before[row], current["label"]: "0"}
+    assert read_csv(final) == before
 
 
 def test_fit_learns_from_the_text(wide, tmp_path, capsys):

@@ -3,14 +3,13 @@
 import argparse
 import shlex
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from schirn._checkpoint import kept_in
-from schirn._files import atomic_write, brief, brief_list, check_new_folder, check_writable
+from schirn._files import atomic_write, brief, brief_list, check_writable
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
@@ -23,7 +22,6 @@ from schirn.cleaning import (
     Violation,
     find_noisy_labels,
     look_at_table,
-    read_merges,
     write_merges,
 )
 from schirn.cleaning.answers import answered_tags, read_answers, write_questions
@@ -56,8 +54,6 @@ from schirn.cli.reading import (
 )
 from schirn.exceptions import InputError
 from schirn.report import CleanReport
-from schirn.review.project import write_project
-from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
 from schirn.scale.memory import memory_limit
 from schirn.tables.checks import KINDS
@@ -67,7 +63,6 @@ OPTIONS = f"""
 data TABLE  table to clean
 {COPIES}
 --report FILE  write an HTML report (.html)
---project DIR  write a new project folder for schirn review
 {COLUMNS}
 {ROWS}
 [ask]
@@ -298,8 +293,6 @@ class Run:
             stage("explaining the ranks")
             names, scaled = self.features.feature_names, self.features.is_scaled
             self.reasons = ranking.reasons(self.features.X, feature_names=names, scaled=scaled)
-        if args.project:
-            self.write_project(args.project)
         if args.questions:
             self._write_questions()
         if args.report:
@@ -309,7 +302,7 @@ class Run:
             self.certificate.to_json(path)
 
     @cached_property
-    def _rows(self) -> tuple[list[str], list[str]]:
+    def rows(self) -> tuple[list[str], list[str]]:
         """The text and the name of each row; rows are numbered if a name occurs twice."""
         texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in self.source.texts()]
         ids = self.source.ids()
@@ -320,7 +313,7 @@ class Run:
         return texts, ids
 
     def _write_report(self) -> None:
-        texts, ids = self._rows
+        texts, ids = self.rows
         page = CleanReport(
             self.ranking,
             texts=texts,
@@ -334,35 +327,10 @@ class Run:
         with atomic_write(self.args.report) as stream:
             stream.write(page.encode("utf-8", "replace"))
 
-    def write_project(self, folder: str, accepted: Sequence[tuple[int, str]] = ()) -> None:
-        """Write a project folder for `schirn review`; accepted tags are among its questions."""
-        args, source = self.args, self.source
-        texts, ids = self._rows
-        write_project(
-            folder,
-            self.ranking,
-            ids=ids,
-            texts=texts,
-            table=source.table,
-            source=args.data,
-            roles=TableRoles(
-                source.labels,
-                source.separator,
-                text=tuple(args.text or ()),
-                image=args.image,
-                image_root=args.image_root,
-                merge=read_merges(args.merge) if args.merge else None,
-                id=args.id if ids == source.ids() else None,
-                content=tuple(source.content_columns()),
-            ),
-            accepted=accepted,
-            command=ranking_options(args),
-        )
-
     def _write_questions(self) -> None:
         """Write the next questions; those about rows that have changed come first."""
         args, ranking, certificate = self.args, self.ranking, self.certificate
-        kind, (texts, ids) = MISSING if args.suggest else LISTED, self._rows
+        kind, (texts, ids) = MISSING if args.suggest else LISTED, self.rows
         shown: Any = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
         if not args.certify:
             certificate = None
@@ -430,7 +398,7 @@ class Run:
     @property
     def _written(self) -> dict[str, str | None]:
         args = self.args
-        names = ("output", "changes", "report", "project", "questions", "propose_merges")
+        names = ("output", "changes", "report", "questions", "propose_merges")
         written = {name: getattr(args, name) for name in names}
         written["proposed_merges"] = written.pop("propose_merges")
         written["certificate"] = _certificate_path(args) if self._is_certified else None
@@ -545,8 +513,6 @@ class Run:
                 f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command} "
                 f"--answers {shlex.quote(args.questions)}"
             )
-        elif args.project:
-            note(f"to answer questions on a page: schirn review {shlex.quote(args.project)}")
         elif ranking.judged.any() and not ranking.n_answers:
             say("\nNext, answer questions, on a page or in a file:")
             say("  " + "\n  ".join(_next_commands(args)))
@@ -563,14 +529,14 @@ class Run:
 
 
 def _next_commands(args: argparse.Namespace) -> list[str]:
-    """Commands that ask about the tags, on the page and in a file."""
+    """Commands that ask about the tags, on a page if it can rank them so, and in a file."""
     words = same_command(args)
     questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
     orders = (args.remove, args.remove_below, args.add)
     only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
     if only_clean or args.answers or args.allow_empty or any(value is not None for value in orders):
-        project = f"{shlex.join(['schirn', *words])} --project to-review"
-        return [f"{project} && schirn review to-review", questions]
+        # A review ranks in its own way.
+        return [questions]
     return [shlex.join(["schirn", "review", *words[1:]]).removesuffix(" --suggest"), questions]
 
 
@@ -622,7 +588,7 @@ def _check_paths(args: argparse.Namespace) -> None:
         raise InputError("--precision must be above 0; --remove removes tags without answers")
     if args.add is not None and not (args.output or args.changes):
         raise InputError("--add needs --output for the copy, or --changes for the list of changes")
-    outputs = {"copy": args.output, "report": args.report, "project": args.project}
+    outputs = {"copy": args.output, "report": args.report}
     outputs |= {"list of changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges}
     inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
@@ -631,8 +597,6 @@ def _check_paths(args: argparse.Namespace) -> None:
         check_copy(args.data, args.output)
     if args.report:
         optional("jinja2", "cli", "Writing the report")
-    if args.project:
-        check_new_folder(args.project)
     for path in args.answers:
         if not Path(path).exists():
             raise InputError(f"{path}: there is no such file of answers; --questions writes one")
@@ -643,7 +607,7 @@ def _check_paths(args: argparse.Namespace) -> None:
 def _check_scheduler(args: argparse.Namespace) -> None:
     """Raise InputError for what the workers of a Dask cluster cannot do."""
     refused = {"--categories": args.categories, "--encoder": args.encoder}
-    refused |= {"--project": args.project, "--device": args.device}
+    refused["--device"] = args.device
     refused["an .npy file"] = (args.features or "").endswith(".npy")
     for name in (name for name, value in refused.items() if value):
         raise InputError(f"{name} cannot be used with --scheduler")

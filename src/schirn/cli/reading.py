@@ -216,8 +216,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
     Parameters
     ----------
     outputs : dict from str to path or None
-        The files by what they are; `check_copy` and `check_new_folder` look at "copy" and "project"
-        more closely.
+        The files by what they are; `check_copy` looks at "copy" more closely.
     inputs : iterable of path or None
     """
     names: dict[str, str] = {}
@@ -231,7 +230,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         suffixes = _SUFFIXES.get(name, ("",))
         if not path.lower().endswith(suffixes):
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
-        if name not in ("copy", "project"):
+        if name != "copy":
             check_writable(path)
 
 

@@ -25,9 +25,11 @@ from schirn.cli.reading import (
 )
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
-from schirn.review.project import was_made_by
+from schirn.review.project import was_made_by, write_project
 from schirn.review.session import Session
+from schirn.review.table import TableRoles
 from schirn.scale.memory import memory_limit
+from schirn.tables.merges import read_merges
 
 HAS_JSON = False
 OPTIONS = f"""
@@ -131,9 +133,34 @@ def _project_folder(args: argparse.Namespace) -> str:
         source = clean.open_source(args)
         ranked = clean.Run.begin(args, source)
         ranked.rank()
-        ranked.write_project(folder, _accepted(args, source))
+        _write_project(args, ranked, folder)
     say(ranked.ranking.sentence)
     return folder
+
+
+def _write_project(args: argparse.Namespace, ranked: clean.Run, folder: str) -> None:
+    """Write the ranked table as a project."""
+    source, (texts, ids) = ranked.source, ranked.rows
+    write_project(
+        folder,
+        ranked.ranking,
+        ids=ids,
+        texts=texts,
+        table=source.table,
+        source=args.data,
+        roles=TableRoles(
+            source.labels,
+            source.separator,
+            text=tuple(args.text or ()),
+            image=args.image,
+            image_root=args.image_root,
+            merge=read_merges(args.merge) if args.merge else None,
+            id=args.id if ids == source.ids() else None,
+            content=tuple(source.content_columns()),
+        ),
+        accepted=_accepted(args, source),
+        command=clean.ranking_options(args),
+    )
 
 
 def _accepted(args: argparse.Namespace, source: TagTable) -> list[tuple[int, str]]:

@@ -41,7 +41,7 @@ def serve(
     Parameters
     ----------
     folder : path
-        Folder written by ``schirn review`` or ``schirn clean``.
+        Folder written by ``schirn review``.
     port : int
         Port of the server; 0 chooses a free one.
     browser : bool

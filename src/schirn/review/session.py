@@ -63,7 +63,7 @@ def open_session(
     Parameters
     ----------
     folder : path
-        Folder written by ``schirn review`` or ``schirn clean``.
+        Folder written by ``schirn review``.
     write : bool
         Whether to accept decisions; if False, nothing in the folder changes.
     name : str
