@@ -23,11 +23,9 @@ def test_votes():
     assert votes.counts.tolist() == [[1, 2], [1, 0]]
     assert votes.candidates.tolist() == [[1, 1], [1, 0]]
     np.testing.assert_allclose(votes.prior, [[2 / 4, 3 / 4], [2 / 3, 0]])
-    strict = votes_to_candidates(items, workers, tags, rule=2, order=["z", "q", "p"])
-    assert strict.candidates.tolist() == [[0, 0], [0, 0], [0, 1]]
+    ordered = votes_to_candidates(items, workers, tags, order=["z", "q", "p"])
+    assert ordered.candidates.tolist() == [[0, 0], [1, 0], [1, 1]]
     for bad, words in (
-        ({"rule": "most"}, "'most'"),
-        ({"rule": 0}, "not 0"),
         ({"order": ["p"]}, "'q' has votes"),
         ({"order": ["p", "p", "q"]}, "twice"),
     ):

@@ -96,7 +96,7 @@ def test_cells_and_sums_of_blocks_give_those_of_all_rows(edges):
     for rows in np.split(np.arange(len(Y)), edges):
         row, label = np.nonzero(Y[rows])
         indptr = np.concatenate([[0], np.cumsum(Y[rows].sum(axis=1))]).astype(int)
-        found = cell_posterior(P[rows][row, label], indptr, label, 5, model)
+        found = cell_posterior(P[rows][row, label], indptr, label, model)
         np.testing.assert_allclose(found.Q, whole.Q[rows][row, label], atol=1e-14)
         longer = np.pad(found.true_counts, (0, 6 - len(found.true_counts)))
         soft = np.bincount(label, found.Q, minlength=5)
@@ -171,7 +171,7 @@ def test_blocks_are_as_large_as_their_limit_allows(monkeypatch):
     for limit, expected in ((3 * 4**2, [3, 3, 3]), (1, [1] * 9)):
         rows.clear()
         monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", limit)
-        cell_posterior(np.full(27, 0.5), indptr, label, 3, NoiseModel(0.5, np.ones(4)))
+        cell_posterior(np.full(27, 0.5), indptr, label, NoiseModel(0.5, np.ones(4)))
         assert rows == expected
 
 
@@ -207,7 +207,7 @@ def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():
     p[0] = 0.5
     tilt = np.full(l + 1, -3000.0)
     tilt[200] = 0.0
-    found = cell_posterior(p, np.array([0, listed]), np.arange(listed), l, NoiseModel(0.02, tilt))
+    found = cell_posterior(p, np.array([0, listed]), np.arange(listed), NoiseModel(0.02, tilt))
     odds = p / (1 - p)
     np.testing.assert_allclose(found.Q, odds / odds.sum(), rtol=1e-6)
 
@@ -225,10 +225,10 @@ def test_tensors_have_the_posterior_of_arrays(kind, monkeypatch):
         "tilt": NoiseModel(0.1, tilt),
         "propensities": NoiseModel(0.1, tilt, rng.normal(size=l)),
     }[kind]
-    expected = cell_posterior(p, indptr, label, l, model)
+    expected = cell_posterior(p, indptr, label, model)
     for cells in (2**27, 2000):
         monkeypatch.setattr("schirn.noise.model._DEVICE_CELLS", cells)
-        found = cell_posterior(torch.asarray(p), indptr, label, l, model)
+        found = cell_posterior(torch.asarray(p), indptr, label, model)
         assert isinstance(found.Q, torch.Tensor)
         np.testing.assert_allclose(found.Q.numpy(), expected.Q, atol=1e-13)
         np.testing.assert_allclose(found.noise_counts, expected.noise_counts, atol=1e-10)
@@ -247,5 +247,5 @@ def test_a_few_long_rows_do_not_pad_all_others(monkeypatch):
     indptr = np.r_[0, np.cumsum(sizes)]
     monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 10_000)
     label = np.r_[np.zeros(1000, dtype=int), np.arange(100)]
-    cell_posterior(np.full(1100, 0.5), indptr, label, 100, NoiseModel.independent(0.5, 100))
+    cell_posterior(np.full(1100, 0.5), indptr, label, NoiseModel.independent(0.5, 100))
     assert widths == [(1, 1000), (100, 1)]

@@ -257,10 +257,10 @@ def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
     indptr = np.searchsorted(tags.row, np.arange(n + 1))
     model, blocks = NoiseModel(rate, np.zeros(l + 1), np.log(rates / rate)), cell_blocks(indptr)
     for _ in range(_ROUNDS):
-        once = cell_posterior(p, indptr, tags.column, l, model, blocks)
+        once = cell_posterior(p, indptr, tags.column, model, blocks)
         tilt = count_tilt(once.noise_counts, once.true_counts, rate)
         model = model._replace(tilt=tilt)
-    q = cell_posterior(p, indptr, tags.column, l, model, blocks).Q
+    q = cell_posterior(p, indptr, tags.column, model, blocks).Q
     return Law(q, p, before, model)
 
 
@@ -322,4 +322,4 @@ def _judge_planted(law: Law, tags: Tags, planted: PlantedTags, p_planted: Array)
     p, label = law.p[source], tags.column[source]
     place = starts[:-1] + planted.replaced - first
     p[place], label[place] = p_planted, planted.column
-    return np.asarray(cell_posterior(p, starts, label, len(tags.names), law.model).Q[place])
+    return np.asarray(cell_posterior(p, starts, label, law.model).Q[place])

@@ -62,7 +62,6 @@ def votes_to_candidates(
     workers: Iterable[Hashable],
     tags: Iterable[Any],
     *,
-    rule: str | int = "any",
     order: Sequence[Hashable] | None = None,
 ) -> Votes:
     """Turn a table of (item, worker, tag) into candidate tags with a prior confidence.
@@ -72,8 +71,6 @@ def votes_to_candidates(
     items, workers, tags : iterables of the same length
         A repeated vote counts once. A missing tag means that the worker saw the item and gave it
         no tag.
-    rule : "any" or int
-        Votes that make a tag a candidate: one, or at least this many.
     order : sequence, optional
         The items in the order of the rows of X; by default in the order of their first vote.
 
@@ -98,9 +95,6 @@ def votes_to_candidates(
     if not len(items) == len(workers) == len(tags):
         sizes = f"{len(items)}, {len(workers)}, {len(tags)}"
         raise InputError(f"items, workers and tags must have the same length, not {sizes}")
-    need = 1 if rule == "any" else rule
-    if isinstance(need, bool) or not isinstance(need, int) or need < 1:
-        raise InputError(f'rule must be "any" or a whole number of at least 1, not {rule!r}')
     known = list(dict.fromkeys(items)) if order is None else list(order)
     row = {item: i for i, item in enumerate(known)}
     if len(row) != len(known):
@@ -128,7 +122,7 @@ def votes_to_candidates(
     voters = np.bincount(rows, minlength=len(known))
     counts = np.zeros((len(known), len(names)), dtype=np.int64)
     np.add.at(counts, (rows[voted], label), 1)
-    candidates = counts >= need
+    candidates = counts > 0
     prior = np.where(candidates, (counts + 1) / (voters[:, None] + 2), 0.0)
     return Votes(candidates.astype(np.uint8), counts, prior, known, names, voters, who, ballots)
 

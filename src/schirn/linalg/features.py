@@ -179,9 +179,13 @@ def standard_factor(X: Any) -> Array:
 
 def moments(X: Any) -> tuple[Array, Array]:
     """Mean of every feature and the sum of its squared deviations, in double precision."""
+    if sp.issparse(X):
+        return _sparse_moments(X)
+    return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * len(X)
+
+
+def _sparse_moments(X: sp.csr_array) -> tuple[Array, Array]:
     n, d = X.shape
-    if not sp.issparse(X):
-        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * n
     mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
     zeros = n - np.bincount(X.indices, minlength=d)
     square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from schirn.linalg.arrays import Array, eps, namespace, row_slices, rows_per_block
@@ -325,10 +324,7 @@ def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:
         centred = X.toarray() if mean is None else X.toarray() - mean
     xp = namespace(centred)
     double = xp.astype(centred, xp.float64, copy=False)
-    if xp is np:
-        U, s, Vt = scipy.linalg.svd(double, full_matrices=False, check_finite=False)
-    else:
-        U, s, Vt = xp.linalg.svd(double, full_matrices=False)
+    U, s, Vt = xp.linalg.svd(double, full_matrices=False)
     keep = s > max(float(s[0]) * max(X.shape) * eps(s), xp.finfo(X.dtype).tiny ** 0.5)
     U, s, V = U[:, keep], s[keep], Vt[keep].T
     F, eigenvalues, V = (xp.astype(A, X.dtype) for A in (U * s, s**2, V))

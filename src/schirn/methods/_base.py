@@ -473,9 +473,6 @@ class RowSpaceMethod(LinearMethod):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._choose(X, Y)
-        return self._fit_factored(X, Y)
-
-    def _fit_factored(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         stage("factoring the features")
         ridge = self._smallest_ridge()
         return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)

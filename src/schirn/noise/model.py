@@ -11,7 +11,7 @@ The tilt lets the candidates of a row inform each other: if rows carry about thr
 fourth doubtful one is more likely true.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -191,19 +191,14 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
     """
     row, label = np.nonzero(Y)
     indptr = np.searchsorted(row, np.arange(len(Y) + 1))
-    posterior = cell_posterior(P[row, label], indptr, label, Y.shape[1], model)
+    posterior = cell_posterior(P[row, label], indptr, label, model)
     Q = np.zeros(Y.shape)
     Q[row, label] = posterior.Q
     return posterior._replace(Q=Q)
 
 
 def cell_posterior(
-    p: Any,
-    indptr: Array,
-    label: Any,
-    n_labels: int,
-    model: NoiseModel,
-    blocks: "Sequence[CellBlock] | None" = None,
+    p: Any, indptr: Array, label: Any, model: NoiseModel, blocks: "list[CellBlock] | None" = None
 ) -> Posterior:
     """Posterior of candidates that are listed row by row, where their probabilities are.
 
@@ -215,13 +210,13 @@ def cell_posterior(
         The candidates of row i are those from indptr[i] to indptr[i + 1].
     label : array
         Label of each candidate.
-    blocks : sequence of CellBlock, optional
+    blocks : list of CellBlock, optional
         `cell_blocks(indptr, p)`, if it is known already.
 
     Examples
     --------
     >>> p, indptr, label = np.array([0.2, 0.5]), np.array([0, 2]), np.array([0, 1])
-    >>> cell_posterior(p, indptr, label, 3, NoiseModel.independent(0.25, 3)).Q
+    >>> cell_posterior(p, indptr, label, NoiseModel.independent(0.25, 3)).Q
     array([0.5, 0.8])
     """
     blocks = cell_blocks(indptr, p) if blocks is None else blocks
@@ -240,7 +235,7 @@ def cell_posterior(
         normaliser = log_normaliser(model.tilt, model.rate, largest)
     tilt, normaliser = like(model.tilt, p), like(normaliser, p)
     q = xp.zeros_like(true)
-    noise_counts, true_counts = np.zeros((2, n_labels + 1))
+    noise_counts, true_counts = np.zeros((2, len(model.tilt)))
     for block in blocks:
         cell, size = block.cell, block.size
         q[cell], counts, _ = padded_posterior(true[cell], false[cell], size, tilt, normaliser)

@@ -269,21 +269,10 @@ class _Split:
 
     def judge(self, groups: list[_Group], tilt: float) -> None:
         """One noise step of every group."""
-        if self.noise:
-            for batch in self._batches(groups):
-                margins = self._margins(self._kept(batch), batch, tilt)
-                for p, group in enumerate(batch):
-                    self.noise[group] = margins[:, p] < group.threshold
-            return
-        # Before the first step nothing is noise, and the margins depend on the filters alone.
-        starts = [_Group(k, -np.inf) for k in dict.fromkeys(group.filters for group in groups)]
-        for batch in self._batches(starts):
-            targets = self.xp.stack([self.labels_f] * len(batch), axis=1)
-            margins = self._margins(targets, batch, tilt)
-            place = {group.filters: p for p, group in enumerate(batch)}
-            for group in groups:
-                if group.filters in place:
-                    self.noise[group] = margins[:, place[group.filters]] < group.threshold
+        for batch in self._batches(groups):
+            margins = self._margins(self._kept(batch), batch, tilt)
+            for p, group in enumerate(batch):
+                self.noise[group] = margins[:, p] < group.threshold
 
     def precision(self, groups: Sequence[_Group], tilts: Sequence[float]) -> np.ndarray:
         """Sum of the average precisions of the held-out rows, for every group."""
@@ -308,7 +297,9 @@ class _Split:
         row, label = self.cells
         targets = self.xp.stack([self.Y] * len(groups), axis=1)
         for p, group in enumerate(groups):
-            targets[row, p, label] -= self.xp.astype(self.noise[group], targets.dtype)
+            # Before the first step nothing is noise.
+            if group in self.noise:
+                targets[row, p, label] -= self.xp.astype(self.noise[group], targets.dtype)
         n, count, l = targets.shape
         projected = self.space.project(targets.reshape(n, count * l))
         return projected.reshape(len(projected), count, l)

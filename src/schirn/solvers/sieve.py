@@ -400,7 +400,7 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, No
     if rows.votes is not None:
         # What votes say is part of p.
         return p, NoiseSums(n, c.listed, c.total(p), np.zeros(l + 1), np.zeros(l + 1))
-    q, *counts = cell_posterior(p, c.indptr, c.label, l, noise, c.blocks)
+    q, *counts = cell_posterior(p, c.indptr, c.label, noise, c.blocks)
     return q, NoiseSums(n, c.listed, c.total(q), *counts)
 
 
@@ -415,7 +415,7 @@ def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Arr
     if rows.votes is None:
         is_shown[c.row[known == 0]] = True
     cells, indptr = is_shown[c.row], np.r_[0, np.cumsum(np.diff(c.indptr)[is_shown])]
-    q, *counts = cell_posterior(p[cells], indptr, c.label[cells], l, noise)
+    q, *counts = cell_posterior(p[cells], indptr, c.label[cells], noise)
     listed, total = (np.bincount(c.label[cells], values, l) for values in (None, q))
     p[cells] = q
     sums = NoiseSums(int(is_shown.sum()), listed, total, *counts)
