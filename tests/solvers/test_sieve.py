@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference.noise import update_noise
 from reference.sieve import sieve as reference
 
 from schirn import Sieve
@@ -9,7 +10,7 @@ from schirn.datasets import make_partial_multilabel
 from schirn.linalg.features import learn_scale
 from schirn.linalg.leave_one_out import KernelInverse
 from schirn.metrics import average_precision
-from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
+from schirn.noise.model import NoiseModel, candidate_posterior
 from schirn.solvers.kernel_ridges import (
     FEW_ROWS,
     KernelRidges,

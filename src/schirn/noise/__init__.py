@@ -6,7 +6,6 @@ from schirn.noise.model import (
     candidate_posterior,
     cell_posterior,
     noise_from_sums,
-    update_noise,
 )
 from schirn.noise.thresholds import LabelThreshold, label_threshold
 
@@ -20,5 +19,4 @@ __all__ = [
     "label_threshold",
     "noise_from_sums",
     "posterior",
-    "update_noise",
 ]

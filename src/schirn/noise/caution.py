@@ -83,30 +83,23 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     if not known.any() or not 0 < rate < 1:
         return Caution(np.full(len(listed), _SMALLEST), 0.0)
     wrong = Y * (1 - Q)
-    independence = _independence(wrong)
     separation, single = _separation(log_odds, Y, wrong.sum(axis=0), known)
-    floor = _floor(log_odds[:, known], rate)
-    factors = np.maximum(floor * independence * separation * single, _SMALLEST)
+    # Floor. That of all labels together, which believes that wrong labels fall on all labels alike,
+    # counts three times as much as the mean of the answers for each label.
+    pi = rate + (1 - rate) * np.clip(expit(log_odds[:, known]), _MARGIN, 1 - _MARGIN)
+    pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
+    floor = np.mean((_least_odds(pi.mean(axis=0), pi.var(axis=0), rate) + 3 * pooled) / 4)
+    factors = np.maximum(floor * _independence(wrong) * separation * single, _SMALLEST)
     return Caution(factors, separation)
 
 
-def _floor(log_odds: Array, rate: float) -> float:
-    """Smallest kappa that explains the listing probabilities of the least likely cells.
+def _least_odds(mean: Array, variance: Array, rate: float) -> Array:
+    """odds(r)/odds(rate) of the smallest rate r that explains the least likely cells.
 
     Probabilities with mean mu of which features explain the share D of the variance are taken to
     follow Beta(mu nu, (1 - mu) nu) with nu = 1/D - 1. A rate r is enough if r + (1 - r) p_low
-    reaches the estimated rate, p_low being a low quantile. The answer for all labels together,
-    which believes that wrong labels fall on all labels alike, counts three times as much as the
-    mean of the answers for each label.
+    reaches the estimated rate, p_low being a low quantile; there is one answer for each quantile.
     """
-    pi = rate + (1 - rate) * np.clip(expit(log_odds), _MARGIN, 1 - _MARGIN)
-    pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
-    single = _least_odds(pi.mean(axis=0), pi.var(axis=0), rate)
-    return float(np.mean((single + 3 * pooled) / 4))
-
-
-def _least_odds(mean: Array, variance: Array, rate: float) -> Array:
-    """odds(r)/odds(rate) of the smallest rate r that is enough, for each quantile."""
     r = np.linspace(0, rate, _RATE_STEPS + 1)[:, None]
     mu = np.clip((mean - r) / (1 - r), 1e-6, 1 - 1e-6)
     D = np.clip(variance / (1 - r) ** 2 / (mu * (1 - mu)), 1e-6, 0.9999)

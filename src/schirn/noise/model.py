@@ -391,23 +391,10 @@ def _most_true(true: Any, false: Any) -> int:
     return min(int(true.shape[0]), most)
 
 
-def update_noise(Y: Array, posterior: Posterior) -> NoiseModel:
-    """Estimate the noise model from the posterior: rate, tilt and, if they differ, propensities.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, l)
-        Candidates, 0/1.
-    posterior : Posterior
-    """
-    sums = NoiseSums(len(Y), Y.sum(axis=0), posterior.Q.sum(axis=0), *posterior[1:])
-    return noise_from_sums(sums)
-
-
 def noise_from_sums(sums: NoiseSums) -> NoiseModel:
-    """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates.
+    """Estimate the noise model: rate, tilt and, if they differ, propensities.
 
-    The rate is sum Y(1 - Q) / sum (1 - Q).
+    Soft labels are 0 outside the candidates. The rate is sum Y(1 - Q) / sum (1 - Q).
     """
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
     rate = noise.sum() / max(false.sum(), 1e-9)

@@ -427,17 +427,26 @@ def probabilities(
 ) -> Array:
     """Probabilities of candidates from their log-odds, with what votes say about them.
 
-    Votes know how often a label is true; the features move it between rows. The candidates are
-    those that the split learns from, or those of `rows`.
+    The candidates are those that the split learns from, or those of `rows`.
     """
     rows = ridges.splits[split].train if rows is None else rows
     if rows.votes is None:
         return probability(z)
+    return voted_probability(z, ridges.log_odds(combination, split), rows.votes, rows.candidates)
+
+
+def voted_probability(
+    z: Array, all_log_odds: Array, votes: VoteModel, candidates: Candidates
+) -> Array:
+    """Probabilities of candidates from their log-odds and their votes.
+
+    Votes know how often a label is true; the features move it between rows.
+    """
     limits = -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS
-    all_log_odds = np.clip(to_numpy(ridges.log_odds(combination, split)), *limits)
-    evidence: Any = rows.votes.log_ratio
-    evidence = evidence + frequency_shift(all_log_odds, rows.votes.frequency)
-    return expit(np.clip(to_numpy(z), *limits) + take_cells(evidence, rows.candidates.flat))
+    evidence: Any = votes.log_ratio
+    shift = frequency_shift(np.clip(to_numpy(all_log_odds), *limits), votes.frequency)
+    cells = take_cells(evidence + shift, candidates.flat)
+    return expit(np.clip(to_numpy(z), *limits) + cells)
 
 
 def probability(z: Array) -> Array:
