@@ -124,7 +124,7 @@ def test_stdin_and_stdout(model, rows, tagger, stdin, small_blocks, capsysbinary
     assert [line.split(",")[0] for line in lines[1:]] == [str(i) for i in range(50)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "parquet", "arrow", "xlsx"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "parquet", "xlsx"])
 def test_any_format_in_and_out(model, rows, tagger, tmp_path, stdin, capsysbinary, kind):
     for name in ("pandas", "pyarrow", "openpyxl"):
         pytest.importorskip(name)

@@ -163,10 +163,9 @@ DIGITS, BRACKETS = "9" * 400, "[" * 100_000
         (["fit", "digits_attributes", "--param", f"lam={DIGITS}"], "lam: a number of 400 digits"),
         (["fit", "digits_attributes", "--param", f"lam=-{DIGITS}"], "lam: a number of 401 digits"),
         (["fit", "digits_attributes", "--param", f"lam={BRACKETS}"], "lam: too many brackets"),
-        (["fit", "digits_attributes", "--option", f"r={DIGITS}"], "r: a number of 400 digits"),
         (["fit", "digits_attributes", "--labels", BRACKETS], "JSON list (too many brackets)"),
     ],
-    ids=range(8),
+    ids=range(7),
 )  # fmt: skip
 def test_odd_values_get_one_sentence(argv, words, tmp_path, capsys):
     told = refused(capsys, *argv, "-o" if argv[0] == "fit" else "--output", str(tmp_path / "x"))
@@ -284,5 +283,3 @@ def test_errors_name_the_option_that_was_typed(capsys, tmp_path):
     assert "(see --param lam)" in refused(capsys, *argv, "--param", "lam=-1")
     # A parameter of the method, not the columns of --features.
     assert "(see --param features)" in refused(capsys, *argv, "--param", "features=x")
-    card = ["data", "card", "digits_attributes", "--option", "r=-1"]
-    assert "(see --option r)" in refused(capsys, *card)

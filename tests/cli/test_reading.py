@@ -1,13 +1,11 @@
 """Values of the options that describe how to read a data set."""
 
 import argparse
-from dataclasses import replace
 
 import pytest
 
 from schirn.cli.parser import assignment
-from schirn.cli.reading import _columns, _split
-from schirn.datasets import make_partial_multilabel
+from schirn.cli.reading import _columns
 from schirn.exceptions import InputError
 
 
@@ -44,7 +42,7 @@ def test_what_is_no_assignment(text):
     [
         ("Y", "labels", ".mat", "Y"),
         ("6", "labels", ".arff", 6),
-        ("6", "truth", ".arff", ["6"]),
+        ("6", "features", ".arff", ["6"]),
         ("a, b", "labels", ".csv", ["a", "b"]),
         ("tags", "labels", ".csv", "tags"),
         ("x", "features", ".csv", ["x"]),
@@ -58,14 +56,3 @@ def test_columns(text, name, suffix, columns):
 def test_a_broken_list_of_columns_is_quoted():
     with pytest.raises(InputError, match=r"--labels '\[\"a\"' is not a JSON list"):
         _columns('["a"', "labels", ".csv")
-
-
-def test_training_and_test_rows():
-    data = make_partial_multilabel(n_samples=10, n_labels=3, random_state=0)
-    assert _split(data, "all") is data
-    with pytest.raises(InputError, match="it does not mark training rows; leave out --part test"):
-        _split(data, "test")
-    data = replace(data, n_train=7)
-    assert [_split(data, name).n_samples for name in ("train", "test")] == [7, 3]
-    with pytest.raises(InputError, match="it has no test rows"):
-        _split(replace(data, n_train=10), "test")

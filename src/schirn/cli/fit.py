@@ -36,7 +36,6 @@ from schirn.cli.reading import (
     READING,
     check_not_input,
     describe_decisions,
-    inputs,
     open_decisions,
     read,
     read_tag_table,
@@ -85,10 +84,10 @@ def run(args: argparse.Namespace) -> None:
     schirn fit photos.parquet --features embedding -o photos.schirn
     schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
     schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
-    schirn fit eurlex4k --part train --device cuda -o eurlex.schirn
+    schirn fit eurlex4k --device cuda -o eurlex.schirn
     schirn fit scene.arff --labels 6 -o scene.schirn
     """
-    check_not_input(args.output, *inputs(args))
+    check_not_input(args.output, args.data)
     check_writable(args.output)
     with (
         kept_in(args.checkpoint),

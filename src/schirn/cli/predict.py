@@ -28,7 +28,6 @@ from schirn.cli.reading import (
     SVMLIGHT,
     check_new_columns,
     check_not_input,
-    inputs,
     read,
 )
 from schirn.datasets import Dataset
@@ -166,8 +165,8 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
 
 def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
     """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
-    needs_all = (args.features, args.device, args.truth, args.disambiguate, args.option, args.json)
-    if stream is None or kind not in _STREAMED or any(needs_all) or args.part != "all":
+    needs_all = (args.features, args.device, args.disambiguate, args.json)
+    if stream is None or kind not in _STREAMED or any(needs_all):
         return None
     if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
         return None
@@ -249,7 +248,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
     if args.disambiguate and (args.threshold or args.proba):
         raise InputError("--disambiguate cannot be combined with --threshold or --proba")
     if args.output:
-        check_not_input(args.output, args.model, *inputs(args))
+        check_not_input(args.output, args.model, args.data)
         if not args.output.lower().endswith((".csv", ".jsonl")) and not _is_copy(args):
             raise InputError(
                 f"{args.output}: the output must end in .csv or .jsonl, or as a table if "
@@ -274,7 +273,7 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     is_complete = isinstance(model, TagPipeline) and (
         args.features is None or len(model.features_.kinds) > 1
     )
-    if not is_table or args.option or not (is_complete or args.features is not None):
+    if not is_table or not (is_complete or args.features is not None):
         return None
     table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
     if is_complete or args.features.endswith(".npy"):

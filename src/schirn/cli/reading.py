@@ -56,12 +56,8 @@ data DATA  name of a data set, or a file
 [how to read DATA]
 --labels COLUMNS  a column of tags, or several 0/1 columns such as a,b,c; for ARFF, the number of
     labels
---truth COLUMNS  columns with the true labels
 --features COLUMNS  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
 --separator TEXT:separator  text between tags (default: ;)
---part all|train|test = all  rows to use
---option NAME=VALUE:assignment...  any other option of the reader, such as missing=zero or
-    n_features=500
 {TEXT_FORMAT}
 """
 COLUMNS = f"""
@@ -110,8 +106,8 @@ METHOD = """
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     """Load the data set that the arguments describe; options override `defaults`."""
     suffix = format_suffix(Path(args.data))
-    options = {**defaults, **dict(args.option)}
-    for name in ("labels", "truth", "features"):
+    options = dict(defaults)
+    for name in ("labels", "features"):
         if getattr(args, name) is not None:
             options[name] = _columns(getattr(args, name), name, suffix)
     if args.separator is not None:
@@ -119,23 +115,20 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     try:
         data = datasets.load(args.data, **options)
     except TypeError as error:
-        # A built-in generator checks its options by its signature.
+        # A built-in set has no columns.
         raise InputError(f"{args.data}: cannot be read with these options ({error})") from None
     if not data.n_samples:
         raise InputError(f"{args.data}: has no rows")
-    return _split(data, args.part)
+    return data
 
 
 def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     """Open DATA if it is a table with one column of tags; None for any other data set.
 
-    Tables with true labels, with one 0/1 column, or with options of their reader are read by
-    `read`.
+    Tables with one 0/1 column are read by `read`.
     """
     path = Path(args.data)
     if not path.is_dir() and (not path.is_file() or format_suffix(path) not in TABLES):
-        return None
-    if args.truth is not None or args.option:
         return None
     opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
     usual = set(LABEL_COLUMNS) & set(opened.columns)
@@ -247,11 +240,6 @@ def check_copy(source: str, output: str) -> None:
     check_writable(output)
 
 
-def inputs(args: argparse.Namespace) -> list[str]:
-    """DATA, and the files that the options of its reader name."""
-    return [args.data, *(value for _, value in args.option if isinstance(value, str))]
-
-
 def _is_file(path: str) -> bool:
     return "\0" not in path and os.path.isfile(path)
 
@@ -269,16 +257,3 @@ def _columns(text: str, name: str, suffix: str) -> Any:
             raise InputError(f"--{name} {brief(text)} is not a JSON list ({error})") from None
     one_name = "," not in text and name != "features" and suffix != ".arff"
     return text if one_name else [column.strip() for column in text.split(",")]
-
-
-def _split(data: Dataset, name: str) -> Dataset:
-    """The training or test rows of a data set that marks them."""
-    if name == "all":
-        return data
-    if data.n_train is None:
-        raise InputError(f"{data.name}: it does not mark training rows; leave out --part {name}")
-    rows = slice(data.n_train) if name == "train" else slice(data.n_train, None)
-    chosen = data.subset(rows)
-    if not chosen.n_samples:
-        raise InputError(f"{data.name}: it has no {name} rows")
-    return chosen

@@ -36,23 +36,15 @@ def test_list(capsys, tmp_path, monkeypatch):
 def test_card(capsys):
     assert main(["data", "card", "digits_attributes"]) == 0
     assert re.search(r"noisy per row +2\n", capsys.readouterr().out)
-    assert main(["data", "card", "digits_attributes", "--json", "--option", "r=3"]) == 0
-    assert json.loads(capsys.readouterr().out)["noisy_per_row"] == 3.0
-
-
-def test_parts(capsys, tmp_path):
-    np.savez(tmp_path / "x.npz", X=np.eye(3), Y=np.ones((3, 1)), n_train=2)
-    assert main(["data", "card", str(tmp_path / "x.npz"), "--part", "test", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n_samples"] == 1
-    assert main(["data", "card", "digits_attributes", "--part", "test"]) == 2
-    assert "leave out --part test" in capsys.readouterr().err
+    assert main(["data", "card", "digits_attributes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["noisy_per_row"] == 2.0
 
 
 def test_card_reads_a_table_with_options(capsys, table):
-    argv = ["data", "card", str(table), "--labels", "tags", "--truth", "checked"]
+    argv = ["data", "card", str(table), "--labels", "tags"]
     assert main([*argv, "--separator", "|", "--features", "red", "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
-    assert (card["n_features"], card["n_labels"], card["noisy_per_row"]) == (1, 2, 0.5)
+    assert (card["n_features"], card["n_labels"]) == (1, 2)
 
 
 def test_names_cannot_drive_the_terminal(capsys, tmp_path):
@@ -69,8 +61,7 @@ def test_names_cannot_drive_the_terminal(capsys, tmp_path):
         (["digit_attributes"], "did you mean 'digits_attributes'?"),
         (["absent.csv"], "absent.csv: there is no such file"),
         (["photo.jpg/x"], "no reader for"),
-        (["digits_attributes", "--option", "q=1"], "cannot be read with these options"),
-        (["digits_attributes", "--option", "q"], "must look like NAME=VALUE, not 'q'"),
+        (["digits_attributes", "--labels", "q"], "cannot be read with these options"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_sentence(capsys, argv, sentence):
