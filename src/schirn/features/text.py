@@ -95,14 +95,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         y : ignored
         """
         texts = _clean(X)
-        vectorizer = _word_vectorizer(max_features=self.max_words)
-        try:
-            vectorizer.fit(texts)
-        except ValueError:
+        counts, self.words_ = _counts(texts, ngram_range=(1, 2), max_features=self.max_words)
+        if not len(self.words_):
             raise InputError(
                 "the texts have no words of two or more letters, so there is nothing to learn from"
-            ) from None
-        self.words_, self.idf_ = vectorizer.get_feature_names_out(), vectorizer.idf_
+            )
+        self.idf_ = _idf(len(texts), np.bincount(counts.indices)).astype(np.float32)
         self._learn_characters(texts)
         return self
 
@@ -168,7 +166,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         order = order[np.cumsum(n_texts[order]) <= _PER_TEXT * len(texts)]
         chosen = np.sort(order[n_texts[order] >= _MIN_TEXTS])
         self.characters_ = names[frequent[chosen]]
-        self.characters_idf_ = np.log((1 + len(texts)) / (1 + n_texts[chosen])) + 1
+        self.characters_idf_ = _idf(len(texts), n_texts[chosen])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,13 +183,9 @@ def with_unit_rows(X: "sp.csr_array") -> "sp.csr_array":
     return X
 
 
-def _word_vectorizer(**options: Any) -> Any:
-    # Loaded on use: it takes longer than all of this package.
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    return TfidfVectorizer(
-        sublinear_tf=True, ngram_range=(1, 2), lowercase=False, dtype=np.float32, **options
-    )
+def _idf(n: int, n_texts: Array) -> Array:
+    """Inverse document frequency of terms that occur in some of n texts."""
+    return np.asarray(np.log((1 + n) / (1 + n_texts)) + 1)
 
 
 def _tokens(texts: list[str]) -> "tuple[sp.csr_array, Array]":
@@ -209,7 +203,7 @@ def _spelling(tokens: Array) -> "tuple[sp.csr_array, Array]":
 
 
 def _vectorizer(**options: Any) -> Any:
-    # Loaded on use, as above.
+    # Loaded on use: it takes longer than all of this package.
     from sklearn.feature_extraction.text import CountVectorizer
 
     return CountVectorizer(lowercase=False, dtype=np.float32, **options)
