@@ -23,10 +23,10 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "demo": "rank, ask and act on images of digits",
-    "review": "answer questions about suspicious tags, and remove wrong ones",
-    "clean": "rank the tags of a table, and write clean ones",
-    "apply": "make the changes of a list in a copy of a table",
-    "undo": "take back the changes of a list in a copy of a table",
+    "review": "answer questions about suspicious tags, and remove the wrong ones",
+    "clean": "rank the tags of a table, and write a cleaned copy",
+    "apply": "apply a list of changes to a copy of a table",
+    "undo": "revert a list of changes in a copy of a table",
     "certificate": "check a certificate",
     "fit": "train a method and write the model to a file",
     "predict": "predict labels, or judge the labels of new rows",

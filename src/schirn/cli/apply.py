@@ -1,4 +1,4 @@
-"""`schirn apply`: make the changes of a list in a copy of a table."""
+"""`schirn apply`: apply a list of changes to a copy of a table."""
 
 import argparse
 from typing import Any
@@ -17,7 +17,7 @@ CONFLICTS = 3
 OPTIONS = f"""
 changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
--o, --output FILE  write the copy, in the format of its name
+-o, --output FILE  write the copy, in the format of its suffix
 --partial  skip rows that differ from the list instead of stopping, with exit code 3
 [how to read the table]
 {TEXT_FORMAT}
@@ -25,12 +25,12 @@ data TABLE  table; it is never changed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the changes that schirn clean --changes listed, in a copy of the table.
+    """Apply the changes listed by schirn clean --changes to a copy of the table.
 
     You may first delete lines of CHANGES or edit their column 'after'. Rows are found by their id,
     or else by their other cells, so rows may have been added, deleted or moved. If the tags of a
-    row are not what the list says, it is named and nothing is written. All other cells stay as they
-    are. Without --output, the changes are only checked.
+    row differ from the list, an error names the row and nothing is written. All other cells stay
+    unchanged. Without --output, the changes are only checked.
 
     Examples
     --------

@@ -77,19 +77,18 @@ data TABLE  table to clean
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
 [how to rank]
 {METHOD}
---min-count N:positive = {MIN_COUNT}  do not rank tags of fewer than N rows
---max-memory GB:gigabytes  memory to use; what needs more is kept in temporary files (default: the
-    free memory)
+--min-count N:positive = {MIN_COUNT}  do not rank tags listed in fewer than N rows
+--max-memory GB:gigabytes  memory to use; larger data are kept in temporary files (default: the free
+    memory)
 {CHECKPOINT}
 [check the table itself]
---propose-merges FILE  write tags that look like other spellings of a tag to a .csv file, to edit
-    and pass to --merge
---strict  stop with exit code 4, before any tag is ranked, if there is a finding that --expect does
-    not allow
+--propose-merges FILE  write likely spelling variants of tags to a .csv file, to edit and pass to
+    --merge
+--strict  stop with exit code 4 before ranking if there is a finding that --expect does not allow
 --expect FILE  a .toml file of expectations; exit code 4 if one is not met
 {DEVICE}
---scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
-    columns of numbers from TABLE, a folder of .parquet files, or get the texts of --text
+--scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read
+    numeric columns from TABLE, a folder of .parquet files, or receive the texts of --text
 """
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
@@ -107,7 +106,7 @@ _RANKING = (
 def run(args: argparse.Namespace) -> int:
     """Rank every tag of a table by comparing its row with similar rows.
 
-    Nothing is removed until you answer some questions, or ask for it with --remove. TABLE is a
+    Nothing is removed until you answer questions, or request it with --remove. TABLE is a
     .csv, .tsv, .jsonl, .json, .xlsx or .parquet file, or a folder of .parquet files; it
     is never changed. The copy keeps all rows, their order and all other cells, and gets two new
     columns: the removed tags, and the probability that each tag is correct.

@@ -54,7 +54,7 @@ OPTIONS = f"""
 {LEARNED}
 {IMAGE}
 {ENCODING}
---group COLUMN  rows with the same value belong together and do not judge each other
+--group COLUMN  rows with the same value do not influence each other's ranks
 --id COLUMN  column of row ids; the state for schirn update is then written beside the model
 {DECISIONS}
 []

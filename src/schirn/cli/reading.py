@@ -34,8 +34,8 @@ LEARNED = """
 --categories COLUMNS:names  columns of categories to use as features, such as brand,colour
 """
 IMAGE = """
---image COLUMN  column of image files, shown in the report; also the features if there are no
-    others or an --encoder
+--image COLUMN  column of image files, shown in the report; also used as features if there are
+    no others, or with --encoder
 """
 ENCODING = """
 --image-root DIR  folder that holds the image files (default: the folder of the table)
@@ -72,29 +72,29 @@ COLUMNS = f"""
 {MERGE}
 """
 DECISIONS = """
---decisions FILE  .jsonl file that keeps answers by row id from run to run; needs --id
+--decisions FILE  .jsonl file that stores answers by row id between runs; needs --id
 """
 ROWS = """
 --id COLUMN  column of row names (default: 1, 2, ...)
---group COLUMN  rows with the same value belong together and do not judge each other
+--group COLUMN  rows with the same value do not influence each other's ranks
 --known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (but no
     other method) learns from them
 """
 REMOVALS = f"""
---precision P:share = {PRECISION:g}  remove tags only as far as the answers suggest that a share P
-    of the removals is right
+--precision P:share = {PRECISION:g}  remove as many tags as possible while the answers suggest that
+    a share P of the removals is right
 """
 COPIES = """
--o, --output FILE  write the cleaned copy, in the format of its name
---changes FILE  write a .csv list of all changes, to check before schirn apply
+-o, --output FILE  write the cleaned copy, in the format of its suffix
+--changes FILE  write all changes to a .csv list, to check and pass to schirn apply
 """
 ASK = """
---questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
+--questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
 --number N:positive = 25  number of questions
 --answers FILE...  a file of questions with your answers; may be repeated
---name NAME  who answered, stored with the decisions
+--name NAME  name of the person who answered, stored with the decisions
 --suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
---seed S:natural = 0  seed of questions and folds
+--seed S:natural = 0  seed for questions and folds
 """
 METHOD = """
 --method METHOD = Sieve  method

@@ -37,7 +37,7 @@ data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
 --order first|suspicious|close|tag|suggested|swaps|certify = first  what to ask in the
     terminal: the first fifty questions, the most suspicious tags, close calls, one tag at a time,
-    missing tags, pairs of a wrong tag and the one to list instead, or removed tags for a
+    missing tags, pairs of a wrong tag and its likely replacement, or removed tags for a
     certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
@@ -48,7 +48,7 @@ data TABLE  a table, or a project folder
 {DECISIONS}
 {REMOVALS}
 [write files instead of asking]
---export FILE  the whole table with the final tags, in the format of the name
+--export FILE  the whole table with the final tags, in the format of the suffix
 --changes FILE  a .csv list of changes for schirn apply
 """
 
@@ -56,10 +56,10 @@ data TABLE  a table, or a project folder
 def run(args: argparse.Namespace) -> None:
     """Rank the tags of a table and ask about them on a page that only this machine can open.
 
-    Fifty questions come first, then those in the order that you choose. Every answer updates the
-    ranking, the estimated number of wrong tags and what can be removed. TABLE is never changed;
-    every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C and continue
-    whenever you like.
+    The program chooses the first fifty questions; after that, you choose the order. Every answer
+    updates the ranking, the estimated number of wrong tags and the possible removals. TABLE is
+    never changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C
+    and continue whenever you like.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`schirn undo`: take back the changes of a list in a copy of a table."""
+"""`schirn undo`: revert a list of changes in a copy of a table."""
 
 import argparse
 
@@ -7,9 +7,9 @@ from schirn.cli.apply import change_table
 
 
 def run(args: argparse.Namespace) -> int:
-    """Put back the tags as they were before schirn apply, in a copy of the table.
+    """Restore the tags as they were before schirn apply, in a copy of the table.
 
-    If the tags of a changed row are not what schirn apply made of them, nothing is written. Without
+    If the tags of a changed row differ from what schirn apply wrote, nothing is written. Without
     --output, the changes are only checked.
 
     Examples
