@@ -1,12 +1,78 @@
-"""The core loads the lab only when asked."""
+"""Old names lead to their new homes, with a warning; the core loads the lab only when asked."""
 
 import subprocess
 import sys
+import warnings
+from contextlib import contextmanager
 from importlib import import_module
 
 import pytest
 
+from schirn._plugins import MOVED_MODULES, MOVED_NAMES
 from schirn.methods import find_method
+
+NAMES = [(module, name) for module, names in MOVED_NAMES.items() for name in names]
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """Forget old names of modules, as in a new process."""
+    for name in list(sys.modules):
+        if any(f"{name}.".startswith(f"{old}.") for old in MOVED_MODULES):
+            monkeypatch.delitem(sys.modules, name)
+
+
+@contextmanager
+def moved(*pairs):
+    """Check that each (old, new) pair is announced by a warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    messages = [str(warning.message) for warning in caught]
+    assert [message.partition(";")[0] for message in messages] == [
+        f"{old} has moved to {new}" for old, new in pairs
+    ]
+    assert {warning.category for warning in caught} == {DeprecationWarning}
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_a_moved_name_warns_and_is_the_same_object(module, name):
+    home = MOVED_NAMES[module][name]
+    if module in MOVED_MODULES:
+        with moved((module, MOVED_MODULES[module])):
+            import_module(module)
+    with moved((f"{module}.{name}", f"{home}.{name}")):
+        value = getattr(import_module(module), name)
+    assert value is getattr(import_module(home), name)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("old", MOVED_MODULES)
+def test_a_moved_module_warns_and_is_the_same_module(old):
+    new = import_module(MOVED_MODULES[old])
+    above = [name for name in MOVED_MODULES if old.startswith(f"{name}.")]
+    with moved(*((name, MOVED_MODULES[name]) for name in [*above, old])):
+        assert import_module(old) is new
+    assert new.__spec__.name == new.__name__
+
+
+@pytest.mark.usefixtures("fresh")
+def test_modules_below_a_moved_package_are_no_second_copies():
+    names = ("bench", "bench.running", "bench.running.run")
+    with moved(*((f"schirn.{name}", f"schirn.lab.{name}") for name in names)):
+        module = import_module("schirn.bench.running.run")
+    assert module is import_module("schirn.lab.bench.running.run")
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_warning_names_the_line_of_the_caller():
+    with pytest.warns(DeprecationWarning, match="has moved") as caught:
+        import schirn.rank  # noqa: F401
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.warns(DeprecationWarning, match="has moved") as caught:
+        from schirn import PMLNI  # noqa: F401
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from schirn._plugins import lazy_names
+from schirn._plugins import lazy_names, moved_names
 
 if TYPE_CHECKING:
     from schirn import datasets, metrics
@@ -37,4 +37,4 @@ _HOMES = {
     **{name: f"schirn.{name}" for name in ("labels", "linalg", "noise", "scale", "tables")},
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__ = moved_names(__name__, lazy_names(__name__, _HOMES))

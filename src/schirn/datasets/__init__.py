@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schirn._plugins import from_plugins
+from schirn._plugins import from_plugins, moved_names
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._synthetic import make_partial_multilabel
 from schirn.datasets.dataset import Dataset
@@ -23,9 +23,11 @@ __all__ = [
     "read_table",
 ]
 
+_moved = moved_names(__name__)
+
 
 def __getattr__(name: str) -> Any:
-    """Find what reads files in the lab."""
+    """Find what reads files in the lab, and names that have moved there."""
     if name in __all__:
         return from_plugins("data", "NAMES")[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _moved(name)

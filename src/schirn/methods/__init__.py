@@ -1,7 +1,7 @@
 """The methods of the core, one per file, and the list of all methods."""
 
 from schirn._input import find_name, suggest
-from schirn._plugins import from_plugins
+from schirn._plugins import from_plugins, moved_names
 from schirn.exceptions import InputError
 from schirn.methods._base import (
     Fit,
@@ -33,6 +33,8 @@ Methods = dict[str, type[PartialMultiLabelClassifier]]
 _OWN: Methods = {"Sieve": Sieve, "Schirn": Schirn}
 _REFERENCES: Methods = {"CandidateRidge": CandidateRidge, "OracleRidge": OracleRidge}
 CORE_METHODS: Methods = {**_OWN, **_REFERENCES}
+
+__getattr__ = moved_names(__name__)
 
 
 def methods() -> Methods:

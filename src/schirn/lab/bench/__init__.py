@@ -4,6 +4,7 @@
 `tables` compare the methods; `figures` and `report` show the comparison.
 """
 
+from schirn._plugins import moved_names
 from schirn.lab.bench.baselines import CleanlabBaseline, LogisticBaseline
 from schirn.lab.bench.results import read_rows
 from schirn.lab.bench.running.engine import Report
@@ -26,3 +27,6 @@ __all__ = [
     "rescore",
     "run",
 ]
+
+# For `schirn.bench`, the old name of this package.
+__getattr__ = moved_names("schirn.bench")
