@@ -47,10 +47,7 @@ class Ridges:
 
 
 def ridge_weights(K, Y, kernel, rng, wide=False):
-    """The best weight for the candidates of a sample of rows left out, a quarter and a 20th.
-
-    For many rare features: a quarter, the best one and ten times as much.
-    """
+    """The best weight for the candidates of a sample of rows left out, a quarter and a 20th."""
     n = len(K)
     variance = np.trace(K) / n - K.mean()
     rows = rng.choice(n, min(n, 600), replace=False)
