@@ -37,6 +37,20 @@ def fill(path, items):
     return rows
 
 
+def test_new_questions_do_not_overwrite_answers(items, table, tmp_path, capsys):
+    path, words = tmp_path / "q.csv", ["--id", "id", "--decisions", tmp_path / "d.jsonl"]
+    assert clean(table, "--questions", path, *words) == 0
+    fill(path, items)
+    before = path.read_bytes()
+    for answers in ([], ["--answers", path]):
+        assert clean(table, "--questions", path, *answers) == 2
+        assert "has answers, which new questions would overwrite" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert clean(table, "--questions", path, *words) == 0
+    assert path.read_bytes() != before
+    assert len((tmp_path / "d.jsonl").read_text("utf-8").splitlines()) == 25
+
+
 def test_without_answers_nothing_is_removed_and_the_next_command_is_told(table, tmp_path, capsys):
     assert clean(table) == 0
     printed = capsys.readouterr().out

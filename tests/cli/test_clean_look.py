@@ -164,9 +164,11 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     assert clean(source, "--strict", "--expect", expect) == 4
     assert capsys.readouterr().err.count("findings.") == 1
     # Without --strict, the tags are ranked before the expectations are checked.
-    assert clean(source, "--expect", expect) == 4
-    out = capsys.readouterr().out
+    assert clean(source, "--expect", expect, "-o", tmp_path / "copy.csv") == 4
+    out, err = capsys.readouterr()
     assert "removed" in out
+    assert "is written: the run is rejected" in err
+    assert not (tmp_path / "copy.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,63 @@ def test_expectations_stop_the_night(place, capsys):
     assert (place / "m.state.npz").read_bytes() == before
 
 
+def test_a_rejected_night_replaces_nothing(place, capsys):
+    assert update("--changes", "c.csv", "--questions", "q.csv") == 0
+    write("items.csv", range(60))
+    (place / "expect.toml").write_text("[drift]\ngone_rows = 0.2\n")
+    files = [place / name for name in ("clean.csv", "c.csv", "q.csv", "m.state.npz")]
+    before = [path.read_bytes() for path in files]
+    capsys.readouterr()
+    words = ["--expect", "expect.toml", "--changes", "c.csv", "--questions", "q.csv"]
+    assert update(*words, "--json") == 4
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert (report["violations"][0]["name"], report["gone_share"]) == ("drift.gone_rows", 0.7)
+    assert [report[name] for name in ("output", "changes", "questions", "state")] == [None] * 4
+    assert "70% of last night's rows are gone; is the export complete?" in err
+    assert "is written: the run is rejected" in err
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_new_questions_do_not_lose_answers(place, capsys):
+    """One file for questions and answers, filled in while the job runs every night."""
+    assert update("--questions", "ask.csv") == 0
+    asked = [
+        {**line, "right": "yes" if k < 10 else ""} for k, line in enumerate(fill_in("ask.csv"))
+    ]
+    said = {(line["id"], line["tag"]): line["right"] for line in asked}
+    fill_in("ask.csv", said)
+    capsys.readouterr()
+    fixed = ["update", "items.csv", "--model", "m.schirn", "--id", "sku", "--questions", "ask.csv"]
+    assert "ask.csv: has answers, which new questions would overwrite" in refused(capsys, *fixed)
+    assert update("--questions", "ask.csv", "--name", "Ada") == 0
+    assert "reading the answers in ask.csv" in capsys.readouterr().err
+    assert {(each.id, each.tag) for each in Decisions("d.jsonl")} == {
+        cell for cell, right in said.items() if right
+    }
+    new = fill_in("ask.csv")
+    assert not {(line["id"], line["tag"]) for line in new} & {
+        c for c, right in said.items() if right
+    }
+    assert update("--answers", "ask.csv", "--questions", "ask.csv") == 0
+    assert len(Decisions("d.jsonl")) == 10 + len(new)
+    # Nobody has filled it in since.
+    assert update("--answers", "ask.csv", "--questions", "ask.csv") == 0
+    assert len(Decisions("d.jsonl")) == 10 + len(new)
+
+
+def test_what_changed_since_last_night_counts_changed_rows(place, capsys):
+    first_night()
+    one = removed()
+    rows = sorted({int(sku[1:]) for sku, _ in one})[:10]
+    write("items.csv", range(200), changed=rows)
+    capsys.readouterr()
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    pairs = [{tuple(cell) for cell in report[f"{name}_since"]} for name in ("removed", "restored")]
+    assert pairs == [removed() - one, one - removed()]
+
+
 def test_features_that_shift_are_seen(place, capsys):
     lines = read_csv("items.csv")
     with open("items.csv", "a", newline="", encoding="utf-8") as stream:

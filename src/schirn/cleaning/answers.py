@@ -191,6 +191,15 @@ def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Deci
     return decisions
 
 
+def has_answers(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a table with at least one cell in its column `right`."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return False
+    table = open_table(path, delimiter=header_delimiter(path))
+    cells = table.column("right") if "right" in table.columns else []
+    return any(not is_missing(cell) and str(cell).strip() for cell in cells)
+
+
 def _write(
     path: str | os.PathLike[str], names: Sequence[str], lines: Iterable[Sequence[str]]
 ) -> None:

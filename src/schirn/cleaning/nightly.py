@@ -44,7 +44,8 @@ NEW, KEPT, REMOVED = range(3)
 MARGIN = 0.25
 # From here on, training again is advised: share of rows that are new since training, distance of
 # the frequencies of the tags, shift of the features in standard deviations, share of unseen tags.
-ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
+# When more of last night's rows are gone, the export is suspected.
+ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02, "gone_rows": 0.2}
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,8 @@ def update_tags(
         ranking, carried = decisions.answer(ranking, rows)
         since = decisions.since(last.time)
     verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])
-    was = np.where(is_old_tag, verdicts[np.r_[last.removed, False][place].astype(int)], NEW)
+    was_removed = np.r_[last.removed, False][place]
+    was = np.where(is_old_tag, verdicts[was_removed.astype(int)], NEW)
     # Nobody has answered since, so there is nothing new to say about old tags.
     had_answers = last.summary is not None and last.summary.wrong_share is not None
     is_settled = is_old_tag & (is_same_model and had_answers and not since)
@@ -365,7 +367,10 @@ def update_tags(
     none_added = np.zeros(len(ranking.missing), dtype=bool)
     ordered = _removals(ranking, was.copy(), carried, is_settled)
     ranking = replace(ranking, ordered=ordered, ordered_additions=none_added)
-    summary = replace(RunSummary.from_ranking(ranking), feature_drift=drift)
+    gone = len(last.ids) - int((~is_new).sum())
+    gone_share = gone / len(last.ids) if last.ids else None
+    summary = RunSummary.from_ranking(ranking)
+    summary = replace(summary, feature_drift=drift, gone_share=gone_share)
     counts_tonight, known = Counter(summary.tag_counts).most_common(), set(model.label_names_)
     state = TagState(
         model=model_hash,
@@ -390,10 +395,10 @@ def update_tags(
         new=np.flatnonzero(is_new).tolist(),
         changed=np.flatnonzero(~is_new & ~is_same).tolist(),
         judged=rows_to_judge.tolist(),
-        gone=len(last.ids) - int((~is_new).sum()),
+        gone=gone,
         unseen={name: count for name, count in counts_tonight if name not in known},
-        removed=cells_of(ranking, ranking.removed & (was != REMOVED)),
-        restored=cells_of(ranking, ~ranking.removed & (was == REMOVED)),
+        removed=cells_of(ranking, ranking.removed & ~was_removed),
+        restored=cells_of(ranking, ~ranking.removed & was_removed),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )

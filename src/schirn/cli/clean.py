@@ -50,7 +50,9 @@ from schirn.cli.reading import (
     describe_decisions,
     no_others,
     open_decisions,
+    read_before_writing,
     tag_roles,
+    withhold,
 )
 from schirn.exceptions import InputError
 from schirn.report import CleanReport
@@ -85,7 +87,8 @@ data TABLE  table to clean
 --propose-merges FILE  write likely spelling variants of tags to a .csv file, to edit and pass to
     --merge
 --strict  stop with exit code 4 before ranking if there is a finding that --expect does not allow
---expect FILE  a .toml file of expectations; exit code 4 if one is not met
+--expect FILE  a .toml file of expectations; if one is not met, the exit code is 4 and no file but
+    the report is written
 {DEVICE}
 --scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read
     numeric columns from TABLE, a folder of .parquet files, or receive the texts of --text
@@ -161,8 +164,10 @@ def _clean(args: argparse.Namespace) -> int:
     run.rank()
     stage("writing the results")
     run.act()
-    run.write()
     run.violations = expected.check(run.ranking, run.findings)
+    if run.violations:
+        withhold(args)
+    run.write()
     run.seconds = time.perf_counter() - start
     run.print()
     return UNEXPECTED if run.violations else 0
@@ -508,10 +513,9 @@ class Run:
             note(f"{stale} is from an earlier run; these removals are not certified")
         command = shlex.join(["schirn", *same_command(args)])
         if args.questions:
-            note(
-                f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command} "
-                f"--answers {shlex.quote(args.questions)}"
-            )
+            if args.questions not in args.answers:
+                command += f" --answers {shlex.quote(args.questions)}"
+            note(f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command}")
         elif ranking.judged.any() and not ranking.n_answers:
             say("\nNext, answer questions, on a page or in a file:")
             say("  " + "\n  ".join(_next_commands(args)))
@@ -590,8 +594,11 @@ def _check_paths(args: argparse.Namespace) -> None:
     outputs = {"copy": args.output, "report": args.report}
     outputs |= {"list of changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges}
-    inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *args.answers)
+    answers = {*args.answers} - {args.questions}
+    inputs = (args.data, args.features, args.merge, args.expect, args.decisions, *answers)
     check_outputs(outputs, inputs)
+    # A certificate needs the files that its answers came from.
+    read_before_writing(args, is_kept=args.decisions is not None and not args.certify)
     if args.output:
         check_copy(args.data, args.output)
     if args.report:

@@ -11,6 +11,7 @@ import numpy as np
 from schirn import datasets
 from schirn._files import brief, brief_list, check_writable
 from schirn.cleaning import Carried, Decisions, NoisyLabels
+from schirn.cleaning.answers import has_answers
 from schirn.cleaning.columns import TagTable
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.output import note
@@ -225,6 +226,37 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
         if name != "copy":
             check_writable(path)
+
+
+def read_before_writing(args: argparse.Namespace, *, is_kept: bool) -> None:
+    """Add the file for new questions to the files of answers if somebody has filled it in.
+
+    Parameters
+    ----------
+    args : Namespace
+    is_kept : bool
+        Whether the answers outlive the file; if not, they are not overwritten.
+    """
+    path = args.questions
+    if not path:
+        return
+    args.answers = [name for name in args.answers if name != path]
+    if not has_answers(path):
+        return
+    if not is_kept:
+        raise InputError(
+            f"{path}: has answers, which new questions would overwrite; choose another name, or "
+            f"keep the answers with --decisions"
+        )
+    note(f"reading the answers in {path} before writing new questions to it")
+    args.answers = [*args.answers, path]
+
+
+def withhold(args: argparse.Namespace) -> None:
+    """Write no copy, list of changes or questions of a run that does not meet its expectations."""
+    if args.output or args.changes or args.questions:
+        note("no copy, list of changes or questions is written: the run is rejected", error=True)
+    args.output = args.changes = args.questions = None
 
 
 def check_copy(source: str, output: str) -> None:

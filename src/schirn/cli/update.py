@@ -14,7 +14,7 @@ from schirn.cleaning import Expectations, TagState, Update, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import WRONG, RowContent, ask_again
-from schirn.cleaning.nightly import state_path
+from schirn.cleaning.nightly import ADVICE, state_path
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working
@@ -31,6 +31,8 @@ from schirn.cli.reading import (
     describe_decisions,
     no_others,
     open_decisions,
+    read_before_writing,
+    withhold,
 )
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
@@ -53,8 +55,8 @@ data TABLE  tonight's table
 {TEXT_FORMAT}
 {MERGE}
 [check]
---expect FILE  a .toml file of expectations; if one is not met, the exit code is 4 and the state
-    stays as it is
+--expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
+    written and the state stays as it is
 """
 _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
 
@@ -102,6 +104,11 @@ def _update(args: argparse.Namespace) -> int:
     update = update_tags(model, columns, source.tags(), rows, last=last, decisions=store, **options)
     summary: Any = update.state.summary
     violations = expected.check(summary, last=None if last is None else last.summary)
+    gone_share = summary.gone_share or 0.0
+    if gone_share > ADVICE["gone_rows"]:
+        note(f"note: {gone_share:.0%} of last night's rows are gone; is the export complete?")
+    if violations:
+        withhold(args)
     stage("writing the results")
     if args.output:
         names = source.new_columns(args.suggest, add=True, note=True)
@@ -137,14 +144,16 @@ def _update(args: argparse.Namespace) -> int:
 
 
 def _check_paths(args: argparse.Namespace) -> None:
+    answers = {*args.answers} - {args.questions}
     outputs = {"copy": args.output, "list of changes": args.changes}
     outputs |= {"questions": args.questions}
-    inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *args.answers]
-    check_outputs(outputs, inputs)
-    if args.output:
-        check_copy(args.data, args.output)
+    inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *answers]
     if args.answers and not args.decisions:
         raise InputError("--answers are kept in the decisions; give their file with --decisions")
+    check_outputs(outputs, inputs)
+    read_before_writing(args, is_kept=args.decisions is not None)
+    if args.output:
+        check_copy(args.data, args.output)
 
 
 def _open(args: argparse.Namespace, model: TagPipeline) -> TagTable:
@@ -192,6 +201,7 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "new_rows": len(update.new),
         "changed_rows": len(update.changed),
         "gone_rows": update.gone,
+        "gone_share": update.state.summary and update.state.summary.gone_share,
         "judged_rows": len(update.judged),
         "tags": len(update.ranking.row),
         "unseen_tags": update.unseen,

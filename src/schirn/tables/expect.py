@@ -14,6 +14,7 @@ A file of expectations is TOML; every line is optional:
     wrong_share = 0.05            # between the two shares, up or down
     tags = 0.1                    # total variation distance between the frequencies of the tags
     new_tags = 0                  # number of tags that the last run had not
+    gone_rows = 0.2               # share of the rows of the last update that are gone
     features = 0.2                # shift of the features of new rows, in standard deviations
 
 The total variation distance is half the sum, over all tags, of the absolute difference of their
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 256 * 1024**2
 _SHARES = ("wrong_share", "removed_share")
-_DRIFT = ("wrong_share", "tags", "new_tags", "features")
+_DRIFT = ("wrong_share", "tags", "new_tags", "gone_rows", "features")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class RunSummary:
         Number of rows with each tag, before removals and after merges.
     feature_drift : float or None
         Shift of the features of new rows since training, in standard deviations; None if unknown.
+    gone_share : float or None
+        Share of the rows of the last run that this one lacks; None if unknown.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class RunSummary:
     removed_share: float
     tag_counts: dict[str, int] = field(default_factory=dict)
     feature_drift: float | None = None
+    gone_share: float | None = None
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
@@ -132,8 +136,8 @@ class Expectations:
     findings : dict from str to int, optional
         Largest number of each kind of `Finding`.
     drift : dict from str to float, optional
-        Largest difference from the last run: "wrong_share", "tags" and "new_tags"; and from
-        training: "features".
+        Largest difference from the last run: "wrong_share", "tags", "new_tags" and "gone_rows";
+        and from training: "features".
     """
 
     wrong_share: float | None = None
@@ -258,6 +262,9 @@ class Expectations:
             "tags": (distance, f"{distance:.3f}", largest),
             "new_tags": (len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"),
         }
+        if run.gone_share is not None:
+            rows = "; of the rows of the last run"
+            facts["gone_rows"] = run.gone_share, f"{run.gone_share:.2%}", rows
         if run.feature_drift is not None:
             facts["features"] = run.feature_drift, f"{run.feature_drift:.2f}", ""
         return [
