@@ -265,3 +265,19 @@ def test_forged_and_shortened_certificates(certified):
     swapped = [[*spare, False], *values["answers"][1:]]
     with pytest.raises(InputError, match="were not drawn by this program"):
         check(Certificate.from_json(changed(answers=swapped)), certified.ranking)
+
+
+def test_answers_for_a_certificate_say_nothing_about_the_share_of_wrong_tags():
+    ranking, right = ranking_of(n_rows=200)
+    asked = ranking.questions(25)
+    place = {cell: k for k, cell in enumerate(zip(ranking.row, ranking.column, strict=True))}
+    told = [bool(right[place[cell]]) for cell in zip(asked.row, asked.column, strict=True)]
+    ranking = ranking.answered(asked, told)
+    certified = answer(ranking.certify(of="suspects", k=60), right, 40).ranking
+    assert certified.n_answers == 65
+    assert certified.wrong_share_interval == ranking.wrong_share_interval
+    # Without any other answer, nothing is known about all tags.
+    only = answer(ranking_of()[0].certify(of="suspects", k=30), right, 20).ranking
+    assert only.wrong_share_interval == (0, 1)
+    assert only.summary()["wrong_share"] is None
+    assert only.sentence.startswith("Nobody can know")

@@ -136,6 +136,8 @@ def answer(driver, session, order="first"):
     press(driver, "k" if session.project.confidence[tag] > 0.5 else "d")
     until(driver, lambda: session.sequence > before)
     shown = session.view(order=order)["current"]
+    if shown is None:
+        return
     wait(driver, "item", shown["item"])
     wait(driver, "label", shown["label"])
 
@@ -178,6 +180,10 @@ def test_answers_a_removal_and_a_certificate(driver, larger):
         until(driver, lambda: not driver.find_element("id", "opinion").is_displayed())
         answer(driver, session, "certify")
     until(driver, lambda: "With 95% confidence" in text(driver, "removed-line"))
+    wait(driver, "done", "The certificate is reached\nChoose what to ask next, download the table "
+         "below, or undo your last decision.")  # fmt: skip
+    source = driver.execute_script("return document.documentElement.outerHTML")
+    assert "null" not in source
     press(driver, "u")
     until(driver, lambda: "Not yet certified" in text(driver, "removed-line"))
     assert driver.get_log("browser") == []

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli.clean_helpers import make_items, make_project, write_csv
 from review.review_helpers import final_tags, write_project
@@ -252,6 +253,48 @@ def test_suggestions_are_asked_and_added(session):
     session.apply_answers("complete", 10, session.sequence)
     assert session.final()[~session.project.listed].all()
     assert sum(len(record["added"]) for record in final_tags(session)) == 60
+    # Answers about other tags than those listed do not count among these.
+    progress = session.view()["progress"]
+    assert (progress["decided"], progress["suggested"], session.n_decided) == (0, 0, 50)
+    known = session.known("suggested")
+    assert known["added"] == 60
+    assert known["line"] == "20 of the 20 likeliest missing tags answered were correct."
+    for change in session.changes():
+        assert change.change == "addition"
+        if change.confidence is not None:
+            assert change.confidence > 0.5
+            assert change.why.startswith(f"{change.confidence:.1%} likely to be correct")
+
+
+def test_the_next_suspects_are_those_that_are_not_removed(session):
+    answer(session, 50)
+    ranking, count = session.questions.ranking(session.status), session.known()["remove"]["count"]
+    remove(session)
+    ahead = ranking.worklist.order[~ranking.removed[ranking.worklist.order]][:100]
+    expected = (1 - ranking.confidence[ahead]).sum()
+    assert f"about {expected:.0f} of the next 100 suspects are wrong" in session.known()["line"]
+    # The undo button speaks about the tags that the removal added to an earlier one.
+    assert session.view()["last"]["count"] == count
+    answer(session, 1, "certify")
+    before = set(session.chosen["listed"].tolist())
+    remove(session)
+    new = set(session.chosen["listed"].tolist()) - before
+    assert session.view()["last"]["count"] == len(new)
+
+
+def test_a_certificate_leaves_the_share_of_wrong_tags_alone(session, folder):
+    answer(session, 50)
+    expected = session.questions.ranking(session.status).wrong_share_interval
+    remove(session)
+    while session.view(order="certify")["current"] is not None:
+        answer(session, 1, "certify", "drop")
+    # The page stops asking once the certificate is reached.
+    assert session.certificate().certified
+    assert (session.status[session.chosen["listed"]] == 0).any()
+    assert session.known()["certificate"]["words"].startswith("The certificate is reached. With")
+    ranking = session.questions.ranking(session.status)
+    assert ranking.wrong_share_interval == expected
+    assert open_session(folder, write=False).known()["line"] == session.known()["line"]
 
 
 @pytest.fixture
@@ -365,8 +408,16 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert "wrote the certificate to" in capsys.readouterr().err
     certificate = tmp_path / "cleaned.csv.certificate.json"
     assert Certificate.from_json(certificate.read_text()).certified
-    check = ["certificate", "check", str(certificate), str(out), "--original", path]
+    check = ["certificate", "check", str(certificate), str(out)]
+    assert main([*check, "--original", path]) == 0
     assert main(check) == 0
+    removed = json.loads(certificate.read_text())["changes"][0]
+    frame = pd.read_csv(out)
+    frame.loc[removed[0], "tags"] += f";{removed[1]}"
+    frame.to_csv(out, index=False)
+    capsys.readouterr()
+    assert main(check) == 3
+    assert f"'{removed[1]}' of row {removed[0] + 1} is not changed" in capsys.readouterr().out
     document = json.loads((tmp_path / "items-review" / "project.json").read_text())
     assert document["command"] == ["--labels", "tags", "--text", "description"]
 
@@ -379,7 +430,7 @@ def test_the_terminal_says_when_nothing_else_can_be_removed(table, tmp_path, cap
     assert printed[-1].startswith("Only tags that you called wrong are removed")
     out = str(tmp_path / "cleaned.csv")
     assert main(["review", path, "--export", out]) == 0
-    assert "1 tags decided by hand, 1 removed" in capsys.readouterr().err
+    assert "1 tags decided by hand, 1 removed, 0 added" in capsys.readouterr().err
     # All fifty answers, and no to the offer: the export mentions it.
     type_answers(monkeypatch, items)
     monkeypatch.setattr("schirn.cli.terminal._offer_changes", lambda session: None)

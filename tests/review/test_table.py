@@ -246,6 +246,8 @@ def test_program(tmp_path, capsys):
     code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "b.csv")
     assert code == 0
     assert "wrote 5 items to" in err
+    n_changes = len(ChangeList.read(tmp_path / "b.csv"))
+    assert f"wrote {n_changes} changes to {tmp_path / 'b.csv'}" in err
     code, err = run("--export", tmp_path / "a.txt")
     assert (code, "must end as that of a table" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.jsonl")

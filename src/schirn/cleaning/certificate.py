@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -88,6 +88,8 @@ class Certificate:
         Number of `answers` that count: in the order of drawing, without a gap.
     n_changed : int
         Number of `answers` that a person changed on the review page.
+    changes : dict from (row, label) to bool
+        Tags that were removed (False) and added (True), if the copy has no columns that say so.
     options : dict
         How the ranking was made.
     table_sha256, tags_sha256 : str
@@ -123,6 +125,7 @@ class Certificate:
     order: Sequence[Tag] | None = None
     ranking: "NoisyLabels | None" = None
     n_changed: int = 0
+    changes: Mapping[Tag, bool | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Certificate({self.sentence})"
@@ -251,6 +254,7 @@ class Certificate:
             **{name: getattr(self, name) for name in (*_ENTRIES, *_DERIVED, "sentence")},
             "answers": [[*tag, right] for tag, right in self._counted.items()],
             "earlier_answers": [[*tag, right] for tag, right in self.earlier.items()],
+            "changes": [[*tag, is_added] for tag, is_added in self.changes.items()],
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -287,6 +291,7 @@ class Certificate:
             **{name: values[name] for name in _ENTRIES},
             answers=_tags_of(values.get("answers"), "answers"),
             earlier=_tags_of(values.get("earlier_answers"), "earlier_answers"),
+            changes=_tags_of(values.get("changes", []), "changes"),
         )
         if len(certificate.answers) > certificate.n_tags:
             raise InputError("the certificate has more answers than tags")

@@ -173,6 +173,7 @@ class NoisyLabels:
     planted_confidence: Array = field(default_factory=lambda: np.zeros(0))
     missing: MissingTags = field(default_factory=MissingTags)
     answer: Array | None = None
+    drawn: Array | None = None
     precision: float = PRECISION
     keep_one: bool = True
     ordered: Array | None = None
@@ -285,8 +286,14 @@ class NoisyLabels:
 
     @cached_property
     def _wrong_numbers(self) -> tuple[float, float, float]:
-        """Mean and interval of the number of wrong tags among those judged."""
+        """Mean and interval of the number of wrong tags among those judged.
+
+        Answers for a certificate are about the tags of one end of the ranking only. The curve that
+        fits them there says too little about all others, so they do not count here.
+        """
         work = self.worklist
+        if self.drawn is not None and self.drawn.any():
+            work = replace(work, answer=np.where(self.drawn, np.nan, work.answer))
         wrong = int((self.judged & (self._known < 0)).sum())
         if not len(work.answered):
             return np.nan, wrong, wrong + int(work.usable.sum())
@@ -308,7 +315,7 @@ class NoisyLabels:
         low, high = self.wrong_share_interval
         if not self.judged.any():
             return "Every tag is too rare or in all rows, so none is ranked."
-        if not self.n_answers:
+        if np.isnan(self.wrong_share):
             return "Nobody can know the number of wrong tags without answers."
         answers = "1 answer" if self.n_answers == 1 else f"{self.n_answers:,} answers"
         return (
@@ -390,6 +397,7 @@ class NoisyLabels:
             )
         tags: Any = self if questions.kind == LISTED else self.missing
         answers = np.array(tags.worklist.answer)
+        drawn = np.zeros(len(self.row), dtype=bool) if self.drawn is None else self.drawn.copy()
         index = self._index(questions.row, questions.column, questions.kind)
         for k, is_right in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
             value, earlier = UNSURE if is_right is None else float(is_right), answers[k]
@@ -402,7 +410,8 @@ class NoisyLabels:
             answers[k] = earlier if value == UNSURE and earlier == earlier else value
         draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
         if questions.kind == LISTED:
-            return replace(self, answer=answers, draws=draws)
+            drawn[index] = (questions.draw is not None) & np.isnan(self.worklist.answer[index])
+            return replace(self, answer=answers, drawn=drawn, draws=draws)
         return replace(self, missing=replace(self.missing, answer=answers), draws=draws)
 
     def _index(self, row: Array, column: Array, kind: str) -> Array:
@@ -619,7 +628,7 @@ class NoisyLabels:
             "removed_share": removed / max(1, len(self.row)),
             "added": int(self.added.sum()),
             "checked": self.is_checked,
-            "wrong_share": self.wrong_share if self.n_answers else None,
+            "wrong_share": None if np.isnan(self.wrong_share) else self.wrong_share,
             "wrong_share_interval": [low, high],
             "planted_among_suspects": None if np.isnan(caught) else caught,
             "unjudged": int((~self.judged).sum()),

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from schirn._files import brief
 from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.certificate import tags_digest
 from schirn.cleaning.columns import TagTable
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     certificate, problem = None, None
     try:
         certificate = Certificate.from_json(content.decode())
-        original, removed, added = _changes(args)
+        original, removed, added = _changes(args, certificate)
         table = read_tags(original, None)
         digest = tags_digest(table.n_rows, table.names, table.row, table.column)
         certificate.verify(digest, _tags(original), _tags(removed), _tags(added))
@@ -67,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     return NOT_VERIFIED if problem is not None else 0
 
 
-def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+def _changes(
+    args: argparse.Namespace, certificate: Certificate
+) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
     """Tags of every row before the changes, and those removed and added."""
     roles = {"labels": args.labels, "separator": args.separator}
     reading = {"encoding": args.encoding, "delimiter": args.delimiter}
@@ -88,12 +91,19 @@ def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]]
         pairs = list(zip(old_tags, copy, strict=True))
         removed = [[tag for tag in old if tag not in new] for old, new in pairs]
         return old_tags, removed, [[tag for tag in new if tag not in old] for old, new in pairs]
-    if f"{prefix}_removed" not in table.columns:
+    if f"{prefix}_removed" in table.columns:
+        removed, added = cells(f"{prefix}_removed"), cells(f"{prefix}_added")
+    elif certificate.changes:
+        removed, added = [[] for _ in copy], [[] for _ in copy]
+        for (row, tag), is_added in certificate.changes.items():
+            if row >= len(copy) or (tag in copy[row]) != is_added:
+                raise InputError(f"{brief(tag)} of row {row + 1:,} is not changed in {args.table}")
+            (added if is_added else removed)[row].append(tag)
+    else:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
-            f"the table before cleaning with --original"
+            f"the table before cleaning with --original, and its merges with --merge"
         )
-    removed, added = cells(f"{prefix}_removed"), cells(f"{prefix}_added")
     old_tags = [
         [*(tag for tag in tags if tag not in new), *old]
         for tags, old, new in zip(copy, removed, added, strict=True)

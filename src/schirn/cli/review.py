@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -199,27 +200,26 @@ def _write(args: argparse.Namespace, folder: str) -> None:
 
     named = {"table": args.export, "list of changes": args.changes}
     check_outputs(named, ())
-    outputs = [path for path in named.values() if path]
     session = open_session(folder, write=False)
     if args.export:
         check_copy(str(session.table.path), args.export)
         session.write_table(args.export)
     if args.changes:
-        session.changes().write(args.changes)
+        changes = session.changes()
+        changes.write(args.changes)
+        note(f"wrote {len(changes):,} changes to {args.changes}")
     certificate = session.certificate()
     if args.export and certificate is not None:
         _write_certificate(certificate, session, f"{args.export}.certificate.json")
-    view = session.view()
-    decided, items = view["progress"]["decided"], len(session.project.ids)
-    removed, ready = view["known"]["removed"], view["known"]["remove"]["new"]
+    known = session.known()
+    if args.export:
+        note(f"wrote {len(session.project.ids):,} items to {args.export}")
     note(
-        f"wrote {items:,} items to {outputs[0]}; {decided:,} tags decided by hand, {removed:,} "
-        f"removed"
+        f"{session.n_decided:,} tags decided by hand, {known['removed']:,} removed, "
+        f"{known['added']:,} added"
     )
-    if ready:
+    if ready := known["remove"]["new"]:
         note(f"note: the answers allow removing {ready:,} more tags; open the review to do so")
-    for path in outputs[1:]:
-        note(f"wrote {path}")
 
 
 def _write_certificate(certificate: Certificate, session: Session, path: str) -> None:
@@ -230,5 +230,5 @@ def _write_certificate(certificate: Certificate, session: Session, path: str) ->
         earlier = f"; {path} is from an earlier export" if Path(path).exists() else ""
         note(f"the removals are not certified: {error}{earlier}")
         return
-    certificate.to_json(path)
+    replace(certificate, changes=session.tag_changes()).to_json(path)
     note(f"wrote the certificate to {path}")

@@ -43,7 +43,7 @@ def ask(
     say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
     try:
         while _ask_one(session, order):
-            known: Any = session.known()
+            known: Any = session.known(order)
             is_certifying = order == CERTIFY and known["certificate"] is not None
             say(known["certificate"]["words"] if is_certifying else known["line"])
         if order != CERTIFY:
@@ -54,7 +54,7 @@ def ask(
             say(certificate["words"])
     finally:
         session.journal.close()
-    return int(session.view()["progress"]["decided"])
+    return session.n_decided
 
 
 def _ask_one(session: Session, order: str) -> bool:

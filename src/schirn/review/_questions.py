@@ -28,6 +28,16 @@ STEP = 25
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
 _RIGHT = {KEEP: True, DROP: False, SKIP: None}
 _SUREST, _FEW, _NEXT = 20, 5, 100
+_WORDS = {
+    LISTED: (
+        "Your answers will show how many tags are wrong, and which can be removed.",
+        *("most suspicious tags", "wrong", "suspects"),
+    ),
+    MISSING: (
+        "Your answers will show which missing tags can be added.",
+        *("likeliest missing tags", "correct", "missing tags"),
+    ),
+}
 
 
 class Questions:
@@ -42,11 +52,14 @@ class Questions:
     ----------
     tags : dict
         Numbers of the listed and of the missing tags, in the order of the ranking.
+    drawn : (m,) bool array
+        Tags that were answered for a certificate.
     """
 
     def __init__(self, project: Project):
         self._project, self._without_answers = project, project.ranking()
         is_listed = project.listed
+        self.drawn = np.zeros(len(is_listed), dtype=bool)
         self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
         cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
         self._number = {cell: tag for tag, cell in enumerate(cells)}
@@ -58,7 +71,7 @@ class Questions:
 
     def ranking(self, status: Array) -> NoisyLabels:
         """Return the ranking by all answers."""
-        return self._cached_ranking(status.tobytes())
+        return self._cached_ranking(status.tobytes(), self.drawn.tobytes())
 
     def steps(self, kind: str, status: Array) -> list[int]:
         """Return the tags of the first step and, once these are answered, of the second."""
@@ -164,14 +177,16 @@ class Questions:
         """Return the number of a tag given by its row and the name of its label."""
         return self._number[tag[0], self._column_of[tag[1]]]
 
-    def _rank(self, status: bytes) -> NoisyLabels:
+    def _rank(self, status: bytes, drawn: bytes) -> NoisyLabels:
+        is_drawn = np.frombuffer(drawn, dtype=bool)[self.tags[LISTED]]
         answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
         answers, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
         ranking = self._without_answers
-        return replace(ranking, answer=answers, missing=replace(ranking.missing, answer=missing))
+        missing_tags = replace(ranking.missing, answer=missing)
+        return replace(ranking, answer=answers, drawn=is_drawn, missing=missing_tags)
 
     def _pair_swaps(self, status: bytes) -> dict[int, int]:
-        swaps = self._cached_ranking(status).swaps()
+        swaps = self.ranking(np.frombuffer(status, dtype=np.uint8)).swaps()
         rows = swaps.row.tolist()
         pairs = zip(rows, swaps.wrong_column.tolist(), swaps.right_column.tolist(), strict=True)
         return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
@@ -202,24 +217,35 @@ def _of_one_label(ranking: NoisyLabels, suspects: Array, column: int) -> Array:
     return np.asarray(wrong[columns == (column if column in columns else worst)])
 
 
-def say_what_is_known(ranking: NoisyLabels) -> str:
-    """Return one line: answers about the surest tags, share of wrong tags, and what comes next."""
-    work = ranking.worklist
-    answered = work.answered
+def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
+    """Return one line: answers about the surest tags, share of wrong tags, and what comes next.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+    kind : {"listed", "missing"}
+    at_once : array of bool
+        Tags of this kind that were removed or added at once.
+    """
+    tags: Any = ranking if kind == LISTED else ranking.missing
+    work, (begin, surest_tags, hit, suspects) = tags.worklist, _WORDS[kind]
+    answered, parts = work.answered, []
     if not len(answered):
-        return "Your answers will show how many tags are wrong, and which can be removed."
-    low, high = ranking.wrong_share_interval
-    share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
-    ahead = min(_NEXT, len(work.order))
-    if ahead:
-        share += f", and about {ranking.expected_wrong(ahead):.0f} of the next {ahead} suspects"
-    parts = [share]
+        return begin
     surest = answered[np.argsort(work.normal_score[answered], kind="stable")]
     surest = surest[: min(_SUREST, len(answered) // 2)]
     if len(surest) >= _FEW:
-        wrong = int((work.answer[surest] == 0).sum())
-        parts.insert(0, f"{wrong} of the {len(surest)} most suspicious tags answered were wrong")
-    line = "; ".join(parts)
+        hits = int((work.answer[surest] == work.hit).sum())
+        parts.append(f"{hits} of the {len(surest)} {surest_tags} answered were {hit}")
+    if kind == LISTED:
+        low, high = ranking.wrong_share_interval
+        share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
+        parts.append(share)
+    ahead = work.order[~at_once[work.order]][:_NEXT]
+    if len(ahead):
+        hits = np.abs(1 - work.hit - work.probability[ahead]).sum()
+        parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
+    line = "; ".join(parts) or "no missing tag is left to ask about"
     return f"{line[0].upper()}{line[1:]}."
 
 
@@ -227,7 +253,8 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     """Return what the page shows about a certificate."""
     n_answers = certificate.n_answers
     if certificate.certified:
-        return {"words": f"{certificate}.", "certified": True, "asked": n_answers, "more": 0}
+        words = f"The certificate is reached. {certificate}."
+        return {"words": words, "certified": True, "asked": n_answers, "more": 0}
     answers, needed = "no answers about these yet", "needed"
     if n_answers:
         answers, needed = f"{n_answers} answer{'s' * (n_answers > 1)} so far", "more needed"

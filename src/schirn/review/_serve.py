@@ -105,7 +105,7 @@ start a review of a table with: schirn review TABLE
     finally:
         forget()
         session.journal.close()
-    return int(session.view()["progress"]["decided"])
+    return session.n_decided
 
 
 def _write_redirect(folder: Path, address: str) -> Path | None:

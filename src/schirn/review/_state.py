@@ -185,9 +185,11 @@ class ReviewState:
         """Give tags another status, with the name of the person."""
         if next((tag for tag in self._drawn() if self.status[tag] == OPEN), None) in tags:
             self._count_draw()
+        members = set(self._drawn())
         for tag, (status, person) in zip(tags, answers, strict=True):
-            if self.status[tag] not in (OPEN, status) and tag in self._drawn():
+            if self.status[tag] not in (OPEN, status) and tag in members:
                 self._changed_answers.add(tag)
+            self.questions.drawn[tag] = tag in members and status != OPEN
             self.status[tag], self.person[tag], self._changed[tag] = status, person, seq
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from schirn._files import Record, brief
 from schirn._input import Array
-from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.decisions import Decisions
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import DataError, InputError
@@ -36,7 +36,7 @@ from schirn.review._questions import (
 from schirn.review._state import KIND, STATUS, ReviewState, Step
 from schirn.review.project import Project, read_project
 from schirn.review.table import ProjectTable
-from schirn.tables.changes import Change, ChangeList
+from schirn.tables.changes import Change, ChangeList, certainty
 from schirn.tables.files import write_copy
 
 # Actions of earlier versions without any effect on tags.
@@ -242,7 +242,8 @@ class Session(ReviewState):
         tag_before = next(iter(self.history[-1].tags), None) if self.history else None
         tags = self.questions.in_order(order, self.status, tag_before)
         if order == CERTIFY:
-            tags = self._drawn()
+            certificate = self.certificate()
+            tags = iter(()) if certificate and certificate.certified else self._drawn()
         elif self.link is not None:
             tags = chain(self.link.changed, tags)
         # What was removed or added at once is asked about for a certificate only.
@@ -277,25 +278,35 @@ class Session(ReviewState):
                 "current": current,
                 "last": _describe_step(self.history[-1]) if self.history else None,
                 "progress": self._progress(),
-                "known": self.known(),
+                "known": self.known(order),
             }
 
-    def known(self) -> dict[str, Any]:
-        """Return what the answers say and allow, and the state of the certificate."""
-        questions, status = self.questions, self.status
+    def known(self, order: str = FIRST) -> dict[str, Any]:
+        """Return what the answers say and allow, and the state of the certificate.
+
+        Parameters
+        ----------
+        order : str
+            What is asked: listed or missing tags.
+        """
+        questions, status, final = self.questions, self.status, self.final()
+        is_listed, kind_asked = self.project.listed, MISSING if order == SUGGESTED else LISTED
+        chosen = self.chosen[kind_asked]
+        at_once = np.isin(questions.tags[kind_asked], [] if chosen is None else chosen)
         ranking, certificate = questions.ranking(status), self.certificate()
         first = {}
         for kind in (LISTED, MISSING):
             answered = sum(int(status[tag] != OPEN) for tag in questions.steps(kind, status))
             first[kind] = {"answered": answered, "size": questions.size(kind)}
         return {
-            "line": say_what_is_known(ranking),
+            "line": say_what_is_known(ranking, kind_asked, at_once),
             "answers": ranking.n_answers,
             "precision": ranking.precision,
             "first": first,
             **{action: self._ready(kind) for action, kind in KIND.items()},
             "swaps": len(questions.swaps(status)),
-            "removed": int((self.project.listed & ~self.final()).sum()),
+            "removed": int((is_listed & ~final).sum()),
+            "added": int((~is_listed & final).sum()),
             "certificate": certificate and describe_certificate(certificate),
         }
 
@@ -329,15 +340,13 @@ class Session(ReviewState):
             label = self.name(k)
             if not self.project.listed[k]:
                 if final[k]:
-                    why, confidence = self._reason(k)
-                    yield Change(i, "addition", "", label, confidence, why)
+                    yield Change(i, "addition", "", label, *self._certainty(k, "addition"))
                 continue
             name = label.strip()
             spellings = [tag for tag, merged_tag in cell if merged_tag == name] or [name]
             for spelling in spellings:
                 if not final[k]:
-                    why, confidence = self._reason(k)
-                    yield Change(i, "removal", spelling, "", confidence, why)
+                    yield Change(i, "removal", spelling, "", *self._certainty(k, "removal"))
                 elif spelling != label:
                     kind = "merge" if len(spellings) > 1 else "rename"
                     yield Change(i, kind, spelling, label, None, "in the list of merges")
@@ -357,26 +366,27 @@ class Session(ReviewState):
 
     def verify(self, certificate: Certificate) -> None:
         """Raise InputError unless a certificate is about what `write_table` writes."""
-        tags = list(zip(self.project.row.tolist(), range(len(self.status)), strict=True))
-        final, is_listed = self.final(), self.project.listed
+        rows = self.project.row.tolist()
+        listed = [(rows[k], self.name(k)) for k in self.questions.tags[LISTED].tolist()]
+        changes = self.tag_changes()
+        by_kind = ([tag for tag, is_added in changes.items() if is_added == x] for x in (0, 1))
         # As its file says it, which holds the answers in the order of drawing only.
-        Certificate.from_json(certificate.to_json()).verify(
-            certificate.table_sha256,
-            [(i, self.name(k)) for i, k in tags if is_listed[k]],
-            [(i, self.name(k)) for i, k in tags if is_listed[k] and not final[k]],
-            [(i, self.name(k)) for i, k in tags if final[k] and not is_listed[k]],
-        )
+        file = Certificate.from_json(certificate.to_json())
+        file.verify(certificate.table_sha256, listed, *by_kind)
 
-    def _reason(self, tag: int) -> tuple[str, float | None]:
-        """Why a tag is removed or added, and the probability that this is right."""
+    def tag_changes(self) -> dict[Tag, bool]:
+        """Return the tags that are removed (False) and added (True)."""
+        final, rows = self.final(), self.project.row.tolist()
+        changed = np.flatnonzero(self.project.listed != final).tolist()
+        return {(rows[k], self.name(k)): bool(final[k]) for k in changed}
+
+    def _certainty(self, tag: int, kind: str) -> tuple[float | None, str]:
+        """Probability that the removal or addition of a tag is right, and the reason."""
         status = int(self.status[tag])
         if status in (KEEP, DROP):
             verb = "dropped" if status == DROP else "added"
-            return f"{verb} by {self.person[tag] or 'a person'}", None
-        confidence = self._confidence(tag)
-        n_answers, by = self.questions.ranking(self.status).n_answers, self.project.method
-        by = f"{by}, {n_answers:,} answer{'s' * (n_answers > 1)}" if n_answers else by
-        return f"{confidence:.0%} likely to be correct ({by})", 1 - confidence
+            return None, f"{verb} by {self.person[tag] or 'a person'}"
+        return certainty(self.questions.ranking(self.status), kind, self._confidence(tag))
 
     def _confidence(self, tag: int) -> float:
         """Probability that a tag is correct, by the answers."""
@@ -396,12 +406,17 @@ class Session(ReviewState):
             ) from None
         self._apply(record, tags)
 
+    @property
+    def n_decided(self) -> int:
+        """Number of tags that people called right or wrong, whether listed or not."""
+        return int(np.isin(self.status, (KEEP, DROP)).sum())
+
     def _progress(self) -> dict[str, int]:
-        counts, is_listed = np.bincount(self.status, minlength=4), self.project.listed
+        status, is_listed = self.status, self.project.listed
         return {
-            "skipped": int(counts[SKIP]),
-            "decided": int(counts[KEEP] + counts[DROP]),
-            "suggested": int((~is_listed & (self.status == OPEN)).sum()),
+            "skipped": int((status == SKIP).sum()),
+            "decided": int(np.isin(status[is_listed], (KEEP, DROP)).sum()),
+            "suggested": int((~is_listed & (status == OPEN) & ~self.final()).sum()),
             "total": int(is_listed.sum()),
         }
 
@@ -441,4 +456,7 @@ def _describe_step(step: Step) -> dict[str, Any]:
     """Return what the page says about the last action."""
     record = step.record
     about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
-    return about | {"of": step.seq, "count": len(record.get("tags", step.tags))}
+    tags = record.get("tags", step.tags)
+    if record["action"] in KIND and step.before[0] is not None:
+        tags = np.setdiff1d(tags, step.before[0])
+    return about | {"of": step.seq, "count": len(tags)}

@@ -499,11 +499,6 @@ def changes_of(
             f"there are {len(cells):,} cells, but the ranking is about {ranking.n_rows:,} rows",
             parameter="cells",
         )
-    by = ranking.method
-    if not ranking.is_checked:
-        by = f"{by}, not checked"
-    elif ranking.n_answers:
-        by = f"{by}, {ranking.n_answers:,} answers"
     form = TagCells.of(cells, separator, lists=how.get("lists", False))
     is_text = form.holds == "text" and not form.notation
     changes = []
@@ -513,15 +508,32 @@ def changes_of(
     ):
         columns = (tags.row[mask], tags.label[mask], tags.confidence[mask])
         for row, label, p in zip(*columns, strict=True):
-            why = f"{_percent(p)} likely to be correct ({by})"
-            if p in (0, 1):
-                why = "known to be wrong" if kind == "removal" else "known to be correct"
             tag = str(label).strip()
             # A new tag that holds the separator needs quotes where a text could be several tags.
             pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
-            sure = float(1 - p if kind == "removal" else p)
-            changes.append(Change(int(row), kind, *pair, sure, why))
+            changes.append(Change(int(row), kind, *pair, *certainty(ranking, kind, float(p))))
     return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
+
+
+def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
+    """Return the probability that a change is right, and the reason in words.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+    kind : {"removal", "addition"}
+    p : float
+        Probability that the tag is correct.
+    """
+    by, n = ranking.method, ranking.n_answers
+    if not ranking.is_checked:
+        by = f"{by}, not checked"
+    elif n:
+        by = f"{by}, {n:,} answer{'s' * (n > 1)}"
+    why = f"{_percent(p)} likely to be correct ({by})"
+    if p in (0, 1):
+        why = "known to be wrong" if kind == "removal" else "known to be correct"
+    return 1 - p if kind == "removal" else p, why
 
 
 def _plain(cell: Any) -> Any:

@@ -117,7 +117,7 @@ class RunSummary:
         return cls(
             ranking.n_rows,
             n_tags,
-            ranking.wrong_share if ranking.n_answers else None,
+            None if np.isnan(ranking.wrong_share) else ranking.wrong_share,
             int(ranking.removed.sum()) / max(1, n_tags),
             {name: count for name, count in named if count},
         )

@@ -58,6 +58,9 @@ function show(next) {
   $("done").hidden = !!current;
   $("question").textContent = current && current.suggested ? "Is this tag missing?" : "Is this tag correct?";
   if (current) showCurrent(current, before);
+  const { certificate } = next.known;
+  const reached = order === "certify" && certificate && certificate.certified;
+  $("done").firstElementChild.textContent = reached ? "The certificate is reached" : "Nothing is left to ask in this order";
   $("table").textContent = `whole table (${next.table.slice(1)})`;
   for (const id of ["keep", "drop", "skip"]) $(id).disabled = !current;
   $("undo").disabled = !last;
@@ -73,10 +76,12 @@ function showKnown(known) {
   for (const option of $("order").options) option.disabled = !!off[option.value];
   $("order").value = order;
   say(known.line, "known-line");
-  const removed = known.removed && `${tags(known.removed)} ${known.removed === 1 ? "is" : "are"} removed.`;
+  const changed = (count, verb) => count && `${tags(count)} ${count === 1 ? "is" : "are"} ${verb}.`;
+  const added = changed(known.added, "added");
   const share = `at a target precision of ${percent(known.precision)}`;
   const none = off.first && !certificate && !remove.count && `The answers allow no other removals ${share}; more answers may.`;
-  say([removed, none, certificate && certificate.words].filter(Boolean).join(" "), "removed-line");
+  const words = order === "suggested" ? [added] : [changed(known.removed, "removed"), added, none, certificate && certificate.words];
+  say(words.filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
   // A certificate under way must not lose its set by a slip.
   const certifies = order === "certify" && certificate && !certificate.certified;
@@ -112,11 +117,11 @@ function showCurrent(current, before) {
   $("keep").firstElementChild.textContent = names[0];
   $("drop").firstElementChild.textContent = names[1];
   $("swap").hidden = !current.swap;
-  $("swap").firstElementChild.textContent = `Swap: drop ${current.label}, add ${current.swap}`;
+  $("swap").firstElementChild.textContent = current.swap ? `Swap: drop ${current.label}, add ${current.swap}` : "";
   $("opinion").hidden = current.blind;
   if (!current.blind) showOpinion(current);
   $("earlier").hidden = !current.earlier;
-  $("earlier").textContent = `Before the row changed, ${current.earlier}.`;
+  $("earlier").textContent = current.earlier ? `Before the row changed, ${current.earlier}.` : "";
   $("tags").replaceChildren(...current.tags.map(chip));
   $("columns").hidden = !current.others.length;
   $("columns").replaceChildren(...current.others.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
@@ -248,8 +253,8 @@ document.addEventListener("keydown", (event) => {
 for (const action of ["keep", "drop", "skip"]) $(action).addEventListener("click", () => decide(action));
 for (const action of ["remove", "complete"]) {
   $(action).addEventListener("click", () => {
-    const { count } = state.known[action];
-    act({ action, count }, tags(count));
+    const { count, new: more } = state.known[action];
+    act({ action, count }, tags(more, more < count ? " more" : ""));
   });
 }
 $("undo").addEventListener("click", undo);
