@@ -56,5 +56,5 @@ def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if not close:
-        return f"there are {', '.join(known)}" if hint is None else hint
+        return f"there are {', '.join(known) or 'none'}" if hint is None else hint
     return " ".join(filter(None, (f"did you mean {close[0]!r}?", hint)))

@@ -62,7 +62,10 @@ def test_tags_are_judged_and_unseen_ones_are_listed(tagger, client):
         (b"[1]", 400, "the request must be"),
         (b'{"rows": [1]}', 400, "the request must be"),
         (b'{"rows": [{"name": "pan"}]}', 400, "there is no column 'title'"),
+        (b'{"rows": [{"title": "pan"}, {}]}', 400, "row 2: there is no column 'title', which"),
+        (b'{"rows": [{"title": ["pan"]}]}', 400, "must hold a text or a number, not ['pan']"),
         (b'{"rows": [{"title": "pan"}], "threshold": "most"}', 400, "threshold 'most'"),
+        (b'{"rows": [{"title": "pan"}], "treshold": 0.9}', 400, "did you mean 'threshold'?"),
         (b'{"rows": [' + b'{"title": "a"},' * 4 + b'{"title": "a"}]}', 413, "more than 4 rows"),
         (b'{"rows": [{"title": "' + b"a" * 500 + b'"}]}', 413, "more than 300 bytes"),
     ],
@@ -95,6 +98,13 @@ def test_a_token_is_asked_for(tagger):
     sent = {"Authorization": "Bearer secret"}
     assert client.post("/predict", json=rows, headers=sent).status_code == 200
     assert client.get("/metrics").status_code == 401
+
+
+def test_unknown_paths_and_methods_are_answered_in_json(client):
+    assert client.get("/nowhere").json() == {"error": "GET /nowhere: Not Found"}
+    answer = client.get("/predict")
+    assert answer.json() == {"error": "GET /predict: Method Not Allowed"}
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
 
 def test_requests_are_counted(client):

@@ -114,19 +114,64 @@ def test_a_restart_loads_the_new_model_and_loses_nothing(start, model):
     assert process.returncode == 0
 
 
-def test_a_worker_that_dies_is_replaced(start):
-    port, process = start("--workers", "1")
-    time.sleep(5.5)
+def kill_worker(process):
     workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
     os.kill(int(workers.stdout.split()[0]), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_replaced(start):
+    port, process = start("--workers", "1")
+    kill_worker(process)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             assert ask(port) == (200, ["pan"])
-            return
+            break
         except OSError:
             time.sleep(0.2)
-    pytest.fail("no worker answers")
+    else:
+        pytest.fail("no worker answers")
+    assert "a worker of the server has died (code -9)" in process.stderr.readline()
+
+
+def test_workers_that_die_again_and_again_stop_the_server(start):
+    _, process = start("--workers", "1")
+    for _ in range(4):
+        kill_worker(process)
+        assert "it is started again" in process.stderr.readline()
+        time.sleep(0.5)
+    kill_worker(process)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "have died 5 times within a minute" in err
+
+
+def test_a_reload_answers_open_connections_and_is_told(start, model):
+    port, process = start("--workers", "1")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def health():
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        return json.loads(answer.read())["model"]["sha256"], answer.getheader("Connection")
+
+    before, _ = health()
+    good = model.read_bytes()
+    model.write_bytes(good[:100])
+    process.send_signal(signal.SIGHUP)
+    assert "was not loaded again, and the old one stays" in process.stderr.readline()
+    assert health() == (before, None)
+    save_tagger(model, ("wok", "seat"))
+    process.send_signal(signal.SIGHUP)
+    # The old worker answers once more on the open connection, and says that it closes it.
+    answers = [health()]
+    deadline = time.monotonic() + 60
+    while answers[-1][0] == before and time.monotonic() < deadline:
+        answers.append(health())
+        time.sleep(0.05)
+    assert [close for sha256, close in answers if sha256 == before][-1] == "close"
+    assert answers[-1][0] != before
+    assert "was loaded again by all workers" in process.stderr.readline()
 
 
 def test_what_cannot_be_served_is_said(tmp_path, capsys):

@@ -12,16 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from schirn._files import file_hash, reason_of
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.persist import load
+from schirn.persist import load, read_notes
 
-__all__ = ["serve"]
+__all__ = ["ServerError", "serve"]
 
 _START_SECONDS = 120.0
-# A worker that ends sooner than this is not started again.
-_LEAST_SECONDS = 5.0
+# The server gives up when workers have died this often within so many seconds.
+_MAX_DEATHS, _DEATH_SECONDS = 5, 60.0
 _POLL_SECONDS = 0.05
+
+
+class ServerError(RuntimeError):
+    """The workers of a server die again and again."""
 
 
 def serve(
@@ -35,11 +40,13 @@ def serve(
     max_bytes: int = 16 * 1024**2,
     timeout: float = 30.0,
     ready: Callable[[str], None] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
     The workers are processes that share one socket. SIGHUP starts them again, one after the other,
-    with the model that the file holds then: a new one answers before the old one stops.
+    with the model that the file holds then: a new one answers before the old one stops. A worker
+    that dies is started again, unless that happens several times within a minute.
 
     Parameters
     ----------
@@ -59,6 +66,8 @@ def serve(
         Seconds for a request.
     ready : callable, optional
         Called with the address as soon as requests are answered.
+    tell : callable, optional
+        Called with a sentence when a worker has died or the model was loaded again.
     """
     optional("starlette", "review", "The server")
     optional("uvicorn", "review", "The server")
@@ -73,21 +82,30 @@ def serve(
         counters = partial(Metrics, Path(folder, "counters"), workers)
         port = listener.getsockname()[1]
         work = partial(_work, make_app, counters, listener, int(timeout) + 1)
-        supervisor = _Supervisor(work, make_app, workers)
+        supervisor = _Supervisor(work, make_app, workers, tell)
         supervisor.run(lambda: ready and ready(f"http://{host}:{port}"))
 
 
 def _make_app(model: Any, token: str | None, limits: Any, metrics: Any = None) -> Any:
     from schirn.serving.app import create_app
 
-    return create_app(load(model), token=token, limits=limits, metrics=metrics)
+    notes = read_notes(model).get("provenance", {})
+    about = {"sha256": file_hash(model), "trained": notes.get("time"), "by": notes.get("schirn")}
+    return create_app(load(model), token=token, limits=limits, metrics=metrics, about=about)
 
 
 class _Supervisor:
     """Starts workers, starts those that die again, and stops them."""
 
-    def __init__(self, work: Callable[..., None], check: Callable[[], Any], n_workers: int) -> None:
-        self._work, self._check, self._n_workers = work, check, n_workers
+    def __init__(
+        self,
+        work: Callable[..., None],
+        check: Callable[[], Any],
+        n_workers: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._work, self._check, self._n_workers, self._tell = work, check, n_workers, tell
+        self._deaths: list[float] = []
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
         self._workers: list[Any] = []
@@ -103,6 +121,8 @@ class _Supervisor:
         usual = {number: signal.signal(number, handler) for number, handler in numbers.items()}
         try:
             self._workers = [self._start(k) for k in range(self._n_workers)]
+            if not all(worker.is_alive() for worker in self._workers) and not self._is_over:
+                raise InputError("a worker of the server did not start; see what it has printed")
             ready()
             while not self._is_over:
                 if self._is_stale:
@@ -110,9 +130,7 @@ class _Supervisor:
                     self._replace_all()
                 for k, worker in enumerate(self._workers):
                     if not worker.is_alive() and not self._is_over:
-                        if time.monotonic() - worker.started < _LEAST_SECONDS:
-                            code = worker.exitcode
-                            raise InputError(f"a worker of the server has stopped (code {code})")
+                        self._count_death(worker.exitcode)
                         self._workers[k] = self._start(k)
                 time.sleep(_POLL_SECONDS)
         finally:
@@ -129,26 +147,44 @@ class _Supervisor:
     def _restart(self, *_: Any) -> None:
         self._is_stale = True
 
+    def _count_death(self, code: int) -> None:
+        """Say that a worker is started again, or raise if that happens too often."""
+        now = time.monotonic()
+        self._deaths = [then for then in self._deaths if now - then < _DEATH_SECONDS] + [now]
+        if len(self._deaths) >= _MAX_DEATHS:
+            raise ServerError(
+                f"workers of the server have died {_MAX_DEATHS} times within a minute, the last "
+                f"one with code {code}"
+            )
+        self._tell(f"a worker of the server has died (code {code}); it is started again")
+
     def _replace_all(self) -> None:
         """Start every worker again; a model that cannot be loaded leaves the old ones."""
         try:
             self._check()
-        except InputError:
+        # Whatever is wrong with the new file, the old model answers.
+        except Exception as error:
+            self._tell(f"the model was not loaded again, and the old one stays: {reason_of(error)}")
             return
         for k, old in enumerate(self._workers):
-            self._workers[k] = self._start(k)
+            new = self._start(k)
+            if not new.is_alive():
+                self._tell("a worker with the new model did not start, so the old one stays")
+                return
+            self._workers[k] = new
             old.terminate()
             old.join()
+        self._tell("the model was loaded again by all workers")
 
     def _start(self, k: int) -> Any:
-        """Start a worker and wait until it answers."""
+        """Start a worker and wait until it answers; one that does not is not alive."""
         is_ready = self._context.Event()
         worker = self._context.Process(target=self._work, args=(k, is_ready), daemon=True)
         worker.start()
-        worker.started = time.monotonic()
-        while not is_ready.wait(_POLL_SECONDS) and not self._is_over:
-            if not worker.is_alive() or time.monotonic() - worker.started > _START_SECONDS:
-                raise InputError("a worker of the server did not start; see what it has printed")
+        deadline = time.monotonic() + _START_SECONDS
+        while not is_ready.wait(_POLL_SECONDS) and worker.is_alive() and not self._is_over:
+            if time.monotonic() > deadline:
+                worker.kill()
         return worker
 
 
@@ -185,6 +221,11 @@ def _work(
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             is_ready.set()
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            # In place: requests in flight hold the same list.
+            self.server_state.default_headers.append((b"connection", b"close"))
+            await super().shutdown(sockets)
 
     # uvicorn sends itself the signal again after it has stopped.
     signal.signal(signal.SIGTERM, lambda *_: None)

@@ -11,13 +11,15 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schirn
-from schirn.exceptions import InputError
+from schirn._files import brief
+from schirn.exceptions import InputError, suggest
 from schirn.features import TagPipeline
 from schirn.serving.connections import HEADERS, TooLarge, read_body
 from schirn.serving.metrics import Metrics
@@ -45,6 +47,7 @@ def create_app(
     token: str | None = None,
     limits: Limits | None = None,
     metrics: Metrics | None = None,
+    about: Answer | None = None,
 ) -> ASGIApp:
     """Return an ASGI application that tags rows with a model.
 
@@ -56,6 +59,8 @@ def create_app(
     limits : Limits, optional
     metrics : Metrics, optional
         Where to count.
+    about : dict, optional
+        Facts about the model, for ``/health``.
 
     Examples
     --------
@@ -79,32 +84,35 @@ def create_app(
             "a server does not open the files that a request names; encode the pictures, and train "
             "on a column of vectors"
         )
-    api = _Api(model, limits or Limits(), metrics or Metrics())
+    api = _Api(model, limits or Limits(), metrics or Metrics(), about or {})
     routes = [
-        Route("/predict", api.answering(api.predict), methods=["POST"]),
-        Route("/judge", api.answering(api.judge), methods=["POST"]),
+        Route("/predict", api.answering(api.predict, "threshold"), methods=["POST"]),
+        Route("/judge", api.answering(api.judge, "column"), methods=["POST"]),
         Route("/health", api.health),
         Route("/metrics", api.metrics),
         Route("/openapi.json", api.openapi),
     ]
-    return _Guard(Starlette(routes=routes), token, api)
+    handlers: Any = {HTTPException: _no_route}
+    return _Guard(Starlette(routes=routes, exception_handlers=handlers), token, api)
 
 
 class _Api:
-    def __init__(self, model: TagPipeline, limits: Limits, metrics: Metrics) -> None:
-        self.model, self.limits, self.counters = model, limits, metrics
+    def __init__(self, model: TagPipeline, limits: Limits, metrics: Metrics, about: Answer) -> None:
+        self.model, self.limits, self.counters, self.about = model, limits, metrics, about
+        features = model.features_
+        self._columns = {n: kind for kind in features.kinds for n in features.names_of(kind)}
         # One thread: NumPy holds the interpreter most of the time, and a queue has an end.
         self._worker = ThreadPoolExecutor(1)
         self._n_waiting = 0
 
-    def answering(self, make: Callable[[list[Any], Answer], Answer]) -> Any:
-        """Return the handler of a function from rows and request to an answer."""
+    def answering(self, make: Callable[[list[Any], Answer], Answer], option: str) -> Any:
+        """Return the handler of a function from rows and request, with one option, to an answer."""
 
         async def handler(request: Request) -> Response:
             if request.headers.get("content-type", "").partition(";")[0] != "application/json":
                 return _error(415, "the request must be JSON (Content-Type: application/json)")
             try:
-                query = self._wanted(await read_body(request, self.limits.bytes))
+                query = self._wanted(await read_body(request, self.limits.bytes), option)
                 if self._n_waiting >= self.limits.waiting:
                     return _error(503, "too many requests are waiting")
                 return JSONResponse(await self._in_time(make, query))
@@ -128,7 +136,7 @@ class _Api:
         self.counters.add_rows(len(query["rows"]))
         return answer
 
-    def _wanted(self, body: bytes) -> Answer:
+    def _wanted(self, body: bytes, option: str) -> Answer:
         """Return the request after checking its rows."""
         try:
             query = json.loads(body)
@@ -141,7 +149,25 @@ class _Api:
             raise InputError(
                 f"the request has more than {self.limits.rows:,} rows", parameter="rows"
             )
+        for key in query:
+            if key not in ("rows", option):
+                hint = suggest(key, ["rows", option])
+                raise InputError(f"there is no option {brief(key)}; {hint}")
+        for k, row in enumerate(rows, 1):
+            self._check_row(f"row {k}", row)
         return dict(query)
+
+    def _check_row(self, where: str, row: Answer) -> None:
+        """Raise InputError for a row from which the model reads nothing, or no text or number."""
+        if not any(name in row for name in self._columns):
+            names = " or ".join(map(brief, self._columns))
+            raise InputError(f"{where}: there is no column {names}, which the model learned from")
+        for name, kind in self._columns.items():
+            if kind != "vectors" and isinstance(row.get(name), list | dict):
+                raise InputError(
+                    f"{where}: the column {brief(name)} must hold a text or a number, not "
+                    f"{brief(row[name])}"
+                )
 
     def predict(self, rows: list[Any], query: Answer) -> Answer:
         """Tag rows; the probability is that of the predicted tags."""
@@ -160,7 +186,7 @@ class _Api:
     def judge(self, rows: list[Any], query: Answer) -> Answer:
         """Judge the tags of rows."""
         column = query.get("column", "tags")
-        if not all(column in row for row in rows):
+        if not isinstance(column, str) or not all(column in row for row in rows):
             raise InputError(f"each row must have its tags in {column!r}: a list or a text")
         if not rows:
             return {"rows": []}
@@ -171,7 +197,8 @@ class _Api:
         """Answer that the model is loaded."""
         method = type(self.model.method_).__name__
         facts = {"method": method, "labels": len(self.model.label_names_)}
-        return JSONResponse({"status": "ok", "schirn": schirn.__version__, **facts})
+        version = schirn.__version__
+        return JSONResponse({"status": "ok", "schirn": version, **facts, "model": self.about})
 
     def metrics(self, request: Request) -> Response:
         """Answer with the counters."""
@@ -223,6 +250,12 @@ class _Guard:
 def _error(status: int, message: str) -> Response:
     headers = {"Retry-After": "1"} if status == 503 else None
     return JSONResponse({"error": message}, status, headers)
+
+
+def _no_route(request: Request, error: HTTPException) -> Response:
+    answer = _error(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _rounded(value: Any) -> Any:

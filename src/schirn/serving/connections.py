@@ -114,20 +114,22 @@ class LimitedProtocol(H11Protocol):
 
 
 class PatientProtocol(LimitedProtocol):
-    """The same for a server that restarts unnoticed: what was accepted is answered."""
+    """The same for a server that restarts unnoticed: each open connection gets one more answer.
 
-    _has_answered = _is_last = False
+    That answer says that the connection closes. A connection without a further request is closed
+    by the usual limits of time.
+    """
+
+    _is_last = False
 
     def shutdown(self) -> None:
-        """End the connection; if it is new, after the answer to its first request."""
-        if self._is_waiting() and not self._has_answered:
-            self._is_last = True
-        else:
+        """End the connection after the next answer."""
+        self._is_last = True
+        if not self._is_waiting():
             H11Protocol.shutdown(self)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless the server stops."""
-        self._has_answered = True
         if self._is_last:
             self.transport.close()
         super().on_response_complete()
