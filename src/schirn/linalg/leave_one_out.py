@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, eps, like, namespace, row_pieces, to_numpy
 
 # Single precision is used above this many rows, where it saves time, if the condition number of
 # K + lam I stays below the bound.
@@ -93,7 +93,8 @@ class KernelInverse:
         xp, n = namespace(K), K.shape[0]
         C, mean = _centred(K)
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
-        norm = float(xp.max(xp.sum(abs(C), axis=1)))
+        # In pieces, since memory that is new to the process takes longer than the sums.
+        norm = max(float(xp.max(xp.sum(abs(rows), axis=1))) for _, rows in row_pieces(C))
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
         dtype = xp.float64 if double else xp.float32
         # Smaller weights would drown in the rounding errors of K or C.

@@ -45,7 +45,8 @@ from schirn.solvers.sieve import (
 # Rows that choose the ridge weights; many rare features need more.
 TUNING_ROWS, WIDE_TUNING_ROWS = 600, 1000
 # A third of the rows is held out to fit the pool; few rows need all three thirds. For many rows,
-# whose inverses take most of the time, the outer two experts are as good as all three.
+# whose inverses take most of the time, the outer two experts are as good as all three, and for
+# words the last one alone.
 FEW_ROWS = 2500
 # Ridge of the label stack, relative to the mean variance of its inputs.
 STACK_RIDGE = 0.3
@@ -159,7 +160,9 @@ def sample_lams(
                 precisions[k] = row_precisions(y[ranked], S[ranked])
         return errors, precisions
 
-    window = WINDOW if Y.shape[0] < FEW_ROWS else WINDOW[::2]
+    window = WINDOW
+    if Y.shape[0] >= FEW_ROWS:
+        window = WINDOW[-1:] if options.wide else WINDOW[::2]
     return choose_lams(losses, variance, options, window, least)
 
 
