@@ -40,7 +40,34 @@ def test_findings_are_in_the_summary(source, capsys):
     ]  # fmt: skip
     assert "2 tags look like another spelling, such as sunsets (2 rows) → sunset" in section[0]
     assert "2 rows are copies of earlier ones" in section[1]
-    assert "--propose-merges FILE" in err
+    # Spellings come before questions, which would be about single spellings.
+    steps = out.partition("\nNext, ")[2]
+    assert 0 < steps.index("--propose-merges merges.csv") < steps.index("Then, answer questions")
+    assert "--propose-merges" not in err
+
+
+def test_a_cell_with_another_separator_comes_with_advice(tmp_path, capsys):
+    items = make_items()
+    items[0] = (items[0][0], ["beach,dog"], set())
+    assert clean(write_csv(tmp_path / "items.csv", items)) == 0
+    line = "1 tag contains ',' between the names of other tags: 'beach,dog'. Replace ',' with ';'"
+    assert line in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_tagger_merges_as_in_training(source, tmp_path, capsys):
+    merges, model, verdicts = (str(tmp_path / name) for name in ("m.csv", "m.schirn", "v.csv"))
+    assert clean(source, "--propose-merges", merges) == 0
+    learn = ["fit", source, "--text", "description", "--id", "id", "--merge", merges]
+    assert main([*learn, "-o", model]) == 0
+    assert main(["predict", model, source, "--disambiguate", "-o", verdicts]) == 0
+    err = capsys.readouterr().err
+    assert "not seen in training" not in err
+    lines = read_csv(verdicts)
+    assert f"wrote {len(lines):,} tags of 160 rows" in err
+    assert not {"sunsets", "Beach"} & {line["label"] for line in lines}
+    night = ["update", source, "--model", model, "--id", "id", "-o", str(tmp_path / "c.csv")]
+    assert main([*night, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unseen_tags"] == {}
 
 
 def test_findings_are_in_json_and_on_the_report(source, tmp_path, capsys):

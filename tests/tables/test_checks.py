@@ -30,7 +30,7 @@ def test_a_separator_that_some_cells_have():
     found = look(["beach;dog", "beach,dog", "dog", "beach", "sun, dog", "1,000;1,000"])
     assert found["separator"].tags == ["beach,dog"]
     assert found["separator"].rows == [1]
-    assert "',' between names that are tags too: 'beach,dog'" in found["separator"].sentence
+    assert "',' between the names of other tags: 'beach,dog'" in found["separator"].sentence
 
 
 @pytest.mark.parametrize(

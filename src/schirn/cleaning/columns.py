@@ -186,6 +186,10 @@ class TagTable:
             except InputError as error:
                 raise InputError(f"{path}: {error}", parameter="merge") from None
 
+    def merge_as_in_training(self, notes: Mapping[str, Any]) -> None:
+        """Merge the tags that the notes of a model name, as far as rows have them."""
+        self._merge = dict(notes.get("merge", {}))
+
     def tags(self) -> list[list[str]]:
         """Return the tags of each row, after merges."""
         tags = self._listed

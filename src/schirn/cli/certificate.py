@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> int:
     """Check a certificate that schirn clean or schirn review wrote.
 
     Its e-value is computed again from its answers, and its tags are compared with COPY: the same
-    table, the same removals, the answers in the order of drawing. Checksums detect mistakes, not a
-    forger who answers every question as he likes. Exit code 0: verified; 3: not verified; 2: a file
+    table, the same removals, the answers in the order of drawing. Checksums detect mistakes, not
+    invented answers. Exit code 0: verified; 3: not verified; 2: a file
     cannot be read.
 
     Examples

@@ -374,7 +374,13 @@ class Run:
                 self._print_swaps()
             if self.findings:
                 say("\nTable checks")
-                facts({item.title: item.sentence for item in self.findings})
+                facts(
+                    {
+                        item.title: item.sentence
+                        + (f". {item.advice}" * (item.kind == "separator"))
+                        for item in self.findings
+                    }
+                )
             labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
             if labels:
                 say(f"\nTags removed most often{self._unchecked}")
@@ -451,7 +457,7 @@ class Run:
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
             f"{self._unchecked}",
-            "others": no_others(ranking),
+            "more removals": no_others(ranking),
             "added": f"{number(n_added, 'tag')}{self._unchecked}",
             "left without tags": number(n_bare, "row"),
             "certificate": "" if self.certificate is None else self._certificate_text(),
@@ -469,7 +475,8 @@ class Run:
         distance = "is probably out of reach"
         if n_answers is not None:
             distance = f"will probably take {number(n_answers, 'more answer')}"
-        return f"{certificate}; at least {least} so far, and {certificate.target:.0%} {distance}"
+        target = f"{certificate.target:.0%}"
+        return f"{certificate}. The answers so far certify {least}; {target} {distance}."
 
     def _print_suspects(self) -> None:
         """Print the most suspicious tags, if nothing was decided yet."""
@@ -500,6 +507,11 @@ class Run:
             say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
             table(("row", "text", "swap"), lines, right="r")
 
+    @property
+    def _proposes_merges(self) -> bool:
+        is_found = any(item.kind == "spelling" for item in self.findings)
+        return is_found and not self.args.propose_merges
+
     def _print_next(self) -> None:
         args, ranking = self.args, self.ranking
         for name, path in self._written.items():
@@ -517,7 +529,12 @@ class Run:
                 command += f" --answers {shlex.quote(args.questions)}"
             note(f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command}")
         elif ranking.judged.any() and not ranking.n_answers:
-            say("\nNext, answer questions, on a page or in a file:")
+            first = "Next"
+            if self._proposes_merges:
+                say("\nNext, list likely spelling variants, and pass the right ones to --merge:")
+                say(f"  {command} --propose-merges merges.csv")
+                first = "Then"
+            say(f"\n{first}, answer questions, on a page or in a file:")
             say("  " + "\n  ".join(_next_commands(args)))
             say("Fifty answers take about five minutes.")
         elif ranking.n_answers and not args.output:
@@ -525,7 +542,7 @@ class Run:
             if ranking.removed.any():
                 steps = [f"{command} -o cleaned.csv", *steps]
             say("\n  ".join(("\nNext, write the copy, or answer more questions:", *steps)))
-        if not args.propose_merges and any(item.kind == "spelling" for item in self.findings):
+        if self._proposes_merges and (args.questions or ranking.n_answers):
             note("to merge spellings, list them with --propose-merges FILE, and edit that list")
         if args.propose_merges:
             note("delete the merges that are wrong, and run again with --merge instead")

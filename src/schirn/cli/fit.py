@@ -47,6 +47,7 @@ from schirn.features.pipeline import make_method
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
 from schirn.persist import save
+from schirn.tables.merges import read_merges
 from schirn.tables.text import base_name
 
 OPTIONS = f"""
@@ -145,6 +146,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     if source is not None and columns is not None:
         notes |= {"labels": source.labels, "learned_from": columns.source}
         notes["joined_by"] = _text_between_tags(source)
+        if args.merge:
+            notes["merge"] = read_merges(args.merge)
         if columns.transformer is not None:
             pipeline = TagPipeline.from_fitted(columns.transformer, model, source.separator)
     stage("writing the model")

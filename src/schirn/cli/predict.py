@@ -140,7 +140,8 @@ def _report(
         if args.json:
             print_json({**summary, "output": args.output})
         else:
-            note(f"wrote {n_rows:,} rows to {args.output}")
+            what = f"{len(list(records)):,} tags of " if args.disambiguate else ""
+            note(f"wrote {what}{n_rows:,} rows to {args.output}")
     elif args.json:
         print_json({**summary, "results": list(records)})
     else:
@@ -312,7 +313,9 @@ def _table_rows(
     if not args.disambiguate:
         return Dataset(name=name, X=X)
     labels, separator = args.labels or notes.get("labels"), _separator(args, model)
-    tags = read_tags(TagTable(table, args.data, labels=labels, separator=separator).tags(), None)
+    source = TagTable(table, args.data, labels=labels, separator=separator)
+    source.merge_as_in_training(notes)
+    tags = read_tags(source.tags(), None)
     return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
 
 

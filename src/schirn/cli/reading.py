@@ -180,8 +180,8 @@ def no_others(ranking: NoisyLabels) -> str:
     by_limit = ranking.removed & (ranking.confidence > 0)
     if not ranking.n_answers or not ranking.is_checked or by_limit.any():
         return ""
-    why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
-    return f"{why}; answer more questions, or lower --precision"
+    share = f"{ranking.precision:.0%}"
+    return f"none at a precision of {share} yet; answer more questions, or lower --precision"
 
 
 def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:

@@ -160,9 +160,13 @@ def _open(args: argparse.Namespace, model: TagPipeline) -> TagTable:
     """Open the table as in training."""
     opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     merge = read_merges(args.merge) if args.merge else None
-    labels = args.labels or read_notes(args.model).get("labels")
+    notes = read_notes(args.model)
+    labels = args.labels or notes.get("labels")
     roles = {"labels": labels, "separator": model.separator, "id": args.id, "merge": merge}
-    return TagTable(opened, args.data, **roles)
+    source = TagTable(opened, args.data, **roles)
+    if merge is None:
+        source.merge_as_in_training(notes)
+    return source
 
 
 def _columns(args: argparse.Namespace, source: TagTable, model: TagPipeline) -> dict[str, Any]:
@@ -259,7 +263,7 @@ def _report(
             "new answers": answers,
             "wrong tags": ranking.sentence,
             "removed": removed,
-            "others": no_others(ranking),
+            "more removals": no_others(ranking),
             "drift": f"tags {update.tag_drift:.3f}{features}, since training",
         }
     )

@@ -163,9 +163,9 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
             return _finding(
                 "separator",
                 list(map(brief, joined)),
-                ("1 tag holds", "tags hold"),
-                f" {mark!r} between names that are tags too",
-                f"Split these cells at {mark!r}, or choose another separator.",
+                ("1 tag contains", "tags contain"),
+                f" {mark!r} between the names of other tags",
+                f"Replace {mark!r} with {separator!r} in these cells, and run again.",
                 _rows_with(tags, joined),
                 tags=joined,
             )
