@@ -88,6 +88,12 @@ def test_the_dockerfile_fits_the_project():
     assert f":{args.port}/health" in options["HEALTHCHECK"]
 
 
+def test_docker_is_sent_no_history_and_no_environment():
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert {".git", ".venv*"} <= set(ignored)
+    assert "dist" not in ignored
+
+
 def test_a_pipeline_in_joblib(tmp_path):
     tagger = TagPipeline(text="title").fit({"title": TITLES * 5}, TAGS * 5)
     tagger.predict({"title": TITLES})

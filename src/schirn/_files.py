@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import glob
 import hashlib
 import io
 import json
@@ -126,7 +127,10 @@ def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OSError for a path that cannot be written, before hours of work."""
+    """Raise OSError for a path that cannot be written, before hours of work.
+
+    What a killed program has left of the same file is deleted.
+    """
     target = followed(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", os.fspath(path))
@@ -137,6 +141,25 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     special = target.exists() and not target.is_file()
     if not os.access(target if special else target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, "no permission to write", os.fspath(path))
+    for part in target.parent.glob(f".{'?' * 8}.part.{glob.escape(target.name[-100:])}"):
+        # Programs that run hold a lock.
+        with suppress(OSError), part.open("rb") as file:
+            if lock(file):
+                part.unlink()
+
+
+def lock(file: Any) -> bool | None:
+    """Lock an open file until it is closed; False if another program has, None without locks."""
+    try:
+        # Windows and some network file systems have no such locks.
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def check_new_folder(path: str | os.PathLike[str]) -> None:
@@ -164,6 +187,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
     part = target.with_name(f".{secrets.token_hex(4)}.part.{target.name[-100:]}")
     # "x" leaves the permissions to the umask, unlike a private temporary file.
     stream = part.open("x+b")
+    lock(stream)
     try:
         with stream:
             yield stream

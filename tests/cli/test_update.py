@@ -222,6 +222,20 @@ def test_a_night_after_a_crash_is_as_without_it(place):
     assert removed() == after
 
 
+def test_leftovers_are_deleted_and_a_second_update_is_refused(place, capsys):
+    leftover, busy = place / ".0123abcd.part.clean.csv", place / ".89abcdef.part.clean.csv"
+    leftover.write_text("half")
+    fcntl = pytest.importorskip("fcntl")
+    with busy.open("wb") as other, open("m.schirn", "rb") as model:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert update() == 0
+        assert (leftover.exists(), busy.exists()) == (False, True)
+        fcntl.flock(model, fcntl.LOCK_EX)
+        capsys.readouterr()
+        assert update() == 2
+        assert "another update with this model is running" in capsys.readouterr().err
+
+
 def test_training_again_keeps_verdicts_and_learns_from_the_answers(place, capsys):
     first_night()
     one = removed()
@@ -346,6 +360,12 @@ def test_features_that_shift_are_seen(place, capsys):
     report = json.loads(capsys.readouterr().out)
     assert report["feature_drift"] > 0.2
     assert any("the features have shifted by" in reason for reason in report["advice"])
+
+
+def test_fit_suggests_the_update(place, capsys):
+    words = ["--text", "title", "-o", "m.schirn"]
+    assert main(["fit", "items.csv", *words, "--id", "sku"]) == 0
+    assert "schirn update items.csv --model m.schirn --id sku" in capsys.readouterr().out
 
 
 def test_what_cannot_be_updated_is_refused(place, capsys):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -340,6 +341,15 @@ def test_a_scheduler_that_cannot_work_is_refused():
         cluster.connected(empty.scheduler_address, "a fit"),
     ):
         pass
+    with (
+        distributed.LocalCluster(n_workers=1, **options) as shrinking,
+        cluster.connected(shrinking.scheduler_address, "a fit") as client,
+    ):
+        shrinking.scale(0)
+        while client.nthreads():
+            time.sleep(0.05)
+        with pytest.raises(InputError, match="has no workers, or no longer any"):
+            cluster.rows_per_block(100, 10)
     with (
         pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense'"),
         cluster.connected("nonsense", "a fit"),

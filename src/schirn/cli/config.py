@@ -7,6 +7,8 @@ Options at the top hold for every command that has them, those in a table for on
 
     [update]
     model = "tagger.schirn"
+
+Paths are relative to the current folder, wherever the file is.
 """
 
 import argparse

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print_json({**report, "params": model.get_params(deep=False), "model": args.output})
     else:
-        facts(_lines(report, args.output))
+        facts(_lines(report, args))
 
 
 def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[str, Any]]:
@@ -256,8 +256,12 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
     }
 
 
-def _lines(report: dict[str, Any], output: str) -> dict[str, str]:
+def _lines(report: dict[str, Any], args: argparse.Namespace) -> dict[str, str]:
     """The report as text."""
+    model = shlex.quote(args.output)
+    step = f"schirn predict {model} new.csv -o tagged.csv"
+    if args.id is not None:
+        step = f"schirn update {shlex.quote(args.data)} --model {model} --id {shlex.quote(args.id)}"
     rounds = f"{number(report['rounds'], 'round')}, {report['seconds']:.2f} s"
     return {
         "data": report["data"],
@@ -265,6 +269,6 @@ def _lines(report: dict[str, Any], output: str) -> dict[str, str]:
         "left out": brief_list(report.get("left_out") or (), 6),
         "method": f"{report['method']}, {rounds}",
         **{name: f"{report[name]:,}" for name in ("rows", "features", "labels", "tags")},
-        "model": output,
-        "next": f"schirn predict {shlex.quote(output)} new.csv -o tagged.csv",
+        "model": args.output,
+        "next": step,
     }

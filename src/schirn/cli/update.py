@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, brief_list, file_hash
+from schirn._files import brief, brief_list, check_writable, file_hash, lock
 from schirn._progress import stage
 from schirn.cleaning import Expectations, TagState, Update, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
@@ -76,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
     schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
     """
     _check_paths(args)
-    with working(f"updating {Path(args.data).name}", args):
+    with working(f"updating {Path(args.data).name}", args), open(args.model, "rb") as file:
+        if lock(file) is False:
+            raise InputError(f"{args.model}: another update with this model is running")
+        check_writable(state_path(args.model))
         return _update(args)
 
 

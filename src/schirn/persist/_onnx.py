@@ -47,8 +47,8 @@ def to_onnx(
     `predict_proba` and `predict` return. The metadata hold ``label_names`` as JSON.
 
     Graphs of texts need ONNX Runtime 1.17 or later, whose operator ``Tokenizer`` takes texts apart.
-    No operator removes accents: texts must come without them, and with spaces as the only white
-    space.
+    No operator removes accents or replaces characters: texts must come without accents, and with
+    spaces as the only white space. Otherwise the probabilities differ from those of Python.
 
     Parameters
     ----------

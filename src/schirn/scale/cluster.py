@@ -77,9 +77,17 @@ def connected(address: str, purpose: str) -> Iterator[Any]:
             f"tcp://127.0.0.1:8786"
         ) from error
     with client, client.as_current():
-        if not client.nthreads():
-            raise InputError(f"the Dask scheduler at {address!r} has no workers")
+        _threads(client)
         yield client
+
+
+def _threads(client: Any) -> dict[str, int]:
+    """Number of threads of each worker, of which there must be one."""
+    threads: dict[str, int] = client.nthreads()
+    if not threads:
+        address = client.scheduler.address
+        raise InputError(f"the Dask scheduler at {address!r} has no workers, or no longer any")
+    return threads
 
 
 def lazy_blocks(readers: Sequence[Callable[[], Any]], files: Sequence[str]) -> list[Any]:
@@ -146,7 +154,7 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
 
 def rows_per_block(n: int, most: int) -> int:
     """Rows of a block, so that every thread of the current client has one."""
-    return max(1, min(most, -(-n // sum(current_client().nthreads().values()))))
+    return max(1, min(most, -(-n // sum(_threads(current_client()).values()))))
 
 
 def _call(function: Callable[[Any], Any], value: Any) -> Any:
@@ -222,7 +230,7 @@ class DaskRows(RowStore):
 
     def _balance(self, blocks: list[Any]) -> tuple[list[Any], list[str]]:
         """The blocks, some copied to workers that hold fewer than their share; their workers."""
-        threads, holders = self._client.nthreads(), self._client.who_has(blocks)
+        threads, holders = _threads(self._client), self._client.who_has(blocks)
         total = sum(threads.values())
         room = {worker: -(-len(blocks) * n // total) for worker, n in threads.items()}
         owners: list[str | None] = []
