@@ -374,13 +374,11 @@ class Run:
                 self._print_swaps()
             if self.findings:
                 say("\nTable checks")
-                facts(
-                    {
-                        item.title: item.sentence
-                        + (f". {item.advice}" * (item.kind == "separator"))
-                        for item in self.findings
-                    }
-                )
+                checks = {item.title: item.sentence for item in self.findings}
+                for item in self.findings:
+                    if item.kind == "separator":
+                        checks[item.title] += f". {item.advice}"
+                facts(checks)
             labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
             if labels:
                 say(f"\nTags removed most often{self._unchecked}")

@@ -56,7 +56,7 @@ function show(next) {
   showProgress(next);
   $("card").hidden = !current;
   $("done").hidden = !!current;
-  $("question").textContent = current && current.suggested ? "Is this tag missing?" : "Is this tag correct?";
+  $("question").textContent = !current ? "Review tags" : current.suggested ? "Is this tag missing?" : "Is this tag correct?";
   if (current) showCurrent(current, before);
   const { certificate } = next.known;
   const reached = order === "certify" && certificate && certificate.certified;
