@@ -148,13 +148,19 @@ def check_writable(path: str | os.PathLike[str]) -> None:
                 part.unlink()
 
 
-def lock(file: Any) -> bool | None:
-    """Lock an open file until it is closed; False if another program has, None without locks."""
+def lock(file: Any, *, wait: bool = False) -> bool | None:
+    """Lock an open file until it is closed; the system also releases the lock of a dead program.
+
+    Returns
+    -------
+    bool or None
+        False if another program holds it; None on Windows and on network file systems without
+        such locks.
+    """
     try:
-        # Windows and some network file systems have no such locks.
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except (ImportError, OSError):
@@ -465,11 +471,7 @@ def _locked(path: Path) -> Iterator[int]:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         try:
-            with suppress(ImportError, OSError):
-                # Windows and some network file systems have no such locks.
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file, wait=True)
             # Another program may have replaced the file while this one waited.
             if os.path.samestat(os.stat(path), os.fstat(file)):
                 yield file

@@ -357,22 +357,18 @@ def update_tags(
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
         since = decisions.since(last.time)
-    verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])
     was_removed = np.r_[last.removed, False][place]
-    was = np.where(is_old_tag, verdicts[was_removed.astype(int)], NEW)
+    verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])[was_removed.astype(int)]
     # Nobody has answered since, so there is nothing new to say about old tags.
     had_answers = last.summary is not None and last.summary.wrong_share is not None
     is_settled = is_old_tag & (is_same_model and had_answers and not since)
-    # Of an addition, no state remembers that it was made: only answers add tags.
-    none_added = np.zeros(len(ranking.missing), dtype=bool)
-    ordered = _removals(ranking, was.copy(), carried, is_settled)
-    ranking = replace(ranking, ordered=ordered, ordered_additions=none_added)
+    ranking = _act(ranking, np.where(is_old_tag, verdicts, NEW), carried, is_settled)
     gone = len(last.ids) - int((~is_new).sum())
-    gone_share = gone / len(last.ids) if last.ids else None
     summary = RunSummary.from_ranking(ranking)
-    summary = replace(summary, feature_drift=drift, gone_share=gone_share)
+    summary = replace(summary, feature_drift=drift, gone_share=gone / max(1, len(last.ids)))
     counts_tonight, known = Counter(summary.tag_counts).most_common(), set(model.label_names_)
-    state = TagState(
+    state = replace(
+        last,
         model=model_hash,
         time=time,
         trained=last.trained or time,
@@ -386,7 +382,6 @@ def update_tags(
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
         tag_counts=counts,
-        profile=last.profile,
         summary=summary,
     )
     return Update(
@@ -488,8 +483,8 @@ def _judge(
     return p, missing, profile.drift(sums, n_fresh)
 
 
-def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> Array:
-    """Return the tags to remove besides those that are answered; see the head of this module."""
+def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> NoisyLabels:
+    """Remove tags besides those that are answered; see the head of this module."""
     work, margin = ranking.worklist, MARGIN * (1 - ranking.precision)
     position = np.full(len(ranking.row), len(work.order))
     position[work.order] = np.arange(len(work.order))
@@ -506,4 +501,8 @@ def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Ar
         was[k] = REMOVED if answer == WRONG else was[k]
     index = np.flatnonzero(chosen)
     # Tags that were removed come first: the limits of a row must not bring them back.
-    return ranking.within_limits(index[np.lexsort((position[index], was[index] != REMOVED))])
+    order = np.lexsort((position[index], was[index] != REMOVED))
+    # Of an addition, no state remembers that it was made: only answers add tags.
+    none_added = np.zeros(len(ranking.missing), dtype=bool)
+    ordered = ranking.within_limits(index[order])
+    return replace(ranking, ordered=ordered, ordered_additions=none_added)

@@ -107,9 +107,10 @@ def _update(args: argparse.Namespace) -> int:
     update = update_tags(model, columns, source.tags(), rows, last=last, decisions=store, **options)
     summary: Any = update.state.summary
     violations = expected.check(summary, last=None if last is None else last.summary)
-    gone_share = summary.gone_share or 0.0
-    if gone_share > ADVICE["gone_rows"]:
-        note(f"note: {gone_share:.0%} of last night's rows are gone; is the export complete?")
+    if summary.gone_share > ADVICE["gone_rows"]:
+        note(
+            f"note: {summary.gone_share:.0%} of last night's rows are gone; is the export complete?"
+        )
     if violations:
         withhold(args)
     stage("writing the results")
@@ -130,6 +131,7 @@ def _update(args: argparse.Namespace) -> int:
         "model": args.model,
         "last": None if last is None else last.time,
         **_document(update, rows.ids),
+        "gone_share": summary.gone_share,
         "decisions": None if store is None else len(store),
         "violations": [asdict(violation) for violation in violations],
         "seconds": round(time.perf_counter() - start, 2),
@@ -208,7 +210,6 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "new_rows": len(update.new),
         "changed_rows": len(update.changed),
         "gone_rows": update.gone,
-        "gone_share": update.state.summary and update.state.summary.gone_share,
         "judged_rows": len(update.judged),
         "tags": len(update.ranking.row),
         "unseen_tags": update.unseen,

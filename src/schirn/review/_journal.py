@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from schirn._files import Record, atomic_write, complete_lines, put, sync_folder
+from schirn._files import Record, atomic_write, complete_lines, lock, put, sync_folder
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1
@@ -194,22 +194,17 @@ def _read_lines(path: Path, content: bytes, chain: Any) -> tuple[list[Record], i
 def _lock(folder: Path) -> Callable[[], None]:
     """Let one program at a time write to a folder; return the function that ends this.
 
-    The folder is locked rather than a file in it, which another program could replace. The system
-    releases the lock of a dead program. Windows and some network file systems have no such locks;
-    there, the second program is refused when it writes.
+    The folder is locked rather than a file in it, which another program could replace. Without
+    locks, the second program is refused when it writes.
     """
-    with contextlib.suppress(ImportError):
-        import fcntl
-
+    try:
         handle = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return lambda: os.close(handle)
-        except BlockingIOError:
-            os.close(handle)
-            raise InputError(
-                f"{folder}: already open in another schirn review; use that page, or stop it first"
-            ) from None
-        except OSError:
-            os.close(handle)
-    return lambda: None
+    except PermissionError:
+        # Windows opens no folders.
+        return lambda: None
+    if lock(handle) is False:
+        os.close(handle)
+        raise InputError(
+            f"{folder}: already open in another schirn review; use that page, or stop it first"
+        )
+    return lambda: os.close(handle)

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
+from schirn._files import lock
 from schirn.exceptions import InputError
 
 # What is assumed where the system does not say how much memory is free.
@@ -85,37 +86,26 @@ class ScratchFolder:
             _remove_abandoned(folder)
         # Until the lock is there, no other process must see the folder.
         hidden = Path(tempfile.mkdtemp(prefix=".schirn-", dir=inside))
-        lock = (hidden / "lock").open("wb")
-        _take(lock)
+        file = (hidden / "lock").open("wb")
+        lock(file)
         self.path = hidden.rename(hidden.with_name(hidden.name[1:]))
-        self.remove = weakref.finalize(self, _remove, self.path, lock)
+        self.remove = weakref.finalize(self, _remove, self.path, file)
 
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove a scratch folder of this user whose process has ended."""
     try:
-        with (folder / "lock").open("r+b") as lock:
-            if os.fstat(lock.fileno()).st_uid == os.getuid() and _take(lock):
+        with (folder / "lock").open("r+b") as file:
+            if os.fstat(file.fileno()).st_uid == os.getuid() and lock(file):
                 shutil.rmtree(folder, ignore_errors=True)
     except (OSError, AttributeError):
         # No folder, of another user or program, or a system without users.
         return
 
 
-def _take(lock: IO[bytes]) -> bool:
-    """Lock a file for this process; False if another has it, or the disk knows no locks."""
-    try:
-        import fcntl
-
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
-
-
-def _remove(folder: Path, lock: IO[bytes]) -> None:
+def _remove(folder: Path, file: IO[bytes]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
+    file.close()
 
 
 def free_on_disk(folder: str | os.PathLike[str]) -> int:

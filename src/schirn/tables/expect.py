@@ -85,8 +85,8 @@ class RunSummary:
         Number of rows with each tag, before removals and after merges.
     feature_drift : float or None
         Shift of the features of new rows since training, in standard deviations; None if unknown.
-    gone_share : float or None
-        Share of the rows of the last run that this one lacks; None if unknown.
+    gone_share : float
+        Share of the rows of the last update that this one lacks.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class RunSummary:
     removed_share: float
     tag_counts: dict[str, int] = field(default_factory=dict)
     feature_drift: float | None = None
-    gone_share: float | None = None
+    gone_share: float = 0.0
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
@@ -261,10 +261,8 @@ class Expectations:
             "wrong_share": (change, *words),
             "tags": (distance, f"{distance:.3f}", largest),
             "new_tags": (len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"),
+            "gone_rows": (run.gone_share, f"{run.gone_share:.2%}", " of the rows of the last run"),
         }
-        if run.gone_share is not None:
-            rows = "; of the rows of the last run"
-            facts["gone_rows"] = run.gone_share, f"{run.gone_share:.2%}", rows
         if run.feature_drift is not None:
             facts["features"] = run.feature_drift, f"{run.feature_drift:.2f}", ""
         return [

@@ -11,6 +11,8 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from schirn._files import lock
+
 
 class Claims:
     """The claims of this process in one folder."""
@@ -28,7 +30,7 @@ class Claims:
             # Another process may be removing the folder.
             with suppress(FileNotFoundError):
                 file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-                if not _lock(file):
+                if lock(file) is False:
                     os.close(file)
                     return False
                 self._held[key] = file
@@ -53,15 +55,3 @@ class Claims:
                 self.release(path.name)
         with suppress(OSError):
             self.folder.rmdir()
-
-
-def _lock(file: int) -> bool:
-    """Lock an open file; False if another process has done so."""
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
