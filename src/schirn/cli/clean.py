@@ -374,11 +374,10 @@ class Run:
                 self._print_swaps()
             if self.findings:
                 say("\nTable checks")
-                checks = {item.title: item.sentence for item in self.findings}
+                facts({item.title: item.sentence for item in self.findings})
                 for item in self.findings:
                     if item.kind == "separator":
-                        checks[item.title] += f". {item.advice}"
-                facts(checks)
+                        say(item.advice)
             labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
             if labels:
                 say(f"\nTags removed most often{self._unchecked}")
@@ -505,11 +504,6 @@ class Run:
             say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
             table(("row", "text", "swap"), lines, right="r")
 
-    @property
-    def _proposes_merges(self) -> bool:
-        is_found = any(item.kind == "spelling" for item in self.findings)
-        return is_found and not self.args.propose_merges
-
     def _print_next(self) -> None:
         args, ranking = self.args, self.ranking
         for name, path in self._written.items():
@@ -522,17 +516,15 @@ class Run:
         if stale is not None and not self._is_certified and Path(stale).exists():
             note(f"{stale} is from an earlier run; these removals are not certified")
         command = shlex.join(["schirn", *same_command(args)])
+        if not args.propose_merges and any(item.kind == "spelling" for item in self.findings):
+            say("\nFirst, list likely spelling variants, and pass the right ones to --merge:")
+            say(f"  {command} --propose-merges merges.csv")
         if args.questions:
             if args.questions not in args.answers:
                 command += f" --answers {shlex.quote(args.questions)}"
             note(f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command}")
         elif ranking.judged.any() and not ranking.n_answers:
-            first = "Next"
-            if self._proposes_merges:
-                say("\nNext, list likely spelling variants, and pass the right ones to --merge:")
-                say(f"  {command} --propose-merges merges.csv")
-                first = "Then"
-            say(f"\n{first}, answer questions, on a page or in a file:")
+            say("\nNext, answer questions, on a page or in a file:")
             say("  " + "\n  ".join(_next_commands(args)))
             say("Fifty answers take about five minutes.")
         elif ranking.n_answers and not args.output:
@@ -540,8 +532,6 @@ class Run:
             if ranking.removed.any():
                 steps = [f"{command} -o cleaned.csv", *steps]
             say("\n  ".join(("\nNext, write the copy, or answer more questions:", *steps)))
-        if self._proposes_merges and (args.questions or ranking.n_answers):
-            note("to merge spellings, list them with --propose-merges FILE, and edit that list")
         if args.propose_merges:
             note("delete the merges that are wrong, and run again with --merge instead")
 

@@ -259,7 +259,6 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     if n_answers:
         answers, needed = f"{n_answers} answer{'s' * (n_answers > 1)} so far", "more needed"
     n_more, ahead = certificate.more_answers, "it is probably out of reach"
-    needed = "more needed" if n_answers else "needed"
     if n_more is not None:
         ahead = f"probably {n_more:,} {needed}"
     if n_answers < _SUREST and (fewest := certificate.fewest_answers) is not None:
