@@ -52,7 +52,7 @@ def test_a_cell_with_another_separator_comes_with_advice(tmp_path, capsys):
     assert clean(write_csv(tmp_path / "items.csv", items)) == 0
     out = capsys.readouterr().out
     assert "1 tag contains ',' between the names of other tags: 'beach,dog'" in out
-    assert "\nReplace ',' with ';' in these cells, and run again.\n" in out
+    assert "\nReplace ',' with ';' where it separates tags, and run again.\n" in out
 
 
 def test_a_tagger_merges_as_in_training(source, tmp_path, capsys):

@@ -165,7 +165,7 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
                 list(map(brief, joined)),
                 ("1 tag contains", "tags contain"),
                 f" {mark!r} between the names of other tags",
-                f"Replace {mark!r} with {separator!r} in these cells, and run again.",
+                f"Replace {mark!r} with {separator!r} where it separates tags, and run again.",
                 _rows_with(tags, joined),
                 tags=joined,
             )
