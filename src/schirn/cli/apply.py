@@ -5,7 +5,7 @@ from typing import Any
 
 from schirn.cleaning import ChangeList
 from schirn.cli.output import facts, note, number, print_json
-from schirn.cli.reading import TEXT_FORMAT, check_copy, check_not_input
+from schirn.cli.reading import TEXT_FORMAT, check_outputs
 from schirn.exceptions import InputError
 from schirn.tables.changes import row_keys
 from schirn.tables.files import open_table, write_copy
@@ -42,9 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 def change_table(args: argparse.Namespace, forward: bool) -> int:
     """Check the list against the table, and write the copy; False takes the changes back."""
-    if args.output:
-        check_copy(args.data, args.output)
-        check_not_input(args.output, args.changes)
+    check_outputs({"copy": args.output}, [args.data, args.changes])
     changes = ChangeList.read(args.changes)
     table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     new, name = {}, changes.column

@@ -44,7 +44,6 @@ from schirn.cli.reading import (
     METHOD,
     REMOVALS,
     ROWS,
-    check_copy,
     check_new_columns,
     check_outputs,
     describe_decisions,
@@ -604,8 +603,6 @@ def _check_paths(args: argparse.Namespace) -> None:
     check_outputs(outputs, inputs)
     # A certificate needs the files that its answers came from.
     read_before_writing(args, is_kept=args.decisions is not None and not args.certify)
-    if args.output:
-        check_copy(args.data, args.output)
     if args.report:
         optional("jinja2", "cli", "Writing the report")
     for path in args.answers:

@@ -210,13 +210,12 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
     Parameters
     ----------
     outputs : dict from str to path or None
-        The files by what they are; `check_copy` looks at "copy" more closely.
+        The files by what they are.
     inputs : iterable of path or None
     """
     names: dict[str, str] = {}
-    for name, path in outputs.items():
-        if not path:
-            continue
+    paths = {name: path for name, path in outputs.items() if path}
+    for name, path in paths.items():
         check_not_input(path, *filter(None, inputs))
         first = names.setdefault(os.path.realpath(path), name)
         if first != name:
@@ -224,8 +223,10 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         suffixes = _SUFFIXES.get(name, ("",))
         if not path.lower().endswith(suffixes):
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
-        if name != "copy":
-            check_writable(path)
+    for name, path in paths.items():
+        if name == "copy":
+            _check_table_name(path)
+        check_writable(path)
 
 
 def read_before_writing(args: argparse.Namespace, *, is_kept: bool) -> None:
@@ -259,17 +260,15 @@ def withhold(args: argparse.Namespace) -> None:
     args.output = args.changes = args.questions = None
 
 
-def check_copy(source: str, output: str) -> None:
-    """Raise unless a copy of a table can be written: another path, the name of a table."""
+def _check_table_name(output: str) -> None:
+    """Raise unless the name of a copy is that of a table."""
     copy = Path(output)
-    check_not_input(output, source)
     if format_suffix(copy) not in TABLES or (
         is_packed(copy) and format_suffix(copy) not in TEXT_TABLES
     ):
         raise InputError(
             f"{output}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
         )
-    check_writable(output)
 
 
 def _is_file(path: str) -> bool:

@@ -20,7 +20,6 @@ from schirn.cli.reading import (
     DECISIONS,
     REMOVALS,
     ROWS,
-    check_copy,
     check_outputs,
     open_decisions,
 )
@@ -198,11 +197,10 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
-    named = {"table": args.export, "list of changes": args.changes}
-    check_outputs(named, ())
     session = open_session(folder, write=False)
+    named = {"copy": args.export, "list of changes": args.changes}
+    check_outputs(named, [str(session.table.path)])
     if args.export:
-        check_copy(str(session.table.path), args.export)
         session.write_table(args.export)
     if args.changes:
         changes = session.changes()

@@ -25,7 +25,6 @@ from schirn.cli.reading import (
     MERGE,
     REMOVALS,
     TEXT_FORMAT,
-    check_copy,
     check_new_columns,
     check_outputs,
     describe_decisions,
@@ -157,8 +156,6 @@ def _check_paths(args: argparse.Namespace) -> None:
         raise InputError("--answers are kept in the decisions; give their file with --decisions")
     check_outputs(outputs, inputs)
     read_before_writing(args, is_kept=args.decisions is not None)
-    if args.output:
-        check_copy(args.data, args.output)
 
 
 def _open(args: argparse.Namespace, model: TagPipeline) -> TagTable:

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def serve(
     max_bytes: int = 16 * 1024**2,
     timeout: float = 30.0,
     ready: Callable[[str], None] | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Callable[..., None] | None = None,
 ) -> None:
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
@@ -67,7 +68,8 @@ def serve(
     ready : callable, optional
         Called with the address as soon as requests are answered.
     tell : callable, optional
-        Called with a sentence when a worker has died or the model was loaded again.
+        Called with a sentence when a worker has died or the model was loaded again, and with
+        ``error=True`` unless all went well.
     """
     optional("starlette", "review", "The server")
     optional("uvicorn", "review", "The server")
@@ -82,7 +84,7 @@ def serve(
         counters = partial(Metrics, Path(folder, "counters"), workers)
         port = listener.getsockname()[1]
         work = partial(_work, make_app, counters, listener, int(timeout) + 1)
-        supervisor = _Supervisor(work, make_app, workers, tell)
+        supervisor = _Supervisor(work, make_app, workers, tell or (lambda *_, **__: None))
         supervisor.run(lambda: ready and ready(f"http://{host}:{port}"))
 
 
@@ -94,22 +96,18 @@ def _make_app(model: Any, token: str | None, limits: Any, metrics: Any = None) -
     return create_app(load(model), token=token, limits=limits, metrics=metrics, about=about)
 
 
+@dataclass(eq=False)
 class _Supervisor:
     """Starts workers, starts those that die again, and stops them."""
 
-    def __init__(
-        self,
-        work: Callable[..., None],
-        check: Callable[[], Any],
-        n_workers: int,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._work, self._check, self._n_workers, self._tell = work, check, n_workers, tell
-        self._deaths: list[float] = []
-        methods = multiprocessing.get_all_start_methods()
-        self._context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-        self._workers: list[Any] = []
-        self._is_over = self._is_stale = False
+    work: Callable[..., None]
+    check: Callable[[], Any]
+    n_workers: int
+    tell: Callable[..., None]
+    deaths: list[float] = field(default_factory=list)
+    workers: list[Any] = field(default_factory=list)
+    is_over: bool = False
+    is_stale: bool = False
 
     def run(self, ready: Callable[[], Any]) -> None:
         """Serve until a signal says otherwise."""
@@ -120,69 +118,74 @@ class _Supervisor:
         }
         usual = {number: signal.signal(number, handler) for number, handler in numbers.items()}
         try:
-            self._workers = [self._start(k) for k in range(self._n_workers)]
-            if not all(worker.is_alive() for worker in self._workers) and not self._is_over:
+            self.workers = [self._start(k) for k in range(self.n_workers)]
+            if not all(worker.is_alive() for worker in self.workers) and not self.is_over:
                 raise InputError("a worker of the server did not start; see what it has printed")
             ready()
-            while not self._is_over:
-                if self._is_stale:
-                    self._is_stale = False
+            while not self.is_over:
+                if self.is_stale:
+                    self.is_stale = False
                     self._replace_all()
-                for k, worker in enumerate(self._workers):
-                    if not worker.is_alive() and not self._is_over:
+                for k, worker in enumerate(self.workers):
+                    if not worker.is_alive() and not self.is_over:
                         self._count_death(worker.exitcode)
-                        self._workers[k] = self._start(k)
+                        self.workers[k] = self._start(k)
                 time.sleep(_POLL_SECONDS)
         finally:
-            for worker in self._workers:
+            for worker in self.workers:
                 worker.terminate()
-            for worker in self._workers:
+            for worker in self.workers:
                 worker.join()
             for number, handler in usual.items():
                 signal.signal(number, handler)
 
     def _stop(self, *_: Any) -> None:
-        self._is_over = True
+        self.is_over = True
 
     def _restart(self, *_: Any) -> None:
-        self._is_stale = True
+        self.is_stale = True
 
     def _count_death(self, code: int) -> None:
         """Say that a worker is started again, or raise if that happens too often."""
         now = time.monotonic()
-        self._deaths = [then for then in self._deaths if now - then < _DEATH_SECONDS] + [now]
-        if len(self._deaths) >= _MAX_DEATHS:
+        self.deaths = [then for then in self.deaths if now - then < _DEATH_SECONDS] + [now]
+        if len(self.deaths) >= _MAX_DEATHS:
             raise ServerError(
                 f"workers of the server have died {_MAX_DEATHS} times within a minute, the last "
                 f"one with code {code}"
             )
-        self._tell(f"a worker of the server has died (code {code}); it is started again")
+        self.tell(f"a worker of the server died (code {code}); it is started again", error=True)
 
     def _replace_all(self) -> None:
         """Start every worker again; a model that cannot be loaded leaves the old ones."""
         try:
-            self._check()
+            self.check()
         # Whatever is wrong with the new file, the old model answers.
         except Exception as error:
-            self._tell(f"the model was not loaded again, and the old one stays: {reason_of(error)}")
+            reason = reason_of(error)
+            self.tell(f"the model was not loaded again; the old one stays: {reason}", error=True)
             return
-        for k, old in enumerate(self._workers):
+        for k, old in enumerate(self.workers):
             new = self._start(k)
             if not new.is_alive():
-                self._tell("a worker with the new model did not start, so the old one stays")
+                self.tell(
+                    "a worker with the new model did not start; the old one stays", error=True
+                )
                 return
-            self._workers[k] = new
+            self.workers[k] = new
             old.terminate()
             old.join()
-        self._tell("the model was loaded again by all workers")
+        self.tell("the model was loaded again by all workers")
 
     def _start(self, k: int) -> Any:
         """Start a worker and wait until it answers; one that does not is not alive."""
-        is_ready = self._context.Event()
-        worker = self._context.Process(target=self._work, args=(k, is_ready), daemon=True)
+        methods = multiprocessing.get_all_start_methods()
+        context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+        is_ready = context.Event()
+        worker = context.Process(target=self.work, args=(k, is_ready), daemon=True)
         worker.start()
         deadline = time.monotonic() + _START_SECONDS
-        while not is_ready.wait(_POLL_SECONDS) and worker.is_alive() and not self._is_over:
+        while not is_ready.wait(_POLL_SECONDS) and worker.is_alive() and not self.is_over:
             if time.monotonic() > deadline:
                 worker.kill()
         return worker
@@ -223,7 +226,6 @@ def _work(
             is_ready.set()
 
         async def shutdown(self, sockets: Any = None) -> None:
-            # In place: requests in flight hold the same list.
             self.server_state.default_headers.append((b"connection", b"close"))
             await super().shutdown(sockets)
 

@@ -125,6 +125,9 @@ class PatientProtocol(LimitedProtocol):
     def shutdown(self) -> None:
         """End the connection after the next answer."""
         self._is_last = True
+        if self.cycle is not None:
+            # uvicorn makes new headers every second, and a slow answer has older ones.
+            self.cycle.default_headers = self.server_state.default_headers
         if not self._is_waiting():
             H11Protocol.shutdown(self)
 
