@@ -344,9 +344,8 @@ def update_tags(
     is_new = before < 0
     is_old_tag = is_same[cells.row] & (place >= 0)
     is_fresh = ~is_same
-    if is_same_model:
-        # A tag that is new in its row has no probability yet.
-        is_fresh[cells.row[~is_old_tag]] = True
+    # A tag that is new in its row has no probability yet.
+    is_fresh[cells.row[~is_old_tag & is_same_model]] = True
     rows_to_judge = np.flatnonzero(is_fresh) if is_same_model else np.arange(len(tags))
     p, missing, drift = _judge(model, columns, cells, rows_to_judge, last.profile, is_fresh)
     if is_same_model:
@@ -366,7 +365,6 @@ def update_tags(
     gone = len(last.ids) - int((~is_new).sum())
     summary = RunSummary.from_ranking(ranking)
     summary = replace(summary, feature_drift=drift, gone_share=gone / max(1, len(last.ids)))
-    counts_tonight, known = Counter(summary.tag_counts).most_common(), set(model.label_names_)
     state = replace(
         last,
         model=model_hash,
@@ -391,12 +389,18 @@ def update_tags(
         changed=np.flatnonzero(~is_new & ~is_same).tolist(),
         judged=rows_to_judge.tolist(),
         gone=gone,
-        unseen={name: count for name, count in counts_tonight if name not in known},
+        unseen=_unseen(summary.tag_counts, model.label_names_),
         removed=cells_of(ranking, ranking.removed & ~was_removed),
         restored=cells_of(ranking, ~ranking.removed & was_removed),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
+
+
+def _unseen(counts: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
+    """Return tags that the model does not know with their counts, the most frequent first."""
+    names = set(known)
+    return {name: n for name, n in Counter(counts).most_common() if name not in names}
 
 
 def state_path(model: str) -> str:
