@@ -127,6 +127,11 @@ def declare_parameters(cls: type[Estimator]) -> type[Estimator]:
 
 # Far below the square root of the largest double, to leave room for products of many squares.
 _LARGEST_DOUBLE = 1e140
+_ROWS: Any = {
+    "accept_sparse": "csr",
+    "ensure_all_finite": False,
+    "dtype": (np.float64, np.float32),
+}
 # Where the types of other packages keep their rows.
 _LOCATIONS = {
     "torch": "device",
@@ -172,17 +177,21 @@ def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.c
 
     `reset` makes the columns of X those of the estimator. Single precision is kept.
     """
-    X = X if isinstance(X, np.ndarray) else as_plain(X)
-    types = np.float64, np.float32
-    options: Any = {"accept_sparse": "csr", "ensure_all_finite": False, "dtype": types}
-    if hasattr(X, "column_names") or hasattr(X, "to_arrow"):
-        # scikit-learn knows the names of these columns, but not their precision.
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        X = check_array(np.asarray(X), estimator=estimator, input_name="X", **options)
+    if isinstance(X, np.ndarray):
+        X = validate_data(estimator, X, reset=reset, **_ROWS)
     else:
-        X = validate_data(estimator, X, reset=reset, **options)
+        X = _rows_of_container(estimator, as_plain(X), reset)
     check_values(X, getattr(estimator, "feature_names_in_", None))
     return canonical(X) if sp.issparse(X) else X
+
+
+def _rows_of_container(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows of a table, a sparse matrix or lists, with their columns checked."""
+    if not (hasattr(X, "column_names") or hasattr(X, "to_arrow")):
+        return validate_data(estimator, X, reset=reset, **_ROWS)
+    # scikit-learn knows the names of these columns, but not their precision.
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return check_array(np.asarray(X), estimator=estimator, input_name="X", **_ROWS)
 
 
 def largest_value(dtype: Any, n_rows: int) -> float:

@@ -57,12 +57,10 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
 
     The result has the type of `other`, or `dtype`; dtype "own" keeps the type of the values.
     """
-    keeps_dtype = isinstance(dtype, str) and dtype == "own"
+    kind = None if isinstance(dtype, str) and dtype == "own" else dtype or other.dtype
     if isinstance(other, np.ndarray):
-        return np.asarray(values, dtype=None if keeps_dtype else dtype or other.dtype)
-    xp = namespace(other)
-    kind = None if keeps_dtype else dtype or other.dtype
-    return xp.asarray(values, dtype=kind, device=other.device)
+        return np.asarray(values, dtype=kind)
+    return namespace(other).asarray(values, dtype=kind, device=other.device)
 
 
 def pick(X: Any, rows: np.ndarray) -> Any:

@@ -99,8 +99,7 @@ def feature_statistics(X: Any) -> FeatureStatistics:
     if is_device_array(X):
         return _device_statistics(X)
     if not sp.issparse(X) and X.size > BLOCK_CELLS:
-        pieces = row_pieces(X)
-        return reduce(FeatureStatistics.merge, (feature_statistics(A) for _, A in pieces))
+        return reduce(FeatureStatistics.merge, (feature_statistics(A) for _, A in row_pieces(X)))
     values: np.ndarray = X.data if sp.issparse(X) else X
     filled = np.asarray((X != 0).sum(axis=0)).ravel()
     negative = bool(values.min(initial=0) < 0)

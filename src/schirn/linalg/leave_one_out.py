@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from schirn.linalg.arrays import Array, eps, like, namespace, row_pieces, to_numpy
+from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
 
 # Single precision is used above this many rows, where it saves time, if the condition number of
 # K + lam I stays below the bound.
@@ -94,7 +94,8 @@ class KernelInverse:
         C, mean = _centred(K)
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
         # In pieces, since memory that is new to the process takes longer than the sums.
-        norm = max(float(xp.max(xp.sum(abs(rows), axis=1))) for _, rows in row_pieces(C))
+        pieces = (abs(C[i : i + _MIRROR]) for i in range(0, n, _MIRROR))
+        norm = max(float(xp.max(xp.sum(piece, axis=1))) for piece in pieces)
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
         dtype = xp.float64 if double else xp.float32
         # Smaller weights would drown in the rounding errors of K or C.

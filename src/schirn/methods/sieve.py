@@ -33,14 +33,14 @@ from schirn.noise.votes import vote_model
 from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
 from schirn.solvers.feature_ridges import fit_features
-from schirn.solvers.kernel_ridges import (
-    fit_kernel,
-)
+from schirn.solvers.kernel_ridges import fit_kernel
 from schirn.solvers.sieve import Knowledge, SieveOptions, SieveResult, mean_odds
 from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse
 
 Array = np.ndarray
+Sample = tuple[Array, Array, Array]
+"""Log-odds, candidates and posterior of some rows."""
 
 _BLOCK_ROWS = 5000
 # Numbers of a block of rows in files.
@@ -304,14 +304,21 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
         """Run the rounds on rows in memory, by the ridges that suit them."""
-        options, scaled, Z = self._options(), self.scale_.transform, self._transformed(X)
-        n, d = Z.shape
-        is_sparse, is_linear = sp.issparse(Z), self.kernel == "linear"
-        if n <= self.max_kernel_rows or (is_linear and d > n and not is_sparse):
-            return fit_kernel(scaled(Z), Y, options, knowledge)
-        if is_linear and is_sparse and (d > self.n_landmarks or knowledge.groups is not None):
+        Z = self._transformed(X)
+        is_wide = Z.shape[1] > Z.shape[0] and self.kernel == "linear" and not sp.issparse(Z)
+        if Z.shape[0] <= self.max_kernel_rows or is_wide:
+            return fit_kernel(self.scale_.transform(Z), Y, self._options(), knowledge)
+        return self._solve_many(Z, Y, knowledge)
+
+    def _solve_many(
+        self, Z: Any, Y: Array, knowledge: Knowledge
+    ) -> tuple[SieveResult, KernelExpansion]:
+        """The same for rows whose kernel matrix would be too large."""
+        (n, d), options, scaled = Z.shape, self._options(), self.scale_.transform
+        is_linear, has_groups = self.kernel == "linear", knowledge.groups is not None
+        if is_linear and sp.issparse(Z) and (d > self.n_landmarks or has_groups):
             return fit_sparse(scaled(Z), Y, options, knowledge)
-        if knowledge.groups is not None:
+        if has_groups:
             raise InputError(
                 f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
                 f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
@@ -321,11 +328,7 @@ class Sieve(PartialMultiLabelClassifier):
         return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
 
     def _judge(
-        self,
-        result: SieveResult,
-        posterior: sp.csr_array,
-        sample: tuple[Array, Array, Array],
-        knowledge: Knowledge,
+        self, result: SieveResult, posterior: sp.csr_array, sample: Sample, knowledge: Knowledge
     ) -> sp.csr_array:
         """Set what a fit says about the noise; return the confidences of all candidates."""
         votes = knowledge.votes
@@ -403,11 +406,7 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _transformed(self, X: "Array | sp.csr_array") -> Any:
         """The output of the transformer of the user, if there is one; it is not scaled."""
-        if self.transformer_ is None:
-            return X
-        X = self.transformer_.transform(X)
-        X = X.to_numpy() if hasattr(X, "to_numpy") else X
-        return sp.csr_array(X) if sp.issparse(X) else X
+        return X if self.transformer_ is None else _plain_output(self.transformer_.transform(X))
 
     def _options(self) -> SieveOptions:
         return SieveOptions(**self._solver_options(SieveOptions), trusting=self._trusts())
@@ -421,3 +420,9 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, self.noise_model_.rate)
+
+
+def _plain_output(X: Any) -> Any:
+    """The output of a transformer as an array or CSR array."""
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    return sp.csr_array(X) if sp.issparse(X) else X

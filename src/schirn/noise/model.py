@@ -225,10 +225,8 @@ def cell_posterior(
     if model.propensity is not None:
         rate = rate * like(np.exp(model.propensity), p)[like(label, p, "own")]
     # The last entry stands for padding.
-    true, false = (
-        xp.concat([values, padding * xp.ones(1, dtype=p.dtype, device=p.device)])
-        for values, padding in ((p, 0), ((1 - p) * rate, 1))
-    )
+    padding = xp.ones(1, dtype=p.dtype, device=p.device)
+    true, false = xp.concat([p, 0 * padding]), xp.concat([(1 - p) * rate, padding])
     largest = max((block.cell.shape[0] for block in blocks), default=0)
     normaliser = np.zeros(largest + 1)
     if model.tilt.any():

@@ -68,6 +68,7 @@ COLLAPSE = 0.4
 
 Ridge = tuple[np.ndarray, np.ndarray]
 Combination = Callable[[Array], Array]
+Losses = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 HeldScores = tuple[Array, Array]
 
 
@@ -599,11 +600,7 @@ def newton(Z: Array, q: Array, a: np.ndarray, equal: np.ndarray, steps: int = 3)
 
 
 def choose_lams(
-    losses: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-    variance: float,
-    options: SieveOptions,
-    window: np.ndarray = WINDOW,
-    least: float = 0.0,
+    losses: Losses, variance: float, options: SieveOptions, window: Array = WINDOW, least: float = 0
 ) -> list[float]:
     """Ridge weights of the experts: around the best one for the candidates of rows left out.
 
