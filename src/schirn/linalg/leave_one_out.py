@@ -25,7 +25,8 @@ _SINGLE_ROWS = 1000
 _SINGLE_CONDITION = 1e6
 # A row that nothing else resembles predicts itself: its diagonal of M is 1/lam, never 0.
 _SMALLEST = 1e-12
-_MIRROR = 256
+# Rows at a time where a whole matrix would need new memory.
+_PIECE = 256
 
 
 def leave_one_out(Q: Any, fitted: Array, leverage: Array, smallest: float | None = None) -> Array:
@@ -94,7 +95,7 @@ class KernelInverse:
         C, mean = _centred(K)
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
         # In pieces, since memory that is new to the process takes longer than the sums.
-        pieces = (abs(C[i : i + _MIRROR]) for i in range(0, n, _MIRROR))
+        pieces = (abs(C[i : i + _PIECE]) for i in range(0, n, _PIECE))
         norm = max(float(xp.max(xp.sum(piece, axis=1))) for piece in pieces)
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
         dtype = xp.float64 if double else xp.float32
@@ -249,8 +250,8 @@ def _inverse(A: Array) -> Array:
     if failed:
         raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
     # LAPACK fills the lower triangle, in columns; block by block, its mirror image is cheap.
-    for start in range(0, len(inverse), _MIRROR):
-        block = slice(start, start + _MIRROR)
+    for start in range(0, len(inverse), _PIECE):
+        block = slice(start, start + _PIECE)
         inverse[block, block.stop :] = inverse[block.stop :, block].T
         lower = np.tril(inverse[block, block])
         inverse[block, block] = lower + np.tril(lower, -1).T

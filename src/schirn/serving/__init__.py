@@ -21,7 +21,7 @@ from schirn.persist import load, read_notes
 __all__ = ["ServerError", "serve"]
 
 _START_SECONDS = 120.0
-# The server gives up when workers have died this often within so many seconds.
+# Deaths of workers, and the seconds within which that many make the server stop.
 _MAX_DEATHS, _DEATH_SECONDS = 5, 60.0
 _POLL_SECONDS = 0.05
 
