@@ -1,21 +1,23 @@
 """Cells with line breaks come back from every command that writes CSV."""
 
 import csv
+import json
 
 import pytest
 from cli.clean_helpers import make_items, read_csv
 
-from schirn._files import csv_rows
 from schirn.cli import main
+from schirn.tables.files import open_table, write_copy
 
 
 @pytest.mark.parametrize("cell", ["a\rb", "a\nb", "a\r\nb", "\r", "\n", "", '"', 'a","b', " a "])
 def test_every_cell_is_read_back(cell, tmp_path):
-    rows = [["id", "text"], ["1", cell], [cell, cell]]
-    text = "".join(csv_rows(rows))
-    (tmp_path / "t.csv").write_text(text, "utf-8", newline="")
+    rows = [["1", cell], [cell, cell]]
+    lines = [json.dumps({"id": name, "text": text}) for name, text in rows]
+    (tmp_path / "t.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    write_copy(str(tmp_path / "t.csv"), open_table(tmp_path / "t.jsonl"), {}, {})
     with (tmp_path / "t.csv").open(newline="", encoding="utf-8") as stream:
-        assert list(csv.reader(stream)) == rows
+        assert list(csv.reader(stream)) == [["id", "text"], *rows]
 
 
 @pytest.mark.parametrize(("newline", "sign"), [("\n", "\r"), ("\r", "\n")])

@@ -1,4 +1,5 @@
 import io
+import json
 import re
 import sys
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from schirn.cli import commands, main
-from schirn.cli.output import _plain
+from schirn.cli.output import print_json
 
 STYLE = re.compile(r"\x1b\[[\d;]*m")
 COLOUR_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM", "COLORTERM")
@@ -87,7 +88,8 @@ def test_no_command_prints_styles(terminal, calls, name):
     assert not STYLE.search(text)
 
 
-def test_what_json_lacks():
+def test_what_json_lacks(capsys):
     document = {1: np.float64(0.5), "n": np.nan, "a": np.arange(2), "t": (np.inf, None, True)}
-    assert _plain(document) == {"1": 0.5, "n": None, "a": [0, 1], "t": [None, None, True]}
-    assert _plain(SimpleNamespace) == str(SimpleNamespace)
+    print_json({**document, "c": SimpleNamespace})
+    plain = {"1": 0.5, "n": None, "a": [0, 1], "t": [None, None, True], "c": str(SimpleNamespace)}
+    assert json.loads(capsys.readouterr().out) == plain

@@ -2,10 +2,12 @@
 
 import argparse
 
+import numpy as np
 import pytest
+from scipy.io import savemat
 
 from schirn.cli.parser import assignment
-from schirn.cli.reading import _columns
+from schirn.cli.reading import read
 from schirn.exceptions import InputError
 
 
@@ -37,22 +39,58 @@ def test_what_is_no_assignment(text):
         assignment(text)
 
 
+TABLE = 'tags,x,"a,b",3\ndog,1,0,1\ncat,2,1,0\ndog;cat,3,1,1\n'
+ARFF = """@relation pets
+@attribute x real
+@attribute 6 real
+@attribute dog {0,1}
+@attribute cat {0,1}
+@data
+1,2,1,0
+2,3,0,1
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Small data sets in three formats, by suffix."""
+    paths = {suffix: tmp_path / f"t{suffix}" for suffix in (".csv", ".arff", ".mat")}
+    paths[".csv"].write_text(TABLE)
+    paths[".arff"].write_text(ARFF)
+    variables = {"one": np.ones((3, 1)), "two": np.ones((3, 2)), "target": np.eye(3)[:, :2]}
+    savemat(paths[".mat"], variables)
+    return paths
+
+
+def read_columns(path, labels=None, features=None):
+    return read(
+        argparse.Namespace(data=str(path), labels=labels, features=features, separator=None)
+    )
+
+
 @pytest.mark.parametrize(
-    ("text", "name", "suffix", "columns"),
+    ("suffix", "options", "labels", "features"),
     [
-        ("Y", "labels", ".mat", "Y"),
-        ("6", "labels", ".arff", 6),
-        ("6", "features", ".arff", ["6"]),
-        ("a, b", "labels", ".csv", ["a", "b"]),
-        ("tags", "labels", ".csv", "tags"),
-        ("x", "features", ".csv", ["x"]),
-        ('["a,b", 3]', "labels", ".csv", ["a,b", "3"]),
+        (".csv", {"labels": "tags"}, ["cat", "dog"], ["x", "a,b", "3"]),
+        (".csv", {"labels": "tags", "features": "x"}, ["cat", "dog"], ["x"]),
+        (".csv", {"labels": "tags", "features": "x, 3"}, ["cat", "dog"], ["x", "3"]),
+        (".csv", {"labels": '["a,b", 3]', "features": "x"}, ["a,b", "3"], ["x"]),
+        (".arff", {"labels": "2"}, ["dog", "cat"], ["x", "6"]),
+        (".arff", {"labels": "dog, cat"}, ["dog", "cat"], ["x", "6"]),
+        (".arff", {"labels": "cat"}, ["cat"], ["x", "6", "dog"]),
     ],
 )
-def test_columns(text, name, suffix, columns):
-    assert _columns(text, name, suffix) == columns
+def test_columns(files, suffix, options, labels, features):
+    data = read_columns(files[suffix], **options)
+    assert data.label_names == labels
+    assert data.feature_names == features
 
 
-def test_a_broken_list_of_columns_is_quoted():
+def test_a_variable_of_a_mat_file(files):
+    assert read_columns(files[".mat"], features="one").n_features == 1
+    assert read_columns(files[".mat"], features="two").n_features == 2
+
+
+def test_a_broken_list_of_columns_is_quoted(files):
     with pytest.raises(InputError, match=r"--labels '\[\"a\"' is not a JSON list"):
-        _columns('["a"', "labels", ".csv")
+        read_columns(files[".csv"], labels='["a"')

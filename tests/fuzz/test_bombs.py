@@ -7,16 +7,19 @@ import struct
 import tracemalloc
 import zipfile
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
 
 import schirn
-from schirn._files import MAX_BYTES, VARIABLE, byte_limit, read_npy
+from schirn.cleaning.columns import matrix_for
 from schirn.datasets import load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, ModelFileError
+from schirn.scale import RowFile
 
 MEGABYTE = 1 << 20
+VARIABLE = "SCHIRN_MAX_BYTES"
 
 
 @pytest.fixture
@@ -43,17 +46,23 @@ def refused(path, *words, read=load, error=DataError):
     assert peak < 8 * MEGABYTE, f"{peak:,} bytes were taken"
 
 
-def test_limit(monkeypatch):
+def test_limit(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert byte_limit() == MAX_BYTES
-    assert byte_limit(7) == 7
-    for text, wanted in (("1000", 1000), (" 3k ", 3072), ("16G", 16 * 1024**3)):
+    path = tmp_path / "x.csv"
+    path.write_text("x,tags\n" + "1,dog\n" * 500)
+    size = path.stat().st_size
+    assert load(path).n_samples == 500
+    refused(path, f"has {size:,} bytes, more than max_bytes=7;", read=partial(load, max_bytes=7))
+    for text, wanted in (("1000", 1000), (" 2k ", 2048)):
         monkeypatch.setenv(VARIABLE, text)
-        assert byte_limit() == wanted
+        refused(path, f"more than max_bytes={wanted:,};")
+        assert load(path, max_bytes=size).n_samples == 500
+    monkeypatch.setenv(VARIABLE, "16G")
+    assert load(path).n_samples == 500
     for text in ("much", "-1", "1.5G", "9" * 40, "²"):
         monkeypatch.setenv(VARIABLE, text)
         with pytest.raises(InputError, match=VARIABLE):
-            byte_limit()
+            load(path)
 
 
 def test_npz(limit, tmp_path):
@@ -61,7 +70,7 @@ def test_npz(limit, tmp_path):
     np.savez_compressed(path, X=np.zeros((5000, 1000)), Y=np.zeros((5000, 1)))
     assert path.stat().st_size < limit // 10
     refused(path, "40,0", "max_bytes=2,097,152", VARIABLE)
-    assert load(path, max_bytes=MAX_BYTES).n_samples == 5000
+    assert load(path, max_bytes=8 * 1024**3).n_samples == 5000
 
 
 def test_npz_with_thousands_of_entries(tmp_path):
@@ -77,7 +86,8 @@ def test_absurd_shapes(tmp_path, shape):
     text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(48)
     (tmp_path / "x.npy").write_bytes(content)
-    refused(tmp_path / "x.npy", read=read_npy)
+    for read in (lambda path: matrix_for(str(path), 6, "t.csv"), RowFile):
+        refused(tmp_path / "x.npy", read=read)
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("X.npy", content)
     refused(tmp_path / "x.npz", "X.npy")

@@ -11,12 +11,7 @@ from schirn.lab.rivals.solvers.prox import (
     soft_threshold,
 )
 from schirn.linalg import prox
-from schirn.linalg.prox import (
-    _resolution,
-    noise_threshold,
-    shift_by_gram,
-    shift_singular_values,
-)
+from schirn.linalg.prox import noise_threshold, shift_by_gram, shift_singular_values
 
 entries = st.floats(-10, 10, allow_subnormal=False)
 
@@ -233,8 +228,8 @@ def test_missing_directions_of_a_gram_matrix_stay(term):
 
 
 def test_a_coarse_direction_gives_none_unless_strict_is_off():
-    zero, coarse = _resolution(np.dtype(np.float64))
-    small = np.sqrt(np.sqrt(zero * coarse))
+    # Squared, it is between 1e-13, which is rounding noise, and 1e-10, which is resolved.
+    small = 10**-5.75
     G = tall([1.0, small])
     assert shift_by_gram(G.T @ G, 0.1, "high") is None
     found = shift_by_gram(G.T @ G, 0.1, "high", strict=False)
@@ -242,7 +237,7 @@ def test_a_coarse_direction_gives_none_unless_strict_is_off():
     # Coarse is measured against the largest value, not against a neighbour.
     three = tall([1.0, small, small])
     assert shift_by_gram(three.T @ three, 0.1, "high") is None
-    clear = tall([1.0, 2 * np.sqrt(coarse)])
+    clear = tall([1.0, 2e-5])
     assert shift_by_gram(clear.T @ clear, 0.1, "high") is not None
 
 
@@ -259,11 +254,17 @@ def test_below_the_floor_is_zero_and_ten_floors_are_coarse():
 
 
 def test_single_precision_has_coarser_limits():
-    double, single = (_resolution(np.dtype(kind)) for kind in (np.float64, np.float32))
-    assert 0 < double[0] < double[1] < single[1] == 1e-5
-    assert double[0] < single[0] <= 1e-6
-    G = tall([1.0, 1e-4]).astype(np.float32)
-    assert np.sort(shift_by_gram(G.T @ G, 0.5, "high").values)[0] == 0
+    def shifted_values(small, kind):
+        shift = shift_by_gram(np.diag([1, small**2]).astype(kind), 0.5, "high")
+        return None if shift is None else np.sort(shift.values)
+
+    # Up to the first limit a direction is not there, and up to the second one too coarse.
+    for kind, first, second in ((np.float64, 1e-13, 1e-10), (np.float32, 1e-6, 1e-5)):
+        np.testing.assert_allclose(shifted_values(0.9 * first**0.5, kind), [0, 1.5])
+        assert shifted_values(1.1 * first**0.5, kind) is None
+        assert shifted_values(0.9 * second**0.5, kind) is None
+        small = 1.1 * second**0.5
+        np.testing.assert_allclose(shifted_values(small, kind), [small + 0.5, 1.5], rtol=1e-6)
 
 
 def test_what_is_below_tau_becomes_zero():

@@ -12,7 +12,6 @@ from reference.noise import update_noise
 from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
-    _most_true,
     candidate_posterior,
     cell_posterior,
     noise_from_sums,
@@ -195,9 +194,15 @@ def test_many_candidates_are_limited_to_six_deviations_above_the_expected_number
     true = np.array([0.2, 0.01]) * np.ones((150, 1))
     false = (1 - true) * 0.5
     # 0.2 / (0.2 + 0.8 * 0.5) = 1/3 of 150 are true: 50 + 6 sqrt(50) = 92.4, and ten more.
-    assert _most_true(true, false) == 102
-    assert _most_true(true[:, 1:], false[:, 1:]) == 64
-    assert _most_true(np.full((150, 1), 0.9), np.full((150, 1), 0.05)) == 150
+    assert most_true(true, false) == 102
+    assert most_true(true[:, 1:], false[:, 1:]) == 64
+    assert most_true(np.full((150, 1), 0.9), np.full((150, 1), 0.05)) == 150
+
+
+def most_true(true, false):
+    """The largest number of true labels of a row that the posterior considers."""
+    size, zeros = np.full(true.shape[1], len(true)), np.zeros(len(true) + 1)
+    return len(padded_posterior(true, false, size, zeros, zeros)[1]) - 1
 
 
 def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():

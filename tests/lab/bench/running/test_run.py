@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 
 import schirn
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
-from schirn.exceptions import InputError
+from schirn.exceptions import InputError, MissingExtraError
 from schirn.lab import bench
 from schirn.lab.bench.running.execute import load_data
 from schirn.lab.bench.running.plan import plan_runs
@@ -395,10 +395,8 @@ def test_a_failure_from_the_future_is_run_again(place):
 
 
 def test_a_missing_package_skips_a_run(tmp_path, monkeypatch):
-    from schirn._optional import optional
-
     def fit(self, X, y, **_):
-        optional("no_such_package", "deep", "training this")
+        raise MissingExtraError("training this needs torch: pip install 'schirn[deep]'")
 
     monkeypatch.setattr(Schirn, "fit", fit)
     results = quick([tiny()], ["Schirn"], tmp_path)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference.paks import candidate_prior, plain_paks, ridge
+from reference.paks import plain_paks, ridge
 
 from schirn.lab.rivals.solvers.paks import (
-    _Prior,
     admm_gigabytes,
     paks,
     paks_closed_form,
@@ -43,6 +42,7 @@ def solve(X, Y, *, fit_intercept=False, solver=paks, **options):
 )
 def test_equals_the_plain_transcription(sparse, shape, options):
     X, Y = data(*shape)
+    Y[[3, 7]] = 0
     _, E, J, W, objective = plain_paks(X, Y, **(DEFAULTS | options), rounds=30, tol=0)
     assert np.linalg.matrix_rank(J, tol=1e-9) > 0
     space, ours = solve(sp.csr_array(X) if sparse else X, Y, **options, max_iter=30, tol=0)
@@ -53,23 +53,23 @@ def test_equals_the_plain_transcription(sparse, shape, options):
     np.testing.assert_allclose(ours.objective, objective, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("membership", ["jaccard", "disjoint"])
+def test_blocks_of_rows_change_nothing(monkeypatch, membership):
+    X, Y = data()
+    options = {"membership": membership, "beta": 0.3, "max_iter": 30, "tol": 0}
+    _, whole = solve(X, Y, **options)
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 7 * len(X))
+    _, ours = solve(X, Y, **options)
+    np.testing.assert_allclose(ours.w, whole.w, atol=1e-9)
+    np.testing.assert_allclose(ours.objective, whole.objective, rtol=1e-9)
+
+
 def test_stops_about_where_the_transcription_does():
     X, Y = data()
     _, ours = solve(X, Y)
     plain = plain_paks(X, Y, **DEFAULTS)[-1]
     assert abs(ours.n_iter - len(plain)) <= 2
     assert ours.residual[-1] < 1e-4 <= ours.residual[-2]
-
-
-@pytest.mark.parametrize("membership", ["jaccard", "disjoint"])
-def test_prior_of_the_candidate_sets(membership):
-    _, Y = data(n=12)
-    Y[3] = Y[7] = 0
-    prior = _Prior(Y, Y.sum(axis=1), membership)
-    M = np.vstack([prior.rows(slice(0, 5)), prior.rows(slice(5, 12))])
-    np.testing.assert_allclose(M, candidate_prior(Y, membership), atol=1e-12)
-    assert M[3, 7] == 1
-    assert not np.diag(M).any()
 
 
 def test_an_outlying_row_is_given_up():
