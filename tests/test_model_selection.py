@@ -18,7 +18,7 @@ import schirn
 from schirn import lab
 from schirn.exceptions import InputError
 from schirn.lab.rivals import paks as paks_module
-from schirn.methods import _base
+from schirn.linalg.row_space import RowSpace
 from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV
 
@@ -49,9 +49,9 @@ def test_scores_are_those_of_plain_fits_on_held_out_candidates(cls, fit_intercep
 
 
 def test_each_fold_is_factored_once(small, monkeypatch):
-    calls = []
-    plain = _base.row_space
-    monkeypatch.setattr(_base, "row_space", lambda *a, **k: calls.append(1) or plain(*a, **k))
+    calls, plain = [], RowSpace.__init__
+    counted = functools.wraps(plain)(lambda *a, **k: calls.append(1) or plain(*a, **k))
+    monkeypatch.setattr(RowSpace, "__init__", counted)
     grid = {"alpha": [0.1, 0.5], "lam": [1.0, 10.0], "beta": [0.0, 0.1]}
     search = CandidateSearchCV(schirn.Schirn(max_iter=3), grid, cv=4, refit=False)
     search.fit(small.X, small.candidates)

@@ -10,7 +10,7 @@ import schirn
 from schirn import Sieve, lab
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.methods import _base
+from schirn.methods import sees_truth
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,8 @@ def test_a_random_state_of_numpy_is_a_seed(data):
 
 
 def test_who_sees_the_truth():
-    assert _base.sees_truth(schirn.OracleRidge)
-    assert not _base.sees_truth(schirn.Sieve())
+    assert sees_truth(schirn.OracleRidge)
+    assert not sees_truth(schirn.Sieve())
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])

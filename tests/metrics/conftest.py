@@ -1,16 +1,13 @@
-from unittest import mock
-
+import numpy as np
 import pytest
 
 from schirn.exceptions import InputError
-from schirn.metrics import _input
 
 
 @pytest.fixture
-def one_row_blocks():
-    """Let every block hold one row, so that errors must count rows across blocks."""
-    with mock.patch.object(_input, "BLOCK_CELLS", 1):
-        yield
+def widen():
+    """A function that adds a million labels of value 0: every row is then a block of its own."""
+    return lambda table: np.pad(table, ((0, 0), (0, 2**20)))
 
 
 @pytest.fixture
