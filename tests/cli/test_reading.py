@@ -1,4 +1,4 @@
-"""Values of the options that describe how to read a data set."""
+"""Values of options: assignments, durations, and columns of a data set."""
 
 import argparse
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from schirn.cli.parser import assignment
+from schirn.cli.parser import assignment, duration
 from schirn.cli.reading import read
 from schirn.exceptions import InputError
 
@@ -37,6 +37,17 @@ def test_assignments(text, value):
 def test_what_is_no_assignment(text):
     with pytest.raises(argparse.ArgumentTypeError, match="must look like NAME=VALUE"):
         assignment(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400)])
+def test_durations(text, value):
+    assert duration(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1m", "h", "1d", "infh", "nan", "soon"])
+def test_what_are_no_durations(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"a duration such as 90s, 9m or 1\.5h"):
+        duration(text)
 
 
 TABLE = 'tags,x,"a,b",3\ndog,1,0,1\ncat,2,1,0\ndog;cat,3,1,1\n'

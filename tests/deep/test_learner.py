@@ -4,30 +4,49 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
 from schirn.deep import DeepSieve
-from schirn.deep.learner import NetworkInput, _batches
 
 
-def test_no_batch_is_empty_or_of_one_row_at_the_end():
-    sizes = {n: [len(batch) for batch in _batches(np.arange(n), 4)] for n in (0, 1, 4, 5, 6, 9)}
-    assert sizes == {0: [], 1: [1], 4: [4], 5: [5], 6: [4, 2], 9: [4, 5]}
-    assert np.concatenate(_batches(np.arange(9), 4)).tolist() == list(range(9))
+class Batches(torch.nn.Module):
+    """Notes the size of each batch, when it trains and when it judges."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(50, 8)
+        self.trained, self.judged = [], []
+
+    def forward(self, x):
+        (self.trained if self.training else self.judged).append(len(x))
+        return self.linear(x)
+
+    def __deepcopy__(self, memo):
+        # All copies write to the same lists.
+        copied = Batches()
+        copied.load_state_dict(self.state_dict())
+        copied.trained, copied.judged = self.trained, self.judged
+        return copied
 
 
-def test_sparse_rows_are_made_dense_batch_by_batch(monkeypatch):
-    X = sp.random_array((300, 50), density=0.1, format="csr", random_state=0)
-    asked = []
-    take = NetworkInput.__getitem__
-
-    def watch(self, rows):
-        asked.append(len(rows))
-        return take(self, rows)
-
-    monkeypatch.setattr(NetworkInput, "__getitem__", watch)
-    monkeypatch.setattr("schirn.deep.learner._EVALUATION_ROWS", 100)
-    Y = (np.random.default_rng(0).random((300, 4)) < 0.5).astype(int)
+def fit(n, **options):
+    X = sp.random_array((n, 50), density=0.1, format="csr", random_state=0)
+    Y = (np.random.default_rng(0).random((n, 4)) < 0.5).astype(int)
     Y[:, 0] = 1
-    DeepSieve(hidden_sizes=(32,), folds=2, max_iter=2, device="cpu").fit(X, Y)
-    assert max(asked) <= 100
+    module = Batches()
+    DeepSieve(module=module, folds=2, device="cpu", **options).fit(X, Y)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(8, [4]), (10, [5]), (12, [4, 2]), (18, [4, 5])], ids=lambda value: str(value)
+)
+def test_no_batch_is_empty_or_of_one_row_at_the_end(n, sizes):
+    assert fit(n, batch_size=4, max_iter=1).trained[: 2 * len(sizes)] == 2 * sizes
+
+
+def test_sparse_rows_are_made_dense_batch_by_batch():
+    module = fit(2500, max_iter=1)
+    assert sum(module.judged) >= 2500
+    assert max(module.judged) <= 1024
+    assert max(module.trained) < 1024

@@ -89,6 +89,19 @@ def test_skipped_data_sets_are_listed_with_their_reason(place, capsys):
     assert "nothing was run" in capsys.readouterr().err
 
 
+def test_the_five_most_frequent_reasons_are_listed(place, capsys):
+    absent = ",".join(f"absent{k}.npz:1" for k in range(6))
+    names = "mymethods:Failing,CandidateRidge"
+    assert bench("--datasets", f"{absent},tiny.npz:1", "--methods", names, "--quiet") == 1
+    error = capsys.readouterr().err.splitlines()
+    assert error[0].endswith("4 skipped: absent0.npz: there is no such file.")
+    assert len(error) == 7
+    assert error[-2:] == [
+        "schirn: and 2 more reasons; see the results",
+        "schirn: 2 of 28 runs failed or timed out",
+    ]
+
+
 def test_oracle_is_written_in_the_output(place, capsys):
     args = ("--datasets", "tiny.npz:1", "--methods", "CandidateRidge", "--tuning", "oracle")
     assert bench(*args) == 0
