@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+
+import torch
 
 from schirn.deep import DeepSieve
 

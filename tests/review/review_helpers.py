@@ -7,7 +7,7 @@ import sys
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from schirn.review._state import DROP, KEEP
+DECISIONS = ("keep", "drop", "swap")
 
 
 def write_project(folder, items, labels, **head):
@@ -54,7 +54,8 @@ def write_project(folder, items, labels, **head):
 
 def final_tags(session):
     """One record per item: tags, and those removed, added, and decided by a person."""
-    status, final, project = session.status, session.final(), session.project
+    final, project = session.final(), session.project
+    latest = {tag: step.record["action"] for step in session.history for tag in step.tags}
     for i, name in enumerate(project.ids):
         tags = {session.name(k): k for k in project.tags_of_row(i)}
         listed = {tag: k for tag, k in tags.items() if project.listed[k]}
@@ -62,7 +63,7 @@ def final_tags(session):
             "id": name,
             "tags": [tag for tag, k in tags.items() if final[k]],
             "removed": [tag for tag, k in listed.items() if not final[k]],
-            "checked": [tag for tag, k in tags.items() if status[k] in (KEEP, DROP)],
+            "checked": [tag for tag, k in tags.items() if latest.get(k) in DECISIONS],
             "added": [tag for tag, k in tags.items() if final[k] and tag not in listed],
         }
 

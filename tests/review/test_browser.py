@@ -1,6 +1,8 @@
 """A session at the keyboard in a real browser."""
 
 import csv
+from queue import Queue
+from threading import Thread
 
 import pytest
 from browser_helpers import needs_browser, open_browser, until
@@ -9,10 +11,10 @@ from review.review_helpers import final_tags, write_project
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
 
+import uvicorn
 from review.page_helpers import ThreadServer, no_news, press, text, wait
 
-from schirn.review import open_session
-from schirn.review._serve import _write_redirect
+from schirn.review import open_session, serve
 
 pytestmark = needs_browser
 NASTY = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -105,10 +107,25 @@ def test_the_page_notices_that_the_server_is_gone(driver, server):
     until(driver, lambda: "does not respond" in text(driver, "banner"))
 
 
-def test_the_private_file_leads_to_the_page(driver, server, tmp_path):
-    driver.get(_write_redirect(tmp_path, server.address).as_uri())
-    until(driver, lambda: driver.current_url.startswith("http://127.0.0.1"))
-    wait(driver, "label", NASTY)
+def test_the_private_file_leads_to_the_page(driver, tmp_path, monkeypatch):
+    folder = write_project(tmp_path / "project", [("a", "First", {"dog": 0.2})], ["dog"])
+    pages, run = Queue(), uvicorn.Server.run
+    monkeypatch.setattr("webbrowser.open", pages.put)
+
+    def run_and_look(server, sockets):
+        thread = Thread(target=run, args=(server, sockets))
+        thread.start()
+        try:
+            driver.get(pages.get(timeout=60))
+            until(driver, lambda: driver.current_url.startswith("http://127.0.0.1"))
+            wait(driver, "label", "dog")
+            driver.get("about:blank")
+        finally:
+            server.should_exit = True
+            thread.join()
+
+    monkeypatch.setattr("uvicorn.Server.run", run_and_look)
+    assert serve(folder) == 0
 
 
 @pytest.fixture
