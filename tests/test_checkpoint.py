@@ -5,24 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 import schirn
-from schirn import _checkpoint, lab
+from schirn import lab
 from schirn.cli import main
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.metrics import average_precision
 from schirn.model_selection import CandidateSearchCV
 from schirn.scale import RowFile
-
-
-@pytest.fixture
-def always(monkeypatch):
-    """Save after every round."""
-    monkeypatch.setattr(_checkpoint, "_EVERY", 0.0)
-    monkeypatch.setattr(_checkpoint, "_PAUSE", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +29,12 @@ class Stopped(BaseException):
     """Like a kill: nobody catches it."""
 
 
-def stop_after(monkeypatch, module, rounds, what="round"):
-    """Stop a loop at the beginning of a round; returns the number of rounds that were begun."""
-    begun = []
+def stop_after(monkeypatch, module, rounds, what="round", *, seconds=3600):
+    """Stop a loop at the beginning of a round; returns the rounds that were begun.
+
+    Every round seems to take so many seconds: after an hour, its state is saved.
+    """
+    begun, monotonic = [], time.monotonic
 
     def track(items, name, *args, **options):
         for item in items:
@@ -46,6 +44,7 @@ def stop_after(monkeypatch, module, rounds, what="round"):
                 begun.append(item)
             yield item
 
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + seconds * len(begun))
     monkeypatch.setattr(f"schirn.{module}.track", track)
     return begun
 
@@ -65,7 +64,7 @@ SIEVES = {
 
 
 @pytest.mark.parametrize("kind", [*SIEVES, "files"])
-def test_sieve_goes_on(data, tmp_path, monkeypatch, always, kind):
+def test_sieve_goes_on(data, tmp_path, monkeypatch, kind):
     options = SIEVES["landmarks" if kind == "files" else kind]
     folder = tmp_path / "kept"
     np.save(tmp_path / "X.npy", data.X)
@@ -89,7 +88,7 @@ def test_sieve_goes_on(data, tmp_path, monkeypatch, always, kind):
     assert not folder.exists()
 
 
-def test_known_labels_and_groups_are_part_of_the_data(data, tmp_path, monkeypatch, always):
+def test_known_labels_and_groups_are_part_of_the_data(data, tmp_path, monkeypatch):
     known = np.where(np.arange(240)[:, None] < 20, data.candidates, 0)
     groups = np.arange(240) // 2
     model = schirn.Sieve(checkpoint=tmp_path / "kept")
@@ -104,7 +103,7 @@ def test_known_labels_and_groups_are_part_of_the_data(data, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])
-def test_schirn_goes_on(data, tmp_path, monkeypatch, always, where):
+def test_schirn_goes_on(data, tmp_path, monkeypatch, where):
     np.save(tmp_path / "X.npy", data.X)
 
     def rows():
@@ -114,7 +113,6 @@ def test_schirn_goes_on(data, tmp_path, monkeypatch, always, where):
     model = schirn.Schirn(max_iter=20, checkpoint=tmp_path / "kept")
     with monkeypatch.context() as patch:
         stop_after(patch, "solvers.schirn", 12)
-        patch.setattr(schirn.Schirn, "_fit_point", None)
         with pytest.raises(Stopped):
             model.fit(rows(), data.candidates)
     saved = {path.name for path in (tmp_path / "kept").rglob("*.npz")}
@@ -131,7 +129,7 @@ def test_schirn_goes_on(data, tmp_path, monkeypatch, always, where):
 
 
 @pytest.mark.parametrize("method", ["Sieve", "NLR"])
-def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, always, method):
+def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, method):
     options = {"method": method, "cv": 3}
     expected = schirn.find_noisy_labels(data.X, data.candidates, **options)
     options["checkpoint"] = tmp_path / "kept"
@@ -155,44 +153,48 @@ def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, always, method):
     assert not (tmp_path / "kept").exists()
 
 
+class Scoring:
+    """Average precision of a few held-out sets; the same in every process."""
+
+    n_left = 0
+
+    def __call__(self, labels, scores):
+        if not Scoring.n_left:
+            raise Stopped
+        Scoring.n_left -= 1
+        return average_precision(labels, scores)
+
+
 @pytest.mark.parametrize("estimator", [schirn.Schirn(max_iter=10), lab.NLR(max_iter=5)])
-def test_a_search_goes_on(data, tmp_path, monkeypatch, always, estimator):
+def test_a_search_goes_on(data, tmp_path, estimator):
     grid = {"lam": [0.5, 5.0]} if "alpha" in estimator.get_params() else {"gamma": [1.0, 10.0]}
     expected = CandidateSearchCV(estimator, grid, cv=3).fit(data.X, data.candidates)
-    search = CandidateSearchCV(estimator, grid, cv=3, checkpoint=tmp_path / "kept")
-    with monkeypatch.context() as patch:
-        run_fold = CandidateSearchCV._run_fold
-        done = []
-
-        def two_folds(*args):
-            if len(done) == 2:
-                raise Stopped
-            done.append(run_fold(*args))
-            return done[-1]
-
-        patch.setattr(CandidateSearchCV, "_run_fold", two_folds)
-        with pytest.raises(Stopped):
-            search.fit(data.X, data.candidates)
+    options = {"scoring": Scoring(), "checkpoint": tmp_path / "kept"}
+    search = CandidateSearchCV(estimator, grid, cv=3, **options)
+    # Two folds of two settings, then the third fold.
+    Scoring.n_left = 4
+    with pytest.raises(Stopped):
+        search.fit(data.X, data.candidates)
+    Scoring.n_left = 2
     search.fit(data.X, data.candidates)
     for k in range(3):
         name = f"split{k}_test_score"
         np.testing.assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
-    # The folds that were done are not run again.
     assert search.cv_results_["mean_fit_time"].shape == (2,)
     same(search.best_estimator_, expected.best_estimator_)
     assert not (tmp_path / "kept").exists()
 
 
 def interrupted(data, folder, monkeypatch, **options):
-    model = schirn.Sieve(checkpoint=folder, **options)
+    model = schirn.Sieve(checkpoint=folder)
     with monkeypatch.context() as patch:
-        stop_after(patch, "solvers.sieve", 3)
+        stop_after(patch, "solvers.sieve", 3, **options)
         with pytest.raises(Stopped):
             model.fit(data.X, data.candidates)
     return model
 
 
-def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch, always):
+def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
     folder = tmp_path / "kept"
     interrupted(data, folder, monkeypatch)
     X, Y = data.X, data.candidates
@@ -213,7 +215,7 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch, 
     assert not folder.exists()
 
 
-def test_other_folders_are_left_alone(data, tmp_path, monkeypatch, always):
+def test_other_folders_are_left_alone(data, tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="not a checkpoint, and not empty"):
@@ -224,7 +226,7 @@ def test_other_folders_are_left_alone(data, tmp_path, monkeypatch, always):
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes.txt"]
 
 
-def test_a_damaged_checkpoint_is_named(data, tmp_path, monkeypatch, always):
+def test_a_damaged_checkpoint_is_named(data, tmp_path, monkeypatch):
     model = interrupted(data, tmp_path / "kept", monkeypatch)
     (path,) = (tmp_path / "kept").rglob("rounds.npz")
     path.write_bytes(path.read_bytes()[:100])
@@ -232,7 +234,7 @@ def test_a_damaged_checkpoint_is_named(data, tmp_path, monkeypatch, always):
         model.fit(data.X, data.candidates)
 
 
-def test_a_rewritten_checkpoint_is_not_continued(data, tmp_path, monkeypatch, always):
+def test_a_rewritten_checkpoint_is_not_continued(data, tmp_path, monkeypatch):
     model = interrupted(data, tmp_path / "kept", monkeypatch)
     (path,) = (tmp_path / "kept").rglob("rounds.npz")
     with np.load(path) as archive:
@@ -261,21 +263,21 @@ def test_a_saved_model_does_not_know_the_folder(data, tmp_path):
 
 def test_states_are_saved_now_and_then(data, tmp_path, monkeypatch):
     # Twenty seconds have not passed.
-    interrupted(data, tmp_path / "kept", monkeypatch)
+    interrupted(data, tmp_path / "kept", monkeypatch, seconds=0)
     assert not list((tmp_path / "kept").rglob("*.npz"))
 
 
 PROGRAM = """
 import sys, time
-from schirn import _checkpoint
 from schirn.cli import main
 from schirn.solvers import sieve
-_checkpoint._EVERY = _checkpoint._PAUSE = 0.0
-before = sieve.track
+hours, monotonic, before = [], time.monotonic, sieve.track
+time.monotonic = lambda: monotonic() + 3600 * len(hours)
 def slow(items, what, **options):
     for item in before(items, what, **options):
         print("round", item, file=sys.stderr, flush=True)
         time.sleep(0.3)
+        hours.append(item)
         yield item
 sieve.track = slow
 sys.exit(main(sys.argv[1:]))
@@ -325,6 +327,26 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
         assert whole.read_bytes() == out.read_bytes()
     else:
         same(schirn.load(whole).method_, schirn.load(out).method_)
+
+
+def test_every_byte_of_the_table_counts(tmp_path, monkeypatch, capsys):
+    table, copy = tmp_path / "t.csv", tmp_path / "c.csv"
+    lines = [f"{'ab'[k % 2]},{k % 3},{'x' * 3000}\n" for k in range(60)]
+    content = ("tags,number,text\n" + "".join(lines)).encode()
+    table.write_bytes(content)
+    about = table.stat()
+
+    def edit(*args, **options):
+        # The same size and time, and the same blocks at both ends.
+        table.write_bytes(content[:90_000] + b"y" + content[90_001:])
+        os.utime(table, ns=(about.st_atime_ns, about.st_mtime_ns))
+        return schirn.find_noisy_labels(*args, **options)
+
+    monkeypatch.setattr("schirn.cli.clean.find_noisy_labels", edit)
+    argv = ["clean", str(table), "--columns", "number", "-o", str(copy)]
+    assert main([*argv, "--checkpoint", str(tmp_path / "kept")]) == 2
+    assert "has changed since it was read" in capsys.readouterr().err
+    assert not copy.exists()
 
 
 def test_a_method_without_checkpoints(tmp_path, capsys):

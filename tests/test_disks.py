@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from cli.clean_helpers import make_project
 
-from schirn._files import atomic_write, check_writable
+from schirn import CandidateRidge, save
+from schirn import load as load_model
 from schirn.cli import main
 from schirn.datasets import load, make_partial_multilabel
 from schirn.lab.bench import read_rows
@@ -233,18 +234,16 @@ def test_an_output_that_is_a_link_is_followed(inputs, tmp_path, command):
 
 def test_a_link_to_nothing_makes_the_file_it_names(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "new")
-    with atomic_write(tmp_path / "link") as stream:
-        stream.write(b"x")
+    save(CandidateRidge().fit(np.eye(4), np.eye(4)), tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "new").read_bytes() == b"x"
+    assert load_model(tmp_path / "new").predict(np.eye(4)).shape == (4, 4)
 
 
 def test_links_in_a_circle(inputs, tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    for action in (check_writable, lambda path: atomic_write(path).__enter__()):
-        with pytest.raises(OSError, match="symbolic links"):
-            action(tmp_path / "a")
+    with pytest.raises(OSError, match="symbolic links"):
+        save(CandidateRidge().fit(np.eye(4), np.eye(4)), tmp_path / "a")
     assert_sentence(schirn(*fit(inputs, tmp_path / "a")), str(tmp_path / "a"), "symbolic links")
     (tmp_path / "c.npz").symlink_to(tmp_path / "c.npz")
     ran = schirn("data", "card", tmp_path / "c.npz")

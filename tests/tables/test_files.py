@@ -1,12 +1,9 @@
 import gzip
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from schirn._checkpoint import kept_in
 from schirn.datasets import load, read_table
 from schirn.exceptions import DataError, MissingExtraError
 from schirn.tables.files import open_table, write_copy
@@ -407,21 +404,6 @@ def test_a_whole_number_beyond_all_floats(tmp_path):
     assert load(tmp_path / "x.jsonl").feature_names == ["a"]
     with pytest.raises(DataError, match="'b' is not numeric"):
         read_table(tmp_path / "x.jsonl", features=["a", "b"])
-
-
-def test_with_checkpoints_every_byte_of_the_table_counts(tmp_path):
-    path, copy = tmp_path / "t.csv", str(tmp_path / "c.csv")
-    content = b"tags,text\n" + b"a;b,x\n" * 50_000
-    path.write_bytes(content)
-    about = path.stat()
-    with kept_in(tmp_path / "kept"):
-        table = open_table(path)
-        # The same size and time, and the same blocks at both ends.
-        path.write_bytes(content[:150_000] + b"c" + content[150_001:])
-        os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
-        with pytest.raises(DataError, match="has changed since it was read"):
-            write_copy(copy, table, {}, {})
-    assert not Path(copy).exists()
 
 
 def test_a_table_without_rows_in_another_format(tmp_path):
