@@ -28,6 +28,8 @@ class TermCounter:
     """Counts known words, pairs of words and character sequences in texts."""
 
     def __init__(self, words: Array, characters: Array, idf: Array) -> None:
+        if len(idf) != len(words) + len(characters):
+            raise ValueError("there is not one weight per term")
         self.words, self.idf = words, idf
         self._words = _vectorizer(vocabulary=words, ngram_range=(1, 2))
         # scikit-learn knows no empty vocabulary.

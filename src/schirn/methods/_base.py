@@ -92,22 +92,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
     """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
-    _fitted: ClassVar[dict[str, str]] = {
-        "n_features_in_": "int 1..",
-        "feature_names_in_": "[names (d)]",
-        "label_names_": "names (l)",
-        "_label_dtype": "integer type",
-        "classes_": "int (*)",
-        "noise_": "[sparse bool (n, l)]",
-        "label_confidence_": "[sparse float 0..1 (n, l)]",
-        "calibration_": "Calibration",
-        "cardinality_": "float 0..",
-        "n_iter_": "int 0..",
-        "objective_": "trace (*)",
-        "_cardinality_cut": "LabelThreshold",
-        "threshold_": "LabelThreshold",
-    }
-    """What `fit` sets, in the terms of `schirn.persist`; subclasses describe what they add."""
     _continues: ClassVar[tuple[str, ...]] = ()
     """Where rows may live if a killed fit is to go on where it was; a method that names any has a
     parameter `checkpoint`."""
@@ -351,11 +335,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 class LinearMethod(PartialMultiLabelClassifier):
     """A method whose scores are X W + b. `coef_` is (l, d) and `intercept_` is (l,)."""
 
-    _fitted: ClassVar = {
-        "coef_": "float (l, d)",
-        "intercept_": "float (l)",
-    }
-
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         scores = X @ near(self.coef_, X).T
         return (np.asarray(scores) if sp.issparse(X) else scores) + near(self.intercept_, X)
@@ -372,7 +351,6 @@ class RowSpaceMethod(LinearMethod):
     """
 
     fit_intercept: bool
-    _fitted: ClassVar = {"search_": "[table?]"}
     _grid: ClassVar[dict[str, tuple[float, ...]]] = {}
     """The values tried for each parameter that may be None, in order of preference."""
     _untuned: ClassVar[dict[str, float]] = {}

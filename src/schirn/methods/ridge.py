@@ -27,7 +27,6 @@ class _Ridge(RowSpaceMethod):
 
     _grid: ClassVar = {"lam": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)}
     _search_rounds: ClassVar = 1
-    _fitted: ClassVar = {"lam_": "[float 0..]"}
     _untuned: ClassVar = {"lam": 1.0}
 
     def _smallest_ridge(self) -> float:

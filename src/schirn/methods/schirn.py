@@ -151,13 +151,6 @@ class Schirn(RowSpaceMethod):
 
     _continues: ClassVar = ("memory", "files")
     _retired: ClassVar = ("solver",)
-    _fitted: ClassVar = {
-        "residual_": "trace (*)",
-        "n_noise_": "int (*)",
-        "alpha_": "[float 0..]",
-        "beta_": "[float 0..]",
-        "lam_": "[float 0..]",
-    }
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()

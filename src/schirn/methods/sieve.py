@@ -154,20 +154,6 @@ class Sieve(PartialMultiLabelClassifier):
     keeps_log_odds = False
     """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
     _continues: ClassVar = ("memory", "files")
-    _fitted: ClassVar = {
-        "transformer_": "transformer?",
-        "scale_": "FeatureScale",
-        "expansion_": "KernelExpansion",
-        "pool_": "Pool",
-        "noise_model_": "NoiseModel",
-        "first_noise_model_": "[NoiseModel]",
-        "noise_rates_": "trace (*)",
-        "lams_": "float 0.. (*)",
-        "vote_model_": "[VoteModel?]",
-        "caution_": "[Caution]",
-        "wrong_share_": "[float 0..1]",
-        "training_log_odds_": "[float (n, l)]",
-    }
 
     def fit(
         self,

@@ -218,7 +218,7 @@ def _record_name(cls: type) -> str | None:
     """Return the name of a named tuple in model files, or None."""
     for records in (RECORDS, all_records()):
         for name, record in records.items():
-            if record.cls is cls:
+            if record is cls:
                 return name
     return None
 
@@ -535,4 +535,4 @@ class Decoder:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
         retired = RETIRED_FIELDS.get(name, ())
         fields = {k: self.value(v) for k, v in body["fields"].items() if k not in retired}
-        return record.cls(**fields)
+        return record(**fields)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
@@ -38,12 +38,6 @@ class AnchorMethod(PartialMultiLabelClassifier):
     threshold: ThresholdRule = 0.5
     random_state: Any = parameter(0, Seed())
     verbose: bool = False
-
-    _fitted: ClassVar = {
-        "map_": "AnchorMap",
-        "dual_coef_": "float (*, l)",
-        "pseudo_labels_": "[float (n, l)]",
-    }
 
     @abstractmethod
     def _released_anchors(self, n: int, d: int) -> int:

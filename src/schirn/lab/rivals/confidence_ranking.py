@@ -29,7 +29,6 @@ class ConfidenceRanking(LinearMethod):
     verbose: bool = False
 
     _structure: ClassVar[type[LabelCorrelation] | type[FeaturePrototypes]]
-    _fitted: ClassVar = {}
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = minmax(X)

@@ -118,13 +118,6 @@ class GLC(RowSpaceMethod):
         reconstructed=True,
     )
 
-    _fitted: ClassVar = {
-        "label_coefficients_": "float (l, l)",
-        "rank_": "int 0..",
-        "noise_support_": "int 0..",
-        "residual_": "trace (*)",
-    }
-
     def _smallest_ridge(self) -> float:
         return self.eta
 

@@ -108,13 +108,6 @@ class NLR(RowSpaceMethod):
     _search_rounds: ClassVar = 3
     _untuned: ClassVar = {"beta": 0.1, "gamma": 10.0, "lam": 4.0}
 
-    _fitted: ClassVar = {
-        "n_noise_": "int (*)",
-        "beta_": "[float 0..]",
-        "gamma_": "[float 0..]",
-        "lam_": "[float 0..]",
-    }
-
     def _smallest_ridge(self) -> float:
         numbers = self._numbers()
         return numbers["gamma"] / (1 + numbers["beta"])

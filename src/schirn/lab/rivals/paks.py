@@ -136,13 +136,6 @@ class PAKS(LinearMethod):
         reconstructed=True,
     )
 
-    _fitted: ClassVar = {
-        "solver_": "text: admm, closed_form",
-        "outlier_norm_": "float (*)",
-        "rank_": "int 0..",
-        "residual_": "trace (*)",
-    }
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         space, factor = self._factor(X, self.eta)
         result = self._solve(space, Y)

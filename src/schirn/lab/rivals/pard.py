@@ -116,13 +116,6 @@ class PARD(PartialMultiLabelClassifier):
         reconstructed=True,
     )
 
-    _fitted: ClassVar = {
-        "network_": "PARDNetwork",
-        "prior_": "float 0..1 (l)",
-        "noise_rate_": "float 0..1 (l)",
-        "held_out_bound_": "trace (*)",
-        "_label_model": "PARDLabelModel",
-    }
     _retired: ClassVar = ("feature_weight", "feature_noise", "latent_size", "device")
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:

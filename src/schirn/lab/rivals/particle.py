@@ -56,11 +56,6 @@ class _Particle(PartialMultiLabelClassifier):
         cost="n^2 d + l^2 machines",
         memory="n^2 + n l",
     )
-    _fitted: ClassVar = {
-        "_models": "PairModels",
-        "credible_": "bool (n, l)",
-        "n_capped_": "int 0..",
-    }
     _weighted: ClassVar[bool]
     """Whether there is a virtual label, and votes count as much as their machines are accurate."""
 
@@ -277,7 +272,6 @@ class ParticleMAP(_Particle):
     threshold: Any = None
 
     _weighted: ClassVar = False
-    _fitted: ClassVar = {"log_odds_": "float (l, l)"}
 
     def _learn(self, votes: Array, labels: CredibleLabels, Y: Array) -> None:
         negative = ~labels.credible & (Y == 0)

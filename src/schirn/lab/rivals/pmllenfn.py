@@ -121,7 +121,6 @@ class PMLLENFN(LinearMethod):
         cost="n l min(n, d)",
         memory="n min(n, d)",
     )
-    _fitted: ClassVar = {"pseudo_labels_": "[float (n, l)]"}
 
     def _check(self) -> None:
         super()._check()

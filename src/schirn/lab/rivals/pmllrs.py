@@ -95,10 +95,6 @@ class PMLLRS(LinearMethod):
         reconstructed=True,
     )
 
-    _fitted: ClassVar = {
-        "residual_": "trace (*)",
-    }
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         space = row_space(X, ridge=self.mu / self.eta, fit_intercept=self.fit_intercept)
         result = pmllrs(space, Y, **self._solver_options(pmllrs))

@@ -101,12 +101,6 @@ class PMLNI(LinearMethod):
         memory="(n + d) min(n, d)",
     )
 
-    _fitted: ClassVar = {
-        "noise_coef_": "float (l, d)",
-        "noise_intercept_": "float (l)",
-        "_linear_cut": "LabelThreshold?",
-    }
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = minmax(X) if self.scale == "minmax" else identity(X)
         space = biased_row_space(X, scaling, ridge=self.lam)
