@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import schirn
-from schirn import _progress
 from schirn._progress import Display, shown, stage, track, untracked
 from schirn.lab import bench
 from schirn.model_selection import CandidateSearchCV
@@ -18,25 +20,28 @@ from schirn.model_selection import CandidateSearchCV
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a test moves; displays have no thread."""
-
-    class Clock:
-        now = 0.0
-
-        def monotonic(self):
-            return self.now
-
-    found = Clock()
-    monkeypatch.setattr(_progress, "time", found)
-    return found
+    """A clock that a test moves."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    return clock
 
 
 @pytest.fixture
-def display(clock):
-    shown = Display("work", io.StringIO())
-    token = _progress._DISPLAY.set(shown)
-    yield shown
-    _progress._DISPLAY.reset(token)
+def display(clock, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with shown("work", summary=False) as display:
+        yield display
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Threads wait a thousandth of their time, so that lines are printed every few milliseconds."""
+    wait = threading.Event.wait
+
+    def shorter(event, timeout=None):
+        return wait(event, timeout and timeout / 1000)
+
+    monkeypatch.setattr(threading.Event, "wait", shorter)
 
 
 def test_without_a_display_nothing_is_wrapped():
@@ -183,10 +188,9 @@ def test_a_bar_on_a_terminal(monkeypatch):
     assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")
 
 
-def test_a_terminal_without_rich_gets_lines(monkeypatch):
+def test_a_terminal_without_rich_gets_lines(monkeypatch, soon):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.01)
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     with shown("work"):
@@ -197,9 +201,7 @@ def test_a_terminal_without_rich_gets_lines(monkeypatch):
     assert screen.getvalue().splitlines()[-1].startswith("work: done in")
 
 
-def test_lines_in_a_pipe(monkeypatch, capsys):
-    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.01)
-    monkeypatch.setattr(_progress, "_GAP", 0.01)
+def test_lines_in_a_pipe(capsys, soon):
     seen = ""
     with shown("work", prefix="schirn: ", summary=False):
         for _ in track(range(2), "round"):
@@ -210,14 +212,14 @@ def test_lines_in_a_pipe(monkeypatch, capsys):
     assert "\r" not in seen
 
 
-def test_a_closed_stream_does_not_stop_the_work(monkeypatch):
-    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.001)
-    stream = io.StringIO()
+def test_a_closed_stream_does_not_stop_the_work(monkeypatch, soon):
+    stream, before = io.StringIO(), set(threading.enumerate())
     monkeypatch.setattr(sys, "stderr", stream)
-    with shown("work") as display:
+    with shown("work"):
         stream.close()
-        display._thread.join(5)
-        assert not display._thread.is_alive()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(5)
+            assert not thread.is_alive()
         assert list(track(range(3), "round")) == [0, 1, 2]
 
 
@@ -295,11 +297,10 @@ def test_verbose_bench(small, tmp_path, capsys, display):
 
 
 PROGRAM = """
-import sys, time
-from schirn import _progress
+import sys, threading, time
 from schirn.solvers import sieve
-_progress._FIRST_LINE = _progress._GAP = 0.05
-before = sieve.track
+wait, before = threading.Event.wait, sieve.track
+threading.Event.wait = lambda self, timeout=None: wait(self, timeout and timeout / 100)
 def slow(items, what, **options):
     for item in before(items, what, **options):
         time.sleep(0.15)
