@@ -18,6 +18,8 @@ from schirn.exceptions import InputError
 # Numbers of a block of rows: 32 MB in double precision. Devices take more, for fewer launches.
 BLOCK_CELLS = 2**22
 _DEVICE_BLOCKS = 16
+# Namespaces by type of array: to find one takes as long as a small product.
+_LIBRARIES: dict[type, Any] = {}
 
 Array = Any
 """A two-dimensional array of NumPy, PyTorch or CuPy."""
@@ -31,8 +33,10 @@ def namespace(*arrays: Any) -> Any:
     """
     for array in arrays:
         if not isinstance(array, np.ndarray | np.generic | int | float) and not sp.issparse(array):
-            compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
-            return compat.array_namespace(array)
+            if type(array) not in _LIBRARIES:
+                compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
+                _LIBRARIES[type(array)] = compat.array_namespace(array)
+            return _LIBRARIES[type(array)]
     return np
 
 
@@ -60,7 +64,11 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     kind = None if isinstance(dtype, str) and dtype == "own" else dtype or other.dtype
     if isinstance(other, np.ndarray):
         return np.asarray(values, dtype=kind)
-    return namespace(other).asarray(values, dtype=kind, device=other.device)
+    xp = namespace(other)
+    if isinstance(values, np.ndarray) and hasattr(other, "to"):
+        # PyTorch would wait for all work that is under way. The values are read before it returns.
+        return xp.asarray(values).to(device=other.device, dtype=kind, non_blocking=True)
+    return xp.asarray(values, dtype=kind, device=other.device)
 
 
 def pick(X: Any, rows: np.ndarray) -> Any:

@@ -299,7 +299,7 @@ def sample_width(sample: Any) -> float:
     """Median squared distance of all pairs of distinct rows; 1 if all are equal."""
     sample = sample if sp.issparse(sample) else to_numpy(sample)
     largest = max(float(_squares(sample).max(initial=0)), 1e-300)
-    distance = squared_distances(sample, sample)[np.triu_indices(sample.shape[0], 1)]
+    distance = squared_distances(sample, sample)[~np.tri(sample.shape[0], dtype=bool)]
     distance = distance[distance > 1e-12 * largest]
     return float(np.median(distance)) if len(distance) else 1.0
 

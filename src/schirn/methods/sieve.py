@@ -327,10 +327,10 @@ class Sieve(PartialMultiLabelClassifier):
             self.caution_ = caution(*sample, result.noise.rate)
         else:
             self.caution_ = Caution(np.ones(posterior.shape[1]))
-        confidence = posterior.copy()
-        confidence.data = self.caution_.apply(posterior.data, posterior.indices)
-        self.wrong_share_ = float(np.mean(1 - confidence.data)) if confidence.nnz else 0.0
-        return confidence
+        values = self.caution_.apply(posterior.data, posterior.indices)
+        self.wrong_share_ = 1 - float(values.mean()) if len(values) else 0.0
+        cells = values, posterior.indices, posterior.indptr
+        return sp.csr_array(cells, shape=posterior.shape)
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
@@ -357,10 +357,8 @@ class Sieve(PartialMultiLabelClassifier):
             self.training_log_odds_ = fit.log_odds
         elif self.keeps_log_odds:
             self.training_log_odds_ = scores
-        wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
-        noise = sp.csr_array(wrong, shape=confidence.shape)
-        noise.eliminate_zeros()
-        return BlockFit(scores, candidates, noise, confidence.astype(layout.dtype))
+        noise = confidence.data < 0.5
+        return BlockFit(scores, candidates, confidence.astype(layout.dtype), noise)
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         starts = range(0, X.shape[0], _BLOCK_ROWS)

@@ -42,7 +42,7 @@ _NARROW = 0.15
 _MOST_TRUE = 64
 # Cells of a block, (candidates + 1)^2 per row: what fits in a processor's cache, or on a device.
 _BLOCK_CELLS = 200_000
-_DEVICE_CELLS, _FEW_DEVICE_CELLS = 2**27, 2**25
+_DEVICE_CELLS = 2**27
 # Cells of a binomial law that are computed together: candidates x labels would be too many.
 _LAW_CELLS = 400_000
 # Devices use a dense product if there are at most this many cells per candidate.
@@ -70,14 +70,16 @@ class Candidates:
     ----------
     indptr : ndarray of shape (n + 1,)
         The candidates of row i are those from indptr[i] to indptr[i + 1].
+    indices : ndarray
+        Label of each candidate.
     label : array
-        Label of each candidate, on the device of the features.
+        The same on the device of the features.
     n_labels : int
     """
 
-    def __init__(self, indptr: Array, label: Any, n_labels: int) -> None:
+    def __init__(self, indptr: Array, indices: Array, label: Any, n_labels: int) -> None:
         n, self.size = len(indptr) - 1, int(indptr[-1])
-        self.indptr, self.label, self.shape = indptr, label, (n, n_labels)
+        self.indptr, self.indices, self.label, self.shape = indptr, indices, label, (n, n_labels)
         self.row = cell_rows(indptr, label)
         # Positions of the cells in a flattened (n, l) array.
         self.flat = self.row * n_labels + label
@@ -141,14 +143,16 @@ class Candidates:
     def between(self, first: int, last: int) -> "Candidates":
         """The candidates of the rows from `first` to before `last`."""
         indptr = self.indptr[first : last + 1]
-        return Candidates(indptr - indptr[0], self.label[indptr[0] : indptr[-1]], self.shape[1])
+        cells = slice(indptr[0], indptr[-1])
+        parts = indptr - indptr[0], self.indices[cells], self.label[cells]
+        return Candidates(*parts, self.shape[1])
 
 
 def make_candidates(Y: sp.csr_array, other: Any = None) -> Candidates:
     """The candidates of a 0/1 CSR matrix, on the device of the array `other`."""
     label = Y.indices if other is None else like(Y.indices, other, "own")
     label = namespace(label).astype(label, namespace(label).int64)
-    return Candidates(Y.indptr.astype(np.int64), label, Y.shape[1])
+    return Candidates(Y.indptr.astype(np.int64), Y.indices, label, Y.shape[1])
 
 
 class Posterior(NamedTuple):
@@ -294,7 +298,7 @@ def _block_step(sizes: Array) -> int:
 
 def _device_step(sizes: Array) -> int:
     """The same for a device: few large blocks; of many rows, twofold sizes are not padded."""
-    if len(sizes) * (int(sizes[-1]) + 1) ** 2 <= _FEW_DEVICE_CELLS:
+    if len(sizes) * (int(sizes[-1]) + 1) ** 2 <= _DEVICE_CELLS:
         return len(sizes)
     limit = max(8, 1 << int(sizes[0]).bit_length())
     step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)

@@ -43,10 +43,10 @@ class BlockFit:
     """Scores (m, l) of a sample of rows, leave-one-out if the method has them."""
     listed: np.ndarray
     """Candidates (m, l) of these rows."""
-    noise: sp.csr_array
-    """(n, l) bool"""
     confidence: sp.csr_array
     """(n, l), with every candidate stored"""
+    noise: np.ndarray
+    """Which of the stored candidates are noise."""
 
 
 def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
@@ -101,9 +101,10 @@ def _set_input(model: Any, d: int, names: list[str]) -> None:
 
 def _finish(model: Any, fit: BlockFit) -> None:
     """Set the fitted attributes that all methods share."""
-    model.noise_, model.label_confidence_ = fit.noise, fit.confidence
-    total = fit.confidence.data.sum(dtype=np.float64)
-    model.cardinality_ = float(total) / fit.confidence.shape[0]
+    Q, wrong = fit.confidence, np.flatnonzero(fit.noise)
+    cells = np.ones(len(wrong), dtype=bool), Q.indices[wrong], np.searchsorted(wrong, Q.indptr)
+    model.noise_, model.label_confidence_ = sp.csr_array(cells, shape=Q.shape), Q
+    model.cardinality_ = float(Q.data.sum(dtype=np.float64)) / Q.shape[0]
     model._learn_thresholds(fit.scores, fit.listed)
 
 
@@ -169,9 +170,8 @@ def judge_by_ridge(
         np.concatenate(arrays) for arrays in zip(*verdicts, strict=True)
     )
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    N = sp.csr_array((noise, labels.copy(), indptr.copy()), shape=(n, l))
-    N.eliminate_zeros()
-    return BlockFit(scores, candidates, N, sp.csr_array((confidence, labels, indptr), shape=(n, l)))
+    Q = sp.csr_array((confidence, labels, indptr), shape=(n, l))
+    return BlockFit(scores, candidates, Q, noise)
 
 
 def _leave_one_out(

@@ -690,7 +690,7 @@ def _held_losses(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared errors of the rows held out, and average precisions of those in `ranked`."""
     c, X = state.candidates[2], state.X[state.edge :]
-    listed = sp.csr_array((np.ones(c.size), to_numpy(c.label), c.indptr), c.shape)
+    listed = sp.csr_array((np.ones(c.size), c.indices, c.indptr), c.shape)
     rows = np.flatnonzero(np.isin(state.rows[state.edge :], ranked))
     rows = rows[rankable(listed[rows].toarray())]
     Y, errors, scores = listed[rows].toarray(), np.zeros(n_ridges), []

@@ -213,9 +213,7 @@ class SieveResult:
                 *(soft_labels(rows, self.p, n)[0] for n in (self.first_noise, self.noise))
             )
         c = rows.candidates
-        xp = namespace(c.label)
-        cells = to_numpy(q), to_numpy(xp.astype(c.label, xp.int32)), c.indptr
-        return sp.csr_array(cells, shape=c.shape)[self._order()]
+        return sp.csr_array((to_numpy(q), c.indices, c.indptr), shape=c.shape)[self._order()]
 
     def log_odds(self) -> Array:
         """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
@@ -224,7 +222,10 @@ class SieveResult:
 
     def _order(self) -> np.ndarray:
         """Where each row of the data is among those of the first split."""
-        return np.argsort(self.fitted.splits[0].rows)
+        rows = self.fitted.splits[0].rows
+        order = np.empty_like(rows)
+        order[rows] = np.arange(len(rows))
+        return order
 
 
 def mean_odds(first: Array, second: Array) -> Array:
