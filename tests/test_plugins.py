@@ -8,10 +8,45 @@ from importlib import import_module
 
 import pytest
 
-from schirn._plugins import MOVED_MODULES, MOVED_NAMES
 from schirn.methods import find_method
 
-NAMES = [(module, name) for module, names in MOVED_NAMES.items() for name in names]
+RIVALS = (
+    *("FPML", "GLC", "NLR", "PAKS", "PARD", "PMLLENFN", "PMLLRS", "PMLMA", "PMLNI", "PMLPLR"),
+    *("ParticleMAP", "ParticleVLS"),
+)
+# (old module, name, new module).
+MOVED_NAMES = [
+    *(("schirn", name, "schirn.lab") for name in RIVALS),
+    *(("schirn.methods", name, "schirn.lab") for name in RIVALS),
+    ("schirn.datasets", "MAX_RANK_BYTES", "schirn.lab.data"),
+    ("schirn.datasets", "data_card", "schirn.lab.data"),
+    ("schirn.datasets", "fetch", "schirn.lab.data"),
+    ("schirn.datasets", "make_cooccurrence", "schirn.lab.data"),
+    ("schirn.datasets", "prepare_yeast", "schirn.lab.data"),
+    ("schirn.linalg", "nearest_neighbours", "schirn.lab.rivals.solvers.graph"),
+    ("schirn.linalg", "nonnegative_least_squares", "schirn.lab.rivals.solvers.graph"),
+    ("schirn.linalg", "propagate_labels", "schirn.lab.rivals.solvers.graph"),
+    ("schirn.linalg", "reconstruction_weights", "schirn.lab.rivals.solvers.graph"),
+    ("schirn.linalg", "singular_value_threshold", "schirn.lab.rivals.solvers.prox"),
+    ("schirn.linalg", "soft_threshold", "schirn.lab.rivals.solvers.prox"),
+    ("schirn.bench", "Check", "schirn.lab.leaderboard"),
+    ("schirn.bench", "build_leaderboard", "schirn.lab.leaderboard"),
+    ("schirn.bench", "check_results", "schirn.lab.leaderboard"),
+]
+METHOD_FILES = ("particle", *(name.lower() for name in RIVALS if name.isupper()))
+MOVED_MODULES = {
+    "schirn.bench": "schirn.lab.bench",
+    "schirn.bench.leaderboard": "schirn.lab.leaderboard.pages",
+    "schirn.bench.submission": "schirn.lab.leaderboard.submission",
+    "schirn.reproduction": "schirn.lab.reproduction",
+    "schirn.rank": "schirn.lab.rank",
+    "schirn.datasets.tables": "schirn.tables.files",
+    "schirn.cleaning.changes": "schirn.tables.changes",
+    "schirn.cleaning.expect": "schirn.tables.expect",
+    "schirn.cleaning.look": "schirn.tables.checks",
+    "schirn.cleaning.merges": "schirn.tables.merges",
+    **{f"schirn.methods.{name}": f"schirn.lab.rivals.{name}" for name in METHOD_FILES},
+}
 
 
 @pytest.fixture
@@ -36,9 +71,8 @@ def moved(*pairs):
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize(("module", "name"), NAMES)
-def test_a_moved_name_warns_and_is_the_same_object(module, name):
-    home = MOVED_NAMES[module][name]
+@pytest.mark.parametrize(("module", "name", "home"), MOVED_NAMES)
+def test_a_moved_name_warns_and_is_the_same_object(module, name, home):
     if module in MOVED_MODULES:
         with moved((module, MOVED_MODULES[module])):
             import_module(module)
