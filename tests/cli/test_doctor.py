@@ -45,10 +45,12 @@ def test_the_text_names_everything(capsys):
 
 
 @pytest.mark.parametrize(
-    ("version", "numbers"), [("2.13.0+cpu", (2, 13, 0)), ("1.8rc1", (1, 8)), ("next", ())]
+    ("version", "code"), [("9999.1.0+cpu", 0), ("9999rc1", 0), ("0.1rc99", 1), ("next", 1)]
 )
-def test_numbers_of_a_version(version, numbers):
-    assert doctor._numbers(version) == numbers
+def test_only_the_release_of_a_version_counts(version, code, capsys, monkeypatch):
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: version)
+    assert main(["doctor"]) == code
+    assert ("is too old" in capsys.readouterr().out) == bool(code)
 
 
 def test_an_old_package_is_broken(capsys, monkeypatch):

@@ -52,12 +52,11 @@ def test_frozen_result(small):
     np.testing.assert_allclose(model.objective_[-1], 864.6821091673, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("n", "expected"),
-    [(1, 1), (999, 999), (1000, 500), (4999, 2500), (5000, 1667), (9000, 2250), (10**6, 250_000)],
-)
+@pytest.mark.parametrize(("n", "expected"), [(999, 999), (1000, 500), (5000, 1667)])
 def test_number_of_anchors_of_the_released_code(n, expected):
-    assert lab.PMLMA()._released_anchors(n, 3) == expected
+    X, candidates = np.random.default_rng(0).normal(size=(n, 3)), np.eye(2)[np.arange(n) % 2]
+    model = lab.PMLMA(max_iter=1).fit(X, candidates)
+    assert model.dual_coef_.shape == (expected + 1, 2)
 
 
 def test_anchors_are_drawn_by_the_seed(small):
