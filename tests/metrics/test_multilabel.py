@@ -205,13 +205,17 @@ def test_one_column_and_one_dimension():
 
 
 def test_sparse_tables_are_never_dense_as_a_whole():
-    shape = (20_000, 1000)
-    truth, scores = (sparse.random_array(shape, density=0.01, random_state=seed) for seed in (0, 1))
-    tracemalloc.start()
-    metrics.evaluate(truth > 0, scores)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * np.prod(shape) / 2
+    n, n_labels = 20_000, 1000
+    first, second = ((k * np.arange(n) % n_labels, np.arange(n + 1)) for k in (1, 7))
+    truth, scores = (
+        sparse.csr_array((np.ones(n), *cells), shape=(n, n_labels)) for cells in (first, second)
+    )
+    for function in (metrics.average_precision, metrics.ranking_loss):
+        tracemalloc.start()
+        function(truth, scores)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 8 * n * n_labels / 2
 
 
 def test_precision_at_k():
