@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -76,21 +76,11 @@ class Seed:
         Number(high=2**32 - 1, integer=True, none=True).check(name, value)
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """Number of processes or threads: at least 1, or -1, -2, ... counted back from all, or None."""
+class Constraint(Protocol):
+    """The allowed values of a parameter."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise InputError if the value is not allowed."""
-        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if value is not None and not (is_whole and value != 0):
-            raise InputError(
-                f"{name} must be at least 1, or -1 for all processors, or None, got {value!r}",
-                parameter=name,
-            )
-
-
-Constraint = Number | OneOf | Seed | Jobs
 
 
 def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> None:

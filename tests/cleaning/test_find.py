@@ -462,7 +462,7 @@ def test_columns_of_prior_and_known_clean_are_matched_by_name(small):
         filled = cells.copy()
         filled[:, 1:] = default
         np.testing.assert_array_equal(confidence(table[["a"]]), confidence(filled))
-        with pytest.raises(InputError, match=f"{what} has a column 'x', which is no label"):
+        with pytest.raises(InputError, match=f"{what} must not have a column 'x', which"):
             confidence(table.rename(columns={"b": "x"}))
 
 

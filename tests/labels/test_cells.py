@@ -96,8 +96,8 @@ def test_the_style_of_json_stays():
     ("cells", "words"),
     [
         (['["a"]', '["b"]', "c;d"], "most cells are lists such as .*, but row 3 holds 'c;d'"),
-        (["['a' 'b']", "['c' 'd']"], "row 1 holds .* in the notation of neither JSON nor Python"),
-        (["[a, b]", "[c, d]"], "row 1 holds '.a, b.', which is a list in the notation of neither"),
+        (["['a' 'b']", "['c' 'd']"], "row 1 holds .* no list in the notation of JSON or Python"),
+        (["[a, b]", "[c, d]"], "row 1 holds '.a, b.', which is no list in the notation of"),
     ],
 )
 def test_a_suspicious_split_is_a_question(cells, words):

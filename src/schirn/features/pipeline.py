@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, declare_parameters
 from schirn.exceptions import InputError
-from schirn.features.output import arrays_of
-from schirn.features.table import KINDS, TableFeatures
+from schirn.features.table import ColumnChoice, TableFeatures, arrays_of
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 
@@ -30,7 +29,7 @@ class Judgement:
 
 
 @declare_parameters
-class TagPipeline(ClassifierMixin, BaseEstimator):
+class TagPipeline(ClassifierMixin, ColumnChoice):
     """Learn from columns of a table, and tag the rows of other tables.
 
     A fitted pipeline is kept in one file by `schirn.save`: words, columns, method and label names.
@@ -63,12 +62,6 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
     [['pan'], ['chair']]
     """
 
-    text: str | Sequence[str] | None = None
-    columns: Sequence[str] | None = None
-    categories: str | Sequence[str] | None = None
-    vectors: str | None = None
-    image: str | None = None
-    encoder: str | None = None
     method: Any = None
     separator: str = ";"
 
@@ -87,8 +80,8 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         **fit_params
             Passed to the `fit` of the method.
         """
-        names = (*KINDS, "encoder")
-        features = TableFeatures(**{name: getattr(self, name) for name in names})
+        choice = {name: getattr(self, name) for name in TableFeatures().get_params()}
+        features = TableFeatures(**choice)
         tags = read_tags(y, label_names, self.separator)
         candidates = tags.dense()
         rows = arrays_of(features, X, candidates, learn=True)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,8 +30,7 @@ from schirn.features.columns import (
     read_numbers,
 )
 from schirn.features.encoders import PIXELS, Encoder
-from schirn.features.output import arrays_of
-from schirn.features.text import TextFeatures, with_unit_rows
+from schirn.features.text import TextFeatures
 from schirn.features.weights import choose_weights
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
@@ -43,7 +43,19 @@ KINDS = ("text", "columns", "categories", "vectors", "image")
 
 
 @declare_parameters
-class TableFeatures(TransformerMixin, BaseEstimator):
+class ColumnChoice(BaseEstimator):
+    """The parameters of everything that learns from columns of a table."""
+
+    text: str | Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    categories: str | Sequence[str] | None = None
+    vectors: str | None = None
+    image: str | None = None
+    encoder: str | None = None
+
+
+@declare_parameters
+class TableFeatures(TransformerMixin, ColumnChoice):
     """Turn columns of a table into features for a method.
 
     Each kind of column becomes one block of features. Numbers alone, or vectors alone, are
@@ -89,13 +101,6 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     >>> both.transform({"title": ["a blue pan"], "price": [20]}).shape
     (1, 12)
     """
-
-    text: str | Sequence[str] | None = None
-    columns: Sequence[str] | None = None
-    categories: str | Sequence[str] | None = None
-    vectors: str | None = None
-    image: str | None = None
-    encoder: str | None = None
 
     def fit(self, X: Any, y: Any = None) -> "TableFeatures":
         """Learn words, medians, categories and scales.
@@ -241,7 +246,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             words = arrays_of(self.text_, texts, learn=learn)
             if (encoder := self._part("encoder_")) is not None:
                 words = sp.csr_array(sp.hstack([words, arrays_of(encoder, texts)]))
-                words = with_unit_rows(words)
+                # Loaded on use: it takes long.
+                from sklearn.preprocessing import normalize
+
+                words = normalize(words, copy=False)
             blocks.append(words)
         if self.columns is not None:
             cells = self._cells(table, "columns")
@@ -288,6 +296,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+def arrays_of(
+    transformer: Any, X: Any, y: Any = None, *, learn: bool = False
+) -> "Array | sp.csr_array":
+    """Return features as an array or CSR matrix, whatever output scikit-learn is set to."""
+    with config_context(transform_output="default"):
+        features: Any = transformer.fit_transform(X, y) if learn else transformer.transform(X)
+        return features
 
 
 def _joined(blocks: list[Any]) -> "Array | sp.csr_array":

@@ -177,14 +177,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-def with_unit_rows(X: "sp.csr_array") -> "sp.csr_array":
-    """Scale the rows of a matrix to unit length, in place; rows of zeros stay."""
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    lengths = np.sqrt(np.where(squares > 0, squares, 1)).astype(X.dtype)
-    X.data /= np.repeat(lengths, np.diff(X.indptr))
-    return X
-
-
 def _idf(n: int, n_texts: Array) -> Array:
     """Inverse document frequency of terms that occur in some of n texts."""
     return np.asarray(np.log((1 + n) / (1 + n_texts)) + 1)

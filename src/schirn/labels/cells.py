@@ -273,26 +273,12 @@ class TagCells(NamedTuple):
             wrong = next(((i, cell) for i, cell in texts if read(cell) is None), None)
             if wrong is None:
                 return cls(separator, notation, spreadsheet)
-        looks = [pair for pair in bracketed if any(read(pair[1]) for read in _NOTATIONS.values())]
+        looks = [cell for _, cell in bracketed if _looks_like_list(cell, separator)]
         if 2 * len(looks) > len(texts) and wrong is not None:
             raise InputError(
-                f"most cells are lists such as {brief(looks[0][1])}, but row {wrong[0] + 1} holds "
-                f"{brief(wrong[1])}; write all cells as lists, or all as tags with {separator!r} "
-                f"between them"
-            )
-        # Tags may be in brackets, but a separator between brackets is a sign of a list.
-        lists_in_text = [
-            (i, cell)
-            for i, cell in bracketed
-            if cell.strip()[-1] in "])}"
-            and not _is_torn(cell)
-            and any(map(_is_torn, split_tags(cell, separator)))
-        ]
-        if 2 * len(lists_in_text) > len(texts):
-            i, cell = lists_in_text[0]
-            raise InputError(
-                f"row {i + 1} holds {brief(cell)}, which is a list in the notation of neither "
-                f"JSON nor Python; write it as one, or as tags with {separator!r} between them"
+                f"most cells are lists such as {brief(looks[0])}, but row {wrong[0] + 1} holds "
+                f"{brief(wrong[1])}, which is no list in the notation of JSON or Python; "
+                f"write all cells as lists, or all as tags with {separator!r} between them"
             )
         return cls(separator, "", spreadsheet)
 
@@ -367,6 +353,14 @@ def _python_list(text: str) -> list[Any] | None:
 
 
 _NOTATIONS = {"json": _json_list, "python": _python_list}
+
+
+def _looks_like_list(cell: str, separator: str) -> bool:
+    """Whether a text in brackets is a list, and not a tag: it has a separator between brackets."""
+    if any(read(cell) for read in _NOTATIONS.values()):
+        return True
+    is_closed = cell.strip()[-1] in "])}" and not _is_torn(cell)
+    return is_closed and any(map(_is_torn, split_tags(cell, separator)))
 
 
 def _is_torn(tag: str) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Array, repeated
+from schirn._input import Array
 from schirn.exceptions import InputError
-from schirn.labels.matrix import as_numbers
+from schirn.labels.matrix import as_numbers, in_order, table_columns
 from schirn.labels.tags import Tags
 
 
@@ -85,15 +85,5 @@ def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) 
     Columns of a table are matched to the label names; labels without a column get the default.
     """
     values = given.toarray() if sp.issparse(given) else as_numbers(given, what)
-    if not hasattr(given, "columns"):
-        return values
-    columns = [str(column) for column in given.columns]
-    place = {name: j for j, name in enumerate(names)}
-    unknown = next((name for name in columns if name not in place), None)
-    repeat = repeated(columns)
-    if unknown is not None or repeat is not None:
-        wrong = f"a column {unknown!r}, which is no label" if repeat is None else f"two {repeat!r}"
-        raise InputError(f"{what} has {wrong}; give one column per label")
-    table = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))
-    table[:, [place[name] for name in columns]] = values
-    return table
+    columns = table_columns(given, what)
+    return values if columns is None else in_order(values, columns, names, what, default)

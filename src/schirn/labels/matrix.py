@@ -59,17 +59,17 @@ def _read_labels(y: Any, names: list[str] | None, what: str) -> Labels:
         lists = _name_lists(y)
         if lists is not None:
             return _from_names(lists, names, what)
-        columns = _table_columns(y, what)
+        columns = table_columns(y, f"the {what}")
     matrix = as_binary(y, f"the {what}", names=columns or names)
     if 0 in matrix.shape:
         raise InputError(f"the {what} must have rows and label columns, got shape {np.shape(y)}")
     matrix = matrix.toarray() if sp.issparse(matrix) else np.ascontiguousarray(matrix)
     if columns is not None and names is not None and columns != names:
-        return Labels(_reorder(matrix, columns, names, what), names)
+        return Labels(in_order(matrix, columns, names, f"the {what}"), names)
     return Labels(matrix, column_names(matrix.shape[1], names or columns, what))
 
 
-def _table_columns(y: Any, what: str) -> list[str] | None:
+def table_columns(y: Any, what: str) -> list[str] | None:
     """Names of the columns of a table; None for an array."""
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
     columns = getattr(y, "column_names", getattr(y, "columns", None))
@@ -78,7 +78,7 @@ def _table_columns(y: Any, what: str) -> list[str] | None:
     names = [whole_text(str(name)) for name in columns]
     repeat = repeated(names)
     if repeat is not None:
-        raise InputError(f"the {what} have two columns named {repeat!r}; give each label one name")
+        raise InputError(f"{what} must not have two columns named {repeat!r}; rename one")
     return names
 
 
@@ -294,18 +294,20 @@ def _from_names(rows: list[Any], names: list[str] | None, what: str) -> Labels:
     return Labels(matrix, known)
 
 
-def _reorder(matrix: Array, found: list[str], names: list[str], what: str) -> Array:
-    """Return the columns of a table in the order of `names`; absent ones are 0."""
-    column = {name: j for j, name in enumerate(names)}
-    unknown = [name for name in found if name not in column]
+def in_order(
+    values: Array, columns: list[str], names: Sequence[str], what: str, default: float = 0
+) -> Array:
+    """Return the columns of a table in the order of `names`; absent ones hold the default."""
+    place = {name: j for j, name in enumerate(names)}
+    unknown = [name for name in columns if name not in place]
     if unknown:
         raise InputError(
-            f"the {what} have a column {unknown[0]!r}, which is not among the known labels "
+            f"{what} must not have a column {unknown[0]!r}, which is not among the known labels "
             f"{_some(names)}"
         )
-    reordered = np.zeros((len(matrix), len(names)), dtype=np.uint8)
-    reordered[:, [column[name] for name in found]] = matrix
-    return reordered
+    ordered = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))
+    ordered[:, [place[name] for name in columns]] = values
+    return ordered
 
 
 def _some(names: Sequence[str], limit: int = 8) -> str:

@@ -130,12 +130,13 @@ def save(
         model.method_ = _in_memory(model.method_, leave_out)
     else:
         model = _in_memory(model, leave_out)
+    encoder = Encoder()
+    entry = encoder.estimator(model)
     try:
-        check_model(model)
+        check_model(Decoder(encoder.arrays).estimator(entry, lambda _: type(model)))
     except ValueError as error:
         raise InputError(f"this model cannot be saved: {reason_of(error)}") from error
-    encoder = Encoder()
-    _write(Path(path), encoder.estimator(model), encoder.arrays, notes or {})
+    _write(Path(path), entry, encoder.arrays, notes or {})
 
 
 def load(

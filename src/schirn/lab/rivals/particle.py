@@ -2,13 +2,15 @@
 
 import warnings
 from abc import abstractmethod
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from schirn._input import Array, Jobs, Number, OneOf, declare_parameters, parameter
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
+from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pairwise import SVMOptions, cast_votes
 from schirn.lab.rivals.solvers.particle import (
     CredibleLabels,
@@ -32,6 +34,19 @@ class HalfTheOdds(LabelThreshold):
         return (scale_rows(odds) > self.cut).astype(np.int8)
 
 
+class _Jobs:
+    """Number of processes: at least 1, or -1, -2, ... counted back from all, or None."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value is not allowed."""
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if value is not None and not (is_whole and value != 0):
+            raise InputError(
+                f"{name} must be at least 1, or -1 for all processors, or None, got {value!r}",
+                parameter=name,
+            )
+
+
 @declare_parameters
 class _Particle(PartialMultiLabelClassifier):
     """The two steps that both variants share."""
@@ -47,7 +62,7 @@ class _Particle(PartialMultiLabelClassifier):
     tol: float = parameter(1e-5, Number())
     svm_tol: float = parameter(1e-3, Number(open_low=True))
     svm_max_iter: int = parameter(100_000, Number(low=1, integer=True))
-    n_jobs: int | None = parameter(None, Jobs())
+    n_jobs: int | None = parameter(None, _Jobs())
     verbose: bool = False
 
     _info: ClassVar = MethodInfo(
