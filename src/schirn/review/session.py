@@ -357,12 +357,11 @@ class Session(ReviewState):
         Parameters
         ----------
         path : path
-            In any format of a table.
+            In the format of the table.
         """
         table, roles = self.table, self.table.roles
         cells = self.changes().apply(table.cells, **table.cell_options)
-        changed = {roles.column: cells}
-        write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
+        write_copy(os.fspath(path), table.table, {roles.column: cells}, {})
 
     def verify(self, certificate: Certificate) -> None:
         """Raise InputError unless a certificate is about what `write_table` writes."""
