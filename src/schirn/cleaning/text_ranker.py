@@ -208,11 +208,11 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
         store.step(_teach, held_out, forgotten)
         sums = lesson_sums(store)
         store.step(_score, held_out, 0, slice(None), store.near(_centroids, sums))
-        for columns, ridges in solve_on_blocks(store, sums, learned.shape[1], [_WEIGHT]):
-            store.step(_score, held_out, 1, columns, ridges)
+        for columns, ridge in solve_on_blocks(store, sums, learned.shape[1], _WEIGHT):
+            store.step(_score, held_out, 1, columns, ridge)
 
 
-def _centroids(sums: LessonSums) -> list[tuple[Array, Array | None]]:
+def _centroids(sums: LessonSums) -> tuple[Array, Array | None]:
     """Directions from the mean of all rows to that of the rows that list a label, as columns.
 
     Products with them are scores as those of `schirn.cleaning.centroids`.
@@ -222,7 +222,7 @@ def _centroids(sums: LessonSums) -> list[tuple[Array, Array | None]]:
     M -= (sums.features / sums.n)[:, None].astype(dtype)
     lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
     M /= np.maximum(lengths, 1e-9).astype(dtype)
-    return [(M, None)]
+    return M, None
 
 
 def _digests(block: Block, lesson: Any) -> list[bytes]:
@@ -250,10 +250,10 @@ def _score(
     held_out: Array,
     expert: int,
     columns: slice,
-    weights: list[tuple[Array, Array | None]],
+    weights: tuple[Array, Array | None],
 ) -> tuple[Lesson, tuple[Any, ...]]:
     """Score the rows that are held out, by centroids or by a ridge."""
-    ((W, b),) = weights
+    W, b = weights
     X, first = block.rows.X, block.rows.first
     test = np.flatnonzero(held_out[first : first + X.shape[0]])
     scores = cast(Array, lesson.scores)

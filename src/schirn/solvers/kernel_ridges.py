@@ -37,6 +37,7 @@ from schirn.solvers.sieve import (
     Split,
     choose_lams,
     first_split,
+    mean_outside,
     rankable,
     row_precisions,
     sieve,
@@ -250,9 +251,7 @@ class KernelRidges(Ridges):
 
     def unlisted_mean(self, split: int) -> float:
         """Mean score of the last ridge outside the candidates."""
-        c, S = self.splits[split].train.candidates, self._scores[split][-1]
-        unlisted = c.dense(c.ones(S), S) == 0
-        return float(S[unlisted].mean()) if unlisted.any() else 0.5
+        return mean_outside(self._scores[split][-1], self.splits[split].train.candidates)
 
     def log_odds(self, combination: Combination, split: int = 0) -> Array:
         """Log-odds (n, l) of all cells of a split."""

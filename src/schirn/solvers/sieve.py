@@ -179,6 +179,12 @@ class Ridges(Protocol):
         """
 
 
+def mean_outside(S: np.ndarray, c: Candidates) -> float:
+    """Mean of scores (n, l) outside the candidates; one half if every cell is listed."""
+    listed = take_cells(S, c.flat).sum(dtype=np.float64)
+    return float((S.sum(dtype=np.float64) - listed) / (S.size - c.size)) if S.size > c.size else 0.5
+
+
 @dataclass(frozen=True, eq=False)
 class SieveResult:
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""

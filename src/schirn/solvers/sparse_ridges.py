@@ -36,6 +36,7 @@ from schirn.solvers.sieve import (
     SieveOptions,
     SieveResult,
     first_split,
+    mean_outside,
     sieve,
 )
 
@@ -55,35 +56,35 @@ _MOST_STEPS = 60
 def fit_sparse(
     X: sp.csr_array, Y: Any, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
 ) -> tuple[SieveResult, KernelExpansion]:
-    """Choose the ridge weights, run the rounds, and expand the ridges for new rows."""
+    """Choose the ridge weight, run the rounds, and expand the ridge for new rows."""
     Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
-    lams = None if options.lam is None else [options.lam]
-    lams = lams or linear_lams(X, Y, knowledge, trusting, rng)
-    ridges = SparseRidges(X, Y, lams, knowledge, None if trusting else rng)
+    lam = options.lam or linear_lam(X, Y, knowledge, trusting, rng)
+    ridges = SparseRidges(X, Y, lam, knowledge, None if trusting else rng)
     max_iter = min(options.max_iter, MOST_ROUNDS)
     result = sieve(ridges, max_iter=max_iter, rng=rng, trusting=trusting)
-    return result, linear_expansion(result.ridges)
+    ((W, b),) = result.ridges
+    return result, KernelExpansion(Kernel("linear"), None, W[None], b[None])
 
 
-def linear_lams(
+def linear_lam(
     X: sp.csr_array,
     Y: sp.csr_array,
     knowledge: Knowledge,
     trusting: bool,
     rng: np.random.RandomState,
-) -> list[float]:
-    """Ridge weights chosen on a sample of rows, as for a kernel matrix; see `fit_sparse`."""
+) -> float:
+    """Ridge weight chosen on a sample of rows, as for a kernel matrix."""
     n = Y.shape[0]
     squares, total = np.sum(X.data**2, dtype=np.float64), X.sum(axis=0, dtype=np.float64)
     variance = float(squares / n - (total / n) @ (total / n))
     options = SieveOptions("linear", trusting=trusting, wide=True)
     rows = tuning_rows(n, options, rng)
     Z = X[rows].astype(np.float64)
-    return sample_lams((Z @ Z.T).toarray(), Y, rows, variance, options, knowledge)
+    return sample_lams((Z @ Z.T).toarray(), Y, rows, variance, options, knowledge)[-1]
 
 
 class SparseRidges(Ridges):
-    """Linear ridges on all rows, which score each row by folds that leave it out.
+    """A linear ridge on all rows, which scores each row by folds that leave it out.
 
     Parameters
     ----------
@@ -91,8 +92,8 @@ class SparseRidges(Ridges):
         Scaled rows.
     Y : CSR array of shape (n, l)
         Candidates, 0/1.
-    lams : sequence of float
-        Ridge weights of the experts, ascending.
+    lam : float
+        Ridge weight: of texts, one expert and the label stack rank as well as several.
     knowledge : Knowledge
         Rows of one group are in one fold.
     rng : RandomState, optional
@@ -105,40 +106,38 @@ class SparseRidges(Ridges):
         self,
         X: sp.csr_array,
         Y: sp.csr_array,
-        lams: Sequence[float],
+        lam: float,
         knowledge: Knowledge,
         rng: np.random.RandomState | None = None,
     ):
         every = np.arange(X.shape[0])
-        self.lams, self.values = list(lams), np.empty(0, dtype=X.dtype)
+        self.lams, self.values = [lam], np.empty(0, dtype=X.dtype)
         self.splits = [first_split(make_candidates(Y), every, knowledge)]
         self._X = X
         self._inner = None
         if rng is not None:
             rows = np.sort(rng.choice(len(every), min(len(every), POOL_ROWS), replace=False))
             Z, known = X[rows].astype(np.float64), knowledge.of(rows)
-            self._inner = KernelRidges((Z @ Z.T).toarray(), Y[rows].toarray(), lams, known, rng)
+            self._inner = KernelRidges((Z @ Z.T).toarray(), Y[rows].toarray(), [lam], known, rng)
             self.splits += self._inner.splits[1:]
         # By position: another seed or more rows at the end change the folds of no row.
         self._fold = (every if knowledge.groups is None else knowledge.groups) % FOLDS
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
-        """Fit the ridges of every fold to soft labels q, and score its candidates."""
+        """Fit the ridge of every fold to soft labels q, and score its candidates."""
         c = self.splits[0].train.candidates
         self._Q = sp.csr_array((q[0].astype(self._X.dtype), c.label, c.indptr), shape=c.shape)
-        n_experts = len(self.lams) + (leader is not None)
-        self._scores = np.empty((n_experts, *c.shape), dtype=self._X.dtype)
+        self._scores = np.empty((1 + (leader is not None), *c.shape), dtype=self._X.dtype)
         for fold in track(range(FOLDS), "fold", minor=True):
             train, test = self._fold != fold, self._fold == fold
             if not test.any():
                 continue
             X, X_test = self._X[train], self._X[test]
-            for columns, ridges in solve_ridges(X, self._Q[train], self.lams):
-                for k, (W, b) in enumerate(ridges):
-                    self._scores[k, test, columns] = X_test @ W + b
+            for columns, (W, b) in solve_ridge(X, self._Q[train], *self.lams):
+                self._scores[0, test, columns] = X_test @ W + b
         self._stack = None
         if leader is not None:
-            S, Q = self._scores[leader], self._Q
+            S, Q = self._scores[0], self._Q
             fitted = fit_stack(stack_sums(S, Q.data, c), c.total(Q.data), len(S))
             self._stack = fitted.stack
             for rows in row_slices(*S.shape):
@@ -158,22 +157,15 @@ class SparseRidges(Ridges):
         return [] if self._inner is None else self._inner.held_out(cells)
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
-        """Weights and intercepts of the ridges on all rows, and the label stack."""
-        W = np.empty((len(self.lams), self._X.shape[1], self._Q.shape[1]), dtype=self._X.dtype)
-        b = np.empty((len(self.lams), self._Q.shape[1]))
-        for columns, ridges in solve_ridges(self._X, self._Q, self.lams):
-            for k, (weights, intercept) in enumerate(ridges):
-                W[k, :, columns], b[k, columns] = weights, intercept
-        return list(zip(W, b, strict=True)), self._stack
+        """Weights and intercepts of the ridge on all rows, and the label stack."""
+        W, b = zip(*(pair for _, pair in solve_ridge(self._X, self._Q, *self.lams)), strict=True)
+        return [(np.concatenate(W, axis=1), np.concatenate(b))], self._stack
 
     def unlisted_mean(self, split: int) -> float:
         """Mean score of the last ridge outside the candidates."""
         if split and self._inner is not None:
             return self._inner.unlisted_mean(split)
-        c, S = self.splits[split].train.candidates, self._scores[len(self.lams) - 1]
-        unlisted = c.shape[0] * c.shape[1] - c.size
-        listed = float(take_cells(S, c.flat).sum(dtype=np.float64))
-        return (float(S.sum(dtype=np.float64)) - listed) / unlisted if unlisted else 0.5
+        return mean_outside(self._scores[0], self.splits[split].train.candidates)
 
     def log_odds(self, combination: Combination, split: int = 0) -> Array:
         """Log-odds (n, l) of all cells of a split."""
@@ -182,13 +174,13 @@ class SparseRidges(Ridges):
         return combination(self._scores)
 
 
-def solve_ridges(
-    X: sp.csr_array, Q: sp.csr_array, lams: Sequence[float]
-) -> Iterator[tuple[slice, list[tuple[Array, Array]]]]:
-    """Weights and intercepts of the ridges of rows in memory, as `solve_on_blocks` yields them."""
+def solve_ridge(
+    X: sp.csr_array, Q: sp.csr_array, lam: float
+) -> Iterator[tuple[slice, tuple[Array, Array]]]:
+    """Weights and intercepts of the ridge of rows in memory, as `solve_on_blocks` yields them."""
     store = one_block(X)
     store.step(lambda block, state: (Lesson(X, Q), (None,)))
-    return solve_on_blocks(store, lesson_sums(store), Q.shape[1], lams)
+    return solve_on_blocks(store, lesson_sums(store), Q.shape[1], lam)
 
 
 class Lesson(NamedTuple):
@@ -232,13 +224,13 @@ def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
 
 
 def solve_on_blocks(
-    store: RowStore, sums: Any, n_labels: int, lams: Sequence[float]
+    store: RowStore, sums: Any, n_labels: int, lam: float
 ) -> Iterator[tuple[slice, Any]]:
     """Weights and intercepts of argmin ||X W + b - Q||^2 + lam ||W||^2, some labels at a time.
 
-    With centred rows, (X'X + lam I) W = X'Q. Conjugate gradients solve it for every label and every
-    lam at once. The blocks multiply a direction by X'X and keep nothing, and what is computed of
-    the products stays where the rows are.
+    With centred rows, (X'X + lam I) W = X'Q. Conjugate gradients solve it for every label at once.
+    The blocks multiply a direction by X'X and keep nothing, and what is computed of the products
+    stays where the rows are.
 
     Parameters
     ----------
@@ -247,24 +239,23 @@ def solve_on_blocks(
     sums : LessonSums
         What `lesson_sums` returns.
     n_labels : int
-    lams : sequence of float
-        Ascending.
+    lam : float
 
     Yields
     ------
     columns : slice
         Labels.
-    ridges : list of (W, b), one for each lam
+    ridge : (W, b)
         Where the rows are, as a result of `RowStore.near`.
     """
     for first in range(0, n_labels, _LABELS):
         columns = slice(first, min(first + _LABELS, n_labels))
-        systems = store.near(_begin, sums, columns, lams)
+        systems = store.near(_begin, sums, columns)
         for _ in range(_MOST_STEPS):
             if not store.here(store.near(_is_running, systems)):
                 break
             products = store.start(_multiply, store.near(_direction, systems))
-            systems = store.near(_advance, systems, products, sums, lams)
+            systems = store.near(_advance, systems, products, sums, lam)
         yield columns, store.near(_weights, systems, sums, columns)
 
 
@@ -274,51 +265,29 @@ def _multiply(block: Block, lesson: Lesson, W: Array) -> tuple[Lesson, tuple[Arr
 
 
 class _Systems(NamedTuple):
-    """Conjugate gradients for k labels and every lam.
-
-    All systems share the products of the one with the smallest lam: the residuals of the others are
-    multiples of its residual, by a factor `ratio` that a recursion of three terms yields.
+    """Conjugate gradients for k labels.
 
     Attributes
     ----------
-    residual : array of shape (d, k)
-        Of the first lam.
-    directions, solutions : lists of arrays of shape (d, k), one for each lam
-    ratio, last_ratio : arrays of shape (lams, k)
+    residual, direction, solution : arrays of shape (d, k)
     squares, enough : arrays of shape (k,)
         Squared length of the residual, and the one at which a label is done.
-    step, growth : arrays of shape (k,)
-        Length of the last step, and factor of the last direction in the next.
     """
 
     residual: Array
-    directions: list[Array]
-    solutions: list[Array]
-    ratio: Array
-    last_ratio: Array
+    direction: Array
+    solution: Array
     squares: Array
     enough: Array
-    step: Array
-    growth: Array
 
 
-def _begin(sums: LessonSums, columns: slice, lams: Sequence[float]) -> _Systems:
+def _begin(sums: LessonSums, columns: slice) -> _Systems:
     """The residual is the right-hand side: X'Q of centred rows."""
     target = sums.cross[:, columns] - sums.features[:, None] * (sums.labels[columns] / sums.n)
     target = target.astype(sums.cross.dtype, copy=False)
     squares = _squared_lengths(target)
-    ratio, last_ratio = np.ones((2, len(lams), len(squares)))
-    return _Systems(
-        residual=target,
-        directions=[target for _ in lams],
-        solutions=[np.zeros_like(target) for _ in lams],
-        ratio=ratio,
-        last_ratio=last_ratio,
-        squares=squares,
-        enough=_TOLERANCE**2 * np.maximum(squares, 1e-30),
-        step=np.ones(len(squares)),
-        growth=np.zeros(len(squares)),
-    )
+    enough = _TOLERANCE**2 * np.maximum(squares, 1e-30)
+    return _Systems(target, target, np.zeros_like(target), squares, enough)
 
 
 def _is_running(systems: _Systems) -> bool:
@@ -326,59 +295,34 @@ def _is_running(systems: _Systems) -> bool:
 
 
 def _direction(systems: _Systems) -> Array:
-    return systems.directions[0]
+    return systems.direction
 
 
 def _advance(
-    systems: _Systems, products: Sequence[tuple[Array]], sums: LessonSums, lams: Sequence[float]
+    systems: _Systems, products: Sequence[tuple[Array]], sums: LessonSums, lam: float
 ) -> _Systems:
-    """Take a step of conjugate gradients, given the product of the first direction with X'X."""
-    direction, running = systems.directions[0], systems.squares > systems.enough
-    real = direction.dtype.type
+    """Take a step of conjugate gradients, given the product of the direction with X'X."""
+    residual, direction, solution, squares, enough = systems
+    running, real = squares > enough, direction.dtype.type
     (image,) = reduce(add_sums, products)
     # Of centred rows, and with the ridge weight.
     image = image - sums.features[:, None] * (sums.features @ direction / real(sums.n))
-    image += direction * real(lams[0])
+    image += direction * real(lam)
     curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
     # Columns that are done take steps of length 0.
-    step = np.where(running, systems.squares / np.maximum(curvature, 1e-300), 0.0)
-    ratio, last_ratio = systems.ratio, systems.last_ratio
-    shifts = np.asarray(lams, dtype=np.float64)[:, None] - lams[0]
-    denominator = step * systems.growth * (last_ratio - ratio) / np.maximum(systems.step, 1e-300)
-    denominator = denominator + last_ratio * (1 + shifts * step)
-    new_ratio = np.where(running, ratio * last_ratio / denominator, ratio)
-    relative = new_ratio / ratio
-    residual = systems.residual - image * step.astype(real)
-    squares = np.where(running, _squared_lengths(residual), systems.squares)
-    growth = np.where(running, squares / np.maximum(systems.squares, 1e-300), 0.0)
-    lengths, turns = (step * relative).astype(real), (growth * relative**2).astype(real)
-    experts = list(zip(systems.solutions, systems.directions, strict=True))
-    return systems._replace(
-        residual=residual,
-        directions=[
-            D * turn + residual * factor
-            for (_, D), turn, factor in zip(experts, turns, new_ratio.astype(real), strict=True)
-        ],
-        solutions=[W + D * length for (W, D), length in zip(experts, lengths, strict=True)],
-        ratio=new_ratio,
-        last_ratio=ratio,
-        squares=squares,
-        step=step,
-        growth=growth,
-    )
+    step = np.where(running, squares / np.maximum(curvature, 1e-300), 0.0).astype(real)
+    residual = residual - image * step
+    left = np.where(running, _squared_lengths(residual), squares)
+    growth = np.where(running, left / np.maximum(squares, 1e-300), 0.0).astype(real)
+    direction, solution = direction * growth + residual, solution + direction * step
+    return _Systems(residual, direction, solution, left, enough)
 
 
-def _weights(systems: _Systems, sums: LessonSums, columns: slice) -> list[tuple[Array, Array]]:
+def _weights(systems: _Systems, sums: LessonSums, columns: slice) -> tuple[Array, Array]:
     """Weights and intercepts."""
-    level, mean = sums.labels[columns] / sums.n, sums.features / sums.n
-    return [(W, level - mean @ W) for W in systems.solutions]
+    W = systems.solution
+    return W, sums.labels[columns] / sums.n - sums.features / sums.n @ W
 
 
 def _squared_lengths(columns: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
-
-
-def linear_expansion(ridges: Sequence[Ridge]) -> KernelExpansion:
-    """How the ridges of a fit score new rows."""
-    weights, offsets = (np.stack(arrays) for arrays in zip(*ridges, strict=True))
-    return KernelExpansion(Kernel("linear"), None, weights, offsets)
