@@ -74,12 +74,12 @@ def test_steps_that_may_not_write_leave_the_old_state_alone():
     block = split(space, Y, [], in_place=False).blocks[0]
     first, _ = start(block, None)
     w = np.ones((12, 7))
-    second, (_, gram, *_) = make_G(block, first, w, 0.35, "labels")
-    third, _ = make_C(block, second, gram / 100, 0.5, 1.0, False)
+    second, (_, gram, *_) = make_G(block, first, w, 0.35, True)
+    third, _ = make_C(block, second, gram / 100, 0.5, 1.0)
     np.testing.assert_array_equal(first.S, 1 + 2 * Y.T)
-    again, _ = make_G(block, first, w, 0.35, "labels")
+    again, _ = make_G(block, first, w, 0.35, True)
     np.testing.assert_array_equal(again.G, second.G)
-    np.testing.assert_array_equal(make_C(block, again, gram / 100, 0.5, 1.0, False)[0].S, third.S)
+    np.testing.assert_array_equal(make_C(block, again, gram / 100, 0.5, 1.0)[0].S, third.S)
 
 
 @terms

@@ -302,12 +302,12 @@ def test_the_low_rank_step_is_singular_value_thresholding(dtype):
     mu, beta = 0.4, 0.9
     place.step(module.start)
     w = np.random.default_rng(0).normal(size=(X.shape[1], Y.shape[1])).astype(dtype)
-    _, gram, *_ = place.step(module.make_G, w, 0.0, "labels")
+    _, gram, *_ = place.step(module.make_G, w, 0.0, True)
     state = place.states[0]
     G = state.G + (0 if state.mean is None else state.mean[:, None])
     found = shift_by_gram(gram, 2 * beta, "low")
     matrix = (found.right / (2 + mu)).astype(dtype)
-    place.step(module.make_C, matrix, 1 / (2 + mu), mu, False)
+    place.step(module.make_C, matrix, 1 / (2 + mu), mu)
     expected = singular_value_threshold(G.T.astype(float) / (2 + mu), 2 * beta / (2 + mu))
     at = expected.T.reshape(-1)[place.blocks[0].cells.flat]
     np.testing.assert_allclose(place.states[0].at, at, atol=1e-12 if dtype is np.float64 else 1e-5)

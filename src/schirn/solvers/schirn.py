@@ -117,17 +117,14 @@ def schirn_rounds(
     alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter, tol
         As in `schirn.Schirn`; the residual is ||X W - C||_F relative to ||C||_F.
     whole : callable or None
-        Returns G (n, l) if it lies in one piece: then the smaller Gram matrix is used, or an SVD.
+        Returns G (n, l) if it lies in one piece: an SVD takes over from a coarse Gram matrix.
     """
     kept, total, n_cells = store.step(start)
     kept = coordinates.receive(kept)
     C = L = coordinates.receive(total)[:, None] + 0 * kept
     term = "none" if beta == 0 else rank_term
     sign = {"high": -1, "low": 1, "none": 0}[term]
-    wide = whole is not None and coordinates.n_rows < kept.shape[1]
-    # What a round needs: when a candidate is noise, and the Gram matrix of the rank term.
     threshold = noise_threshold(alpha, noise_rule)
-    side = None if term == "none" else "rows" if wide else "labels"
     trace, rounds = list[tuple[float, float, int]](), Rounds(max_iter)
     # The arguments of `make_C` travel with the next round, unless something waits for its sums.
     pending: tuple[Any, ...] | None = None
@@ -140,7 +137,7 @@ def schirn_rounds(
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
         sums, (change, gram, floor, changed, n_noise) = store.step(
-            make_round, pending, (coordinates.send(mu * w), threshold, side)
+            make_round, pending, (coordinates.send(mu * w), threshold, term != "none")
         )
         if pending is not None and last is not None:
             trace.append(last.measure(*sums))
@@ -149,20 +146,16 @@ def schirn_rounds(
         G = mu * normal + L + 2 * kept
         # eq. (18): singular values of G/(2 + mu) shifted by 2 beta/(2 + mu)
         scale = 1 / (2 + mu)
-        matrix, square, nuclear = _shift(gram, floor, beta, term, wide, whole, scale, kept.dtype)
+        matrix, square, nuclear = _shift(gram, floor, beta, term, whole, scale, kept.dtype)
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
         last = _Round(mu, square, n_cells, (alpha * n_noise, sign * beta * nuclear, ridge), n_noise)
         # eq. (19)
-        pending = matrix, scale, mu, wide
-        from_rows = wide and matrix is not None
+        pending = matrix, scale, mu
         may_stop, is_due = tol > 0 and not changed, rounds.due(n_iter)
-        if from_rows or may_stop or is_due or n_iter == max_iter:
+        if may_stop or is_due or n_iter == max_iter:
             sums, pending = store.step(make_C, *pending), None
             trace.append(last.measure(*sums))
-        if from_rows:
-            C = coordinates.receive(sums[-1])
-        else:
-            C = G * scale if matrix is None else G @ matrix
+        C = G * scale if matrix is None else G @ matrix
         L = G - 2 * kept - mu * C
         mu = min(mu_max, rho * mu)  # eq. (20)
         if may_stop and trace[-1][1] <= tol * np.sqrt(sums[2] if square is None else square):
@@ -184,9 +177,7 @@ class _Round:
     penalties: tuple[float, ...]
     n_noise: int
 
-    def measure(
-        self, residual: float, inside: float, norm: float, projected: Any
-    ) -> tuple[float, float, int]:
+    def measure(self, residual: float, inside: float, norm: float) -> tuple[float, float, int]:
         """Objective, residual ||XW - C||_F and number of wrong candidates."""
         square = norm if self.square is None else self.square
         loss = square - 2 * inside + self.n_cells - self.n_noise
@@ -198,7 +189,6 @@ def _shift(
     floor: float,
     beta: float,
     term: RankTerm,
-    wide: bool,
     whole: Callable[[], Array] | None,
     scale: float,
     dtype: Any,
@@ -209,8 +199,7 @@ def _shift(
     shifted = shift_by_gram(gram, 2 * beta, term, floor=floor, strict=whole is not None)
     if shifted is None:
         assert whole is not None
-        G = whole()
-        shifted = shift_singular_values(G.T if wide else G, 2 * beta, term)
+        shifted = shift_singular_values(whole(), 2 * beta, term)
     values = to_numpy(shifted.values).astype(np.float64)
     right = namespace(gram).astype(shifted.right * scale, dtype)
     return right, float(values @ values) * scale**2, float(values.sum()) * scale
@@ -243,7 +232,7 @@ def make_round(
 
 
 def make_G(
-    block: Block, state: State, message: Any, threshold: float, side: str | None
+    block: Block, state: State, message: Any, threshold: float, needs_gram: bool
 ) -> tuple[State, tuple[Any, ...]]:
     """N from C; G = mu XW + L + 2(Y - N); projection of the change of N, Gram matrix of G."""
     cells, xp = block.cells, namespace(state.S)
@@ -260,7 +249,7 @@ def make_G(
         _add_at(G, *change)
     if state.offset is not None:
         mean = _subtract_mean(G) + state.offset
-    gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
+    gram, floor = _gram(G, mean) if needs_gram else (None, 0.0)
     n_noise = int(xp.sum(xp.astype(noise, xp.int64)))
     sums = (projected, gram, floor, int(changed.shape[0]), n_noise)
     spare = None, state.spare[1]
@@ -268,29 +257,21 @@ def make_G(
 
 
 def make_C(
-    block: Block, state: State, matrix: Array | None, scale: float, mu: float, wide: bool
+    block: Block, state: State, matrix: Array | None, scale: float, mu: float
 ) -> tuple[State, tuple[Any, ...]]:
     """C = G times a matrix; S = G - mu C; the residual, and sums over C."""
     G, cells, mean, offset = state.G, block.cells, state.mean, state.offset
     assert G is not None
     xp = namespace(G)
-    square = projected = shift = None
-    # mu C as (l, n), without its mean.
-    if wide and matrix is not None:
-        G = G if mean is None else G + (mean - offset)[:, None]
-        C = (G if offset is None else G + offset[:, None]) @ (mu * matrix)
-        projected = _project_dense(block, C) / mu
+    square, shift, out = None, None, state.spare[1]
+    # mu C as (l, n), without its mean. The map is symmetric.
+    if matrix is None:
+        C = xp.multiply(G, mu * scale, out=out)
     else:
-        out = state.spare[1]
-        # The map is symmetric.
-        C = (
-            xp.multiply(G, mu * scale, out=out)
-            if matrix is None
-            else xp.matmul(mu * matrix, G, out=out)
-        )
-        if mean is not None:
-            shift = mu * (scale * mean if matrix is None else matrix @ mean)
-            offset = mean - shift
+        C = xp.matmul(mu * matrix, G, out=out)
+    if mean is not None:
+        shift = mu * (scale * mean if matrix is None else matrix @ mean)
+        offset = mean - shift
     at = xp.take(xp.reshape(C, (-1,)), cells.flat)
     at = (at if shift is None else at + xp.take(shift, cells.label)) / mu
     inside = float(xp.sum(at) - xp.sum(at[state.noise]))
@@ -310,7 +291,7 @@ def make_C(
             cells_changed, values = state.change
             residual -= 2 * float(xp.sum(xp.take(rise, cells_changed // S.shape[1]) * values))
     spare = (state.S, C) if block.in_place else (None, None)
-    return State(S, at, state.noise, offset, spare=spare), (residual, inside, square, projected)
+    return State(S, at, state.noise, offset, spare=spare), (residual, inside, square)
 
 
 def _add_at(A: Array, cells: Array, values: Any) -> None:
@@ -350,29 +331,17 @@ def _mean_square(A: Array, mean: Array | None) -> float:
     return 0.0 if mean is None else A.shape[1] * _square(mean)
 
 
-def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
-    """The Gram matrix over labels or rows of G, and its rounding error.
+def _gram(G: Array, mean: Array | None) -> tuple[Array, float]:
+    """The Gram matrix over the labels of G, and its rounding error.
 
     The Gram matrix includes the mean that was subtracted from G (l, n), in double precision.
     """
-    xp = namespace(G)
-    if side == "rows":
-        full = G if mean is None else xp.astype(G + mean[:, None], xp.float64)
-        return full.T @ full, 0.0
-    gram = G @ G.T
+    xp, gram = namespace(G), G @ G.T
     if mean is None:
         return gram, 0.0
     floor = eps(G) * float(xp.linalg.matrix_norm(gram))
     gram, mean = xp.astype(gram, xp.float64), xp.astype(mean, xp.float64)
     return gram + G.shape[1] * mean[:, None] * mean, floor
-
-
-def _project_dense(block: Block, C: Array) -> Array:
-    """C'F for a dense C (l, n)."""
-    n = block.cells.shape[0]
-    l = C.shape[0]
-    label, row = np.divmod(np.arange(l * n), n)
-    return block.rows.project(label, row, C.reshape(-1), l)
 
 
 def write_state(block: Block, state: State, name: str) -> None:
