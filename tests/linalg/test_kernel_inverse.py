@@ -96,20 +96,6 @@ def test_equal_rows_and_one_row(problem):
     assert np.isfinite(KernelInverse(np.ones((1, 1)), [0.1]).fit(np.ones((1, 2)))[0]).all()
 
 
-def test_torch_agrees(problem):
-    torch = pytest.importorskip("torch")
-    K, Q = problem
-    groups, held = np.arange(30) // 2, np.arange(0, 30, 4)
-    train = np.setdiff1d(np.arange(30), held)
-    ours, other = (KernelInverse(k, [0.4], groups) for k in (K, torch.from_numpy(K)))
-    np.testing.assert_allclose(other.fit(Q)[0], ours.fit(Q)[0], atol=1e-9)
-    np.testing.assert_allclose(other.expansion(Q)[0][0], ours.expansion(Q)[0][0], atol=1e-9)
-    for a, b in zip(
-        ours.hold_out(held).fit(Q[train]), other.hold_out(held).fit(Q[train]), strict=True
-    ):
-        np.testing.assert_allclose(a, b, atol=1e-9)
-
-
 def test_many_weights_from_one_eigendecomposition(problem):
     K, Q = problem
     lams = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, eps
 
 # Single precision is used above this many rows, where it saves time, if the condition number of
 # K + lam I stays below the bound.
@@ -91,26 +91,23 @@ class KernelInverse:
     """
 
     def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
-        xp, n = namespace(K), K.shape[0]
+        n = len(K)
         C, mean = _centred(K)
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
         # In pieces, since memory that is new to the process takes longer than the sums.
         pieces = (abs(C[i : i + _PIECE]) for i in range(0, n, _PIECE))
-        norm = max(float(xp.max(xp.sum(piece, axis=1))) for piece in pieces)
+        norm = max(float(piece.sum(axis=1).max()) for piece in pieces)
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
-        dtype = xp.float64 if double else xp.float32
+        C, mean = (A.astype(np.float64 if double else np.float32, copy=False) for A in (C, mean))
         # Smaller weights would drown in the rounding errors of K or C.
-        least = n * eps(K) * float(xp.max(abs(xp.linalg.diagonal(K))))
-        C, mean = xp.astype(C, dtype, copy=False), xp.astype(mean, dtype, copy=False)
-        least = max(least, 16 * eps(C) * norm)
-        place = xp.arange(n, device=C.device)
+        least = max(n * eps(K) * float(abs(K.diagonal()).max()), 16 * eps(C) * norm)
         self._inverses, self._intercepts, self._groups = [], [], groups
         for lam in lams:
-            A = xp.asarray(C, copy=True)
-            A[place, place] += float(max(lam, least))
+            A = C.copy()
+            A.flat[:: n + 1] += float(max(lam, least))
             M = _inverse(A)
-            total = xp.sum(M, axis=1)
-            M -= total[:, None] * (total / xp.sum(total))
+            total = M.sum(axis=1)
+            M -= total[:, None] * (total / total.sum())
             self._inverses.append(M)
             self._intercepts.append(1 / n - mean @ M)
         self._whole = self.hold_out(np.arange(0))
@@ -121,12 +118,11 @@ class KernelInverse:
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
-        pairs = []
-        for M, intercept in zip(self._inverses, self._intercepts, strict=True):
-            q = like(Q, M)
-            A, b = to_numpy(M @ q), to_numpy(intercept @ q)
-            pairs.append((A.astype(np.float64), b.astype(np.float64)))
-        return pairs
+        q = Q.astype(self._inverses[0].dtype)
+        return [
+            ((M @ q).astype(np.float64), (intercept @ q).astype(np.float64))
+            for M, intercept in zip(self._inverses, self._intercepts, strict=True)
+        ]
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
         """The same ridges trained without some rows."""
@@ -137,21 +133,19 @@ class HeldOutInverse:
     """Ridges without the rows `held`, by elimination from the inverses of all rows."""
 
     def __init__(
-        self, inverses: Sequence[Array], held: np.ndarray, groups: np.ndarray | None
+        self, inverses: Sequence[np.ndarray], held: np.ndarray, groups: np.ndarray | None
     ) -> None:
-        train = np.setdiff1d(np.arange(len(inverses[0])), held)
+        held, train = np.sort(held), np.setdiff1d(np.arange(len(inverses[0])), held)
         groups = None if groups is None else groups[train]
         self._ridges = []
         for M in inverses:
-            xp = namespace(M)
-            held_index, index = (like(rows, M, "own") for rows in (np.sort(held), train))
-            columns = xp.take(M, held_index, axis=0)
-            back = cross = xp.take(columns, index, axis=1)
+            columns = M.take(held, axis=0)
+            back = cross = columns.take(train, axis=1)
             if len(held):
-                cross = _inverse(xp.take(columns, held_index, axis=1)) @ back
-                M = xp.take(xp.take(M, index, axis=0), index, axis=1)
-            diagonal = to_numpy(xp.linalg.diagonal(M) - xp.sum(back * cross, axis=0))
-            diagonal = np.maximum(diagonal.astype(np.float64), _SMALLEST)
+                cross = _inverse(columns.take(held, axis=1)) @ back
+                M = M.take(train, axis=0).take(train, axis=1)
+            diagonal = (M.diagonal() - np.sum(back * cross, axis=0)).astype(np.float64)
+            diagonal = np.maximum(diagonal, _SMALLEST)
             blocks = [] if groups is None else _group_inverses(M, back, cross, groups)
             self._ridges.append((M, back, cross, diagonal, blocks))
 
@@ -159,15 +153,15 @@ class HeldOutInverse:
         """Scores of the training rows left out, and of the rows held out, for targets Q."""
         left_out, held_out = [], []
         for M, back, cross, diagonal, blocks in self._ridges:
-            q = like(Q, M)
+            q = Q.astype(M.dtype)
             # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
             held = cross @ q
-            a = to_numpy(M @ q - back.T @ held).astype(np.float64)
+            a = (M @ q - back.T @ held).astype(np.float64)
             S = Q - a / diagonal[:, None]
             for rows, inverses in blocks:
                 S[rows] = Q[rows] - inverses @ a[rows]
             left_out.append(S)
-            held_out.append(-to_numpy(held).astype(np.float64))
+            held_out.append(-held.astype(np.float64))
         return np.stack(left_out), np.stack(held_out)
 
 
@@ -200,29 +194,26 @@ def left_out_scores(
         yield Q - a / np.maximum(diagonal, _SMALLEST)[:, None]
 
 
-def _centred(K: Array) -> tuple[Array, Array]:
+def _centred(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """K with rows and columns of mean 0, and the mean of its rows."""
-    xp, n = namespace(K), K.shape[0]
-    mean = xp.sum(K, axis=0, dtype=xp.float64) / n
+    mean = K.mean(axis=0, dtype=np.float64)
     C, remainder = K, mean
     # In single precision, what the first pass leaves would make C indefinite.
-    for _ in range(1 if K.dtype == xp.float64 else 2):
-        C = C - xp.astype(remainder, K.dtype)
-        C -= xp.astype(remainder - xp.mean(remainder), K.dtype)[:, None]
-        remainder = xp.sum(C, axis=0, dtype=xp.float64) / n
-    return C, xp.astype(mean, K.dtype)
+    for _ in range(1 if K.dtype == np.float64 else 2):
+        C = C - remainder.astype(K.dtype)
+        C -= (remainder - remainder.mean()).astype(K.dtype)[:, None]
+        remainder = C.mean(axis=0, dtype=np.float64)
+    return C, mean.astype(K.dtype)
 
 
 def _group_inverses(
-    M: Array, back: Array, cross: Array, groups: np.ndarray
+    M: np.ndarray, back: np.ndarray, cross: np.ndarray, groups: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows (g, k) of the groups with k > 1 members, and inverses of the blocks of M - back' R."""
-    xp, inverses = namespace(M), []
+    inverses = []
     for rows in groups_by_size(groups):
-        index = like(rows, M, "own")
-        blocks = M[index[:, :, None], index[:, None, :]]
-        blocks = blocks - xp.matmul(back.T[index], xp.permute_dims(cross.T[index], (0, 2, 1)))
-        blocks = to_numpy(blocks).astype(np.float64)
+        blocks = M[rows[:, :, None], rows[:, None, :]]
+        blocks = (blocks - back.T[rows] @ cross.T[rows].transpose(0, 2, 1)).astype(np.float64)
         if rows.shape[1] == len(groups):
             # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.
             blocks += np.trace(blocks[0]) / len(groups) ** 2
@@ -238,10 +229,8 @@ def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:
     return [order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1]
 
 
-def _inverse(A: Array) -> Array:
-    """The inverse of a positive definite matrix; NumPy's is overwritten."""
-    if not isinstance(A, np.ndarray):
-        return namespace(A).linalg.inv(A)
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """The inverse of a positive definite matrix, which is overwritten."""
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
     # The transpose of A is A, in columns, as LAPACK wants it.
     factor, failed = potrf(A.T, lower=1, overwrite_a=1, clean=0)

@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils import check_random_state
 
 from schirn._progress import stage
-from schirn.linalg.arrays import Array, eps, like, namespace, pick, take_cells, to_numpy
+from schirn.linalg.arrays import Array, eps, take_cells
 from schirn.linalg.features import Kernel, KernelExpansion, sample_width, width_sample
 from schirn.linalg.leave_one_out import (
     KernelInverse,
@@ -92,28 +92,20 @@ def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel
     """
     stage("computing the kernel")
     if name == "linear":
-        Z = double(Z)
+        Z = Z.astype(np.float64, copy=False)
         return Kernel("linear"), Kernel("linear")(Z, Z)
-    kernel = Kernel("rbf", sample_width(pick(Z, width_sample(Z.shape[0], rng))))
+    kernel = Kernel("rbf", sample_width(Z[width_sample(Z.shape[0], rng)]))
     return kernel, kernel(Z, Z)
-
-
-def double(rows: Any) -> Any:
-    """Rows in double precision."""
-    if sp.issparse(rows):
-        return rows.astype(np.float64)
-    return namespace(rows).astype(rows, namespace(rows).float64, copy=False)
 
 
 def kernel_lams(
     K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge, rng: np.random.RandomState
 ) -> list[float]:
     """Ridge weights for the kernel matrix of all rows; see `sample_lams`."""
-    xp, rows = namespace(K), tuning_rows(len(Y), options, rng)
-    diagonal, index = to_numpy(xp.linalg.diagonal(K)), like(rows, K, "own")
-    variance = float(np.mean(diagonal) - np.mean(to_numpy(xp.mean(K, axis=0))))
+    rows, diagonal = tuning_rows(len(Y), options, rng), K.diagonal()
+    variance = float(np.mean(diagonal) - np.mean(K.mean(axis=0)))
     least = len(Y) * eps(K) * float(abs(diagonal).max())
-    sample = to_numpy(K[index][:, index]).astype(np.float64)
+    sample = K[np.ix_(rows, rows)].astype(np.float64)
     return sample_lams(sample, Y, rows, variance, options, knowledge, least)
 
 
@@ -173,7 +165,7 @@ class KernelRidges(Ridges):
     Parameters
     ----------
     K : array of shape (n, n)
-        Kernel matrix, of any array library.
+        Kernel matrix.
     Y : ndarray of shape (n, l)
         Candidates, 0/1.
     lams : sequence of float
@@ -331,8 +323,7 @@ def stack_ridge(trace: float, l: int, squares: float) -> float:
 
 def kernel_expansion(kernel: Kernel, Z: Any, ridges: Sequence[Ridge]) -> KernelExpansion:
     """How the ridges of a fit score new rows; Z are the scaled training rows."""
-    support = Z if sp.issparse(Z) else to_numpy(Z)
     weights, offsets = (np.stack(arrays) for arrays in zip(*ridges, strict=True))
     if kernel.name == "linear":
-        return KernelExpansion(kernel, None, np.stack([support.T @ A for A in weights]), offsets)
-    return KernelExpansion(kernel, support, weights, offsets)
+        return KernelExpansion(kernel, None, np.stack([Z.T @ A for A in weights]), offsets)
+    return KernelExpansion(kernel, Z, weights, offsets)

@@ -53,7 +53,7 @@ def sieve_blocks(
 ) -> SieveFit:
     """Train on rows in blocks.
 
-    Up to `max_kernel_rows` rows are brought together, on the device of the first block.
+    Up to `max_kernel_rows` rows are brought together, in main memory.
 
     Parameters
     ----------
@@ -75,11 +75,12 @@ def sieve_blocks(
     Y = sp.csr_array(sp.vstack(blocks.gather(_candidates))) if Y is None else Y
     n, l = Y.shape
     if n <= options.max_kernel_rows:
-        Z, dense = scale.transform(stacked_rows(blocks.gather(_rows))), Y.toarray()
+        X, dense = stacked_rows(blocks.gather(_rows)), Y.toarray()
+        Z = scale.transform(to_numpy(X) if is_device_array(X) else X)
         result, expansion = fit_kernel(Z, dense, options)
         posterior, z = result.confidence(), result.log_odds()
         sample = z, dense, posterior.toarray()
-        z = like(z, Z) if is_device_array(Z) else None
+        z = like(z, X) if is_device_array(X) else None
         return SieveFit(expansion, result, scale, posterior, sample, z)
     if options.kernel == "linear" and len(statistics.filled) > MOST_FEATURES:
         raise InputError(
