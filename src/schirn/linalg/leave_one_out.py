@@ -103,7 +103,7 @@ class KernelInverse:
         least = max(n * eps(K) * float(abs(K.diagonal()).max()), 16 * eps(C) * norm)
         self._inverses, self._intercepts, self._groups = [], [], groups
         for lam in lams:
-            A = C.copy()
+            A: Any = C.copy()
             A.flat[:: n + 1] += float(max(lam, least))
             M = _inverse(A)
             total = M.sum(axis=1)
