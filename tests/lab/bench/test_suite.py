@@ -26,9 +26,9 @@ def suite():
 
 @pytest.fixture
 def short(suite, monkeypatch):
-    """The generated tiny set with two seeds and two noises, with checksums of its own."""
+    """The generated set with two seeds and two noises, with checksums of its own."""
     short = copy.deepcopy(suite)
-    short["seeds"]["tiny"], short["search_rows"] = 2, 60
+    short["seeds"]["small"], short["search_rows"] = 2, 60
     short["noise"] = {"uniform": "exact", "coin": "rate"}
     short["datasets"] = {"generated": short["datasets"]["generated"]}
     short["datasets"]["generated"]["checksums"] = checksums(short, "generated")
@@ -39,7 +39,9 @@ def short(suite, monkeypatch):
 def test_covers_what_it_promises(suite):
     assert list(suite["noise"]) == ["uniform", "coin", "label", "feature", "two-sided"]
     assert list(suite["tracks"]) == ["raw", "scaled", "kernel"]
-    assert suite["seeds"]["tiny"] == suite["seeds"]["small"] == 10
+    assert suite["seeds"]["small"] == 10
+    own = {name for name, entry in suite["datasets"].items() if entry.get("own")}
+    assert {"brighter_ron", "brighter_ukr", "crowd_relations", "emoji_keywords"} <= own
     parts = {entry["part"] for entry in suite["datasets"].values()}
     assert parts == set(suite["seeds"])
     for entry in suite["datasets"].values():
@@ -47,15 +49,19 @@ def test_covers_what_it_promises(suite):
         assert set(entry["checksums"]) == {"folds", *noises}
 
 
-def test_grids_keep_to_the_search_budget():
-    """docs/bench.md: at most 24 points, unless the method searches in `fit`."""
-    for name, cls in own_methods().items():
-        searches_itself = bool(getattr(cls, "_grid", None))
-        grid = default_grid(name) or {}
-        assert searches_itself or math.prod(len(values) for values in grid.values()) <= 24
+def test_grids_keep_to_the_search_budget(suite):
+    """docs/bench.md: at most six points, unless the method searches in `fit`."""
+    runs = plan_suite(suite, list(own_methods()), ["small"], ["raw"])
+    grids = {run.method.name: run.known["grid"] for run in runs}
+    sizes = {name: math.prod(map(len, grid.values())) for name, grid in grids.items() if grid}
+    assert max(sizes.values()) == suite["search_points"] == 6
+    assert len(sizes) > 10
+    assert all(
+        set(values) <= set(default_grid(n)[k]) for n in sizes for k, values in grids[n].items()
+    )
 
 
-@pytest.mark.parametrize("name", ["generated", "generated_wide", "digits_attributes"])
+@pytest.mark.parametrize("name", ["generated", "digits_attributes"])
 def test_frozen_checksums_are_met(suite, name):
     assert checksums(suite, name) == suite["datasets"][name]["checksums"]
 
@@ -65,26 +71,27 @@ def test_other_folds_or_candidates_are_refused(suite, what):
     suite["datasets"]["generated"]["checksums"][what] = "0" * 16
     words = "folds" if what == "folds" else "candidates with label noise"
     with pytest.raises(InputError, match=f"the {words} of generated differ.*instead of 0000"):
-        list(plan_suite(suite, METHODS, ["tiny"]))
+        list(plan_suite(suite, METHODS, ["small"]))
 
 
 def test_a_missing_data_set_is_skipped_and_named(suite, tmp_path, monkeypatch):
     monkeypatch.setenv("SCHIRN_DATA", str(tmp_path / "nothing"))
-    runs = list(plan_suite(suite, METHODS, ["tiny"], ["raw"]))
+    runs = list(plan_suite(suite, METHODS, ["small"], ["raw"]))
     reasons = {run.source.name: run.known["reason"] for run in runs}
     assert reasons["generated"] is None
     assert "flags" in reasons["flags"]
-    assert len(runs) == 2 * 5 * 10 * 2 * len(METHODS)
+    assert len(runs) == 3 * 5 * 10 * len(METHODS)
 
 
 def test_runs_resume_and_are_summed_up(short, tmp_path):
     results = run_suite("pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0)
-    # Two noises, two tracks, two seeds, two folds, two methods.
-    assert len(results) == 32
+    # Two noises, two tracks, two seeds, two methods.
+    assert len(results) == 16
     assert {result["status"] for result in results} == {"done"}
     drawn = {(r["noise"], r["seed"], r["candidates_sha256"], r["folds_sha256"]) for r in results}
     assert len(drawn) == 4
-    assert [result["seed"] for result in results] == [0] * 16 + [1] * 16
+    assert [result["seed"] for result in results] == [0] * 8 + [1] * 8
+    assert [result["features"] for result in results[:8]] == ["raw"] * 4 + ["kernel"] * 4
     reports = []
     run_suite(
         "pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0, report=reports.append
@@ -147,7 +154,7 @@ def test_on_the_command_line(short, tmp_path, capsys):
         "--suite",
         "pml-1",
         "--part",
-        "tiny",
+        "small",
         "--tracks",
         "raw",
         "--output",
@@ -156,7 +163,7 @@ def test_on_the_command_line(short, tmp_path, capsys):
     assert main([*command, "--methods", "CandidateRidge", "--jobs", "0"]) == 0
     assert "Suite pml-1: average precision" in capsys.readouterr().out
     assert main([*command, "--methods", "CandidateRidge", "--jobs", "0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["counts"] == {"done": 8}
+    assert json.loads(capsys.readouterr().out)["counts"] == {"done": 4}
 
 
 def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
@@ -165,7 +172,7 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
     assert main([*command, "--stop-after", "0.0000001"]) == 1
     assert "nothing was run" in capsys.readouterr().err
     assert main([*command, "--stop-after", "9m"]) == 0
-    assert "8 done" in capsys.readouterr().out
+    assert "4 done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -175,7 +182,7 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
         ([], "either --datasets or a --suite"),
         (["--suite", "pml-1", "--folds", "3"], "a suite fixes --folds"),
         (["--suite", "pml-1", "--param", "Sieve.lam=1"], "a suite fixes --param"),
-        (["--suite", "pml-1", "--part", "tny"], "no part 'tny'.*tiny"),
+        (["--suite", "pml-1", "--part", "smal"], "no part 'smal'.*small"),
         (["--suite", "pml-1", "--tracks", "cooked"], "no track 'cooked'"),
     ],
 )

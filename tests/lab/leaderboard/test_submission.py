@@ -12,8 +12,9 @@ from lab.bench.bench_helpers import quick, tiny
 from schirn.cli import main
 from schirn.exceptions import DataError, InputError
 from schirn.lab.bench.running.run import execute_runs
+from schirn.lab.bench.running.scores import compute_metrics
 from schirn.lab.bench.suite import plan_suite, read_suite
-from schirn.lab.leaderboard import check_results, pack_results, submission
+from schirn.lab.leaderboard import check_results, pack_results, packing, submission
 
 COMMITTED = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
 
@@ -126,6 +127,20 @@ def test_packed_scores_of_a_method_without_predict_give_its_hamming_loss(tmp_pat
     assert (check.problems, check.recomputed) == ([], 2)
 
 
+def test_packed_scores_keep_what_a_row_is_measured_by(tmp_path):
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 4, (50, 11)) / 4.0
+    truth, predicted = (rng.random((2, 50, 11)) < 0.3).astype(bool)
+    arrays = {"scores": scores, "truth": np.packbits(truth, axis=1)}
+    arrays["predicted"] = np.packbits(predicted, axis=1)
+    (tmp_path / "a.scores.npz").write_bytes(packing.pack_scores({"k": arrays}))
+    (again,) = packing.read_scores(tmp_path / "a.scores.npz").values()
+    values, expected = compute_metrics(again), compute_metrics(arrays)
+    assert expected["tied_rows"] > 0.9
+    for name in expected.keys() - {*packing.OVER_COLUMNS}:
+        assert values[name] == pytest.approx(expected[name], abs=1e-12), name
+
+
 def in_packed(path, edit):
     results = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     edit(results)
@@ -138,7 +153,7 @@ def test_a_repeated_run_gives_all_metrics_and_parameters(usual, tmp_path):
     check = check_results(packed, reruns=4)
     assert (check.verdict, check.rerun, check.notes) == ("verified", 4, [])
     (note,) = check_results(packed, reruns=1).notes
-    assert note.startswith("3 of 4 results not verified in calibration_error, noise_auc, noise_aup")
+    assert note.startswith("3 of 4 results not verified in calibration_error, macro_auc, macro_f1,")
     in_packed(packed, set_metric("noise_auc", 0.97))
     assert check_results(packed, reruns=0).problems == []
     problems = check_results(packed, reruns=4).problems
@@ -168,7 +183,7 @@ def test_seeds_that_only_one_method_lacks_are_not_verified(tmp_path):
 
 def test_generated_data_sets_of_a_suite_are_drawn_again(tmp_path):
     suite = read_suite("pml-1")
-    runs = plan_suite(suite, ["CandidateRidge"], ["tiny"], ["raw"])
+    runs = plan_suite(suite, ["CandidateRidge"], ["small"], ["raw"])
     chosen = [run for run in runs if run.fields["dataset"] == "generated"][:2]
     execute_runs(chosen, output=tmp_path, jobs=0)
     check = check_results(tmp_path, reruns=2)

@@ -22,12 +22,15 @@ from schirn.datasets import Dataset, load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench.comparison import FLOOR, Comparison, Contender, compare
 from schirn.lab.bench.results import Result
-from schirn.lab.bench.running.data import make_splits, prepare
+from schirn.lab.bench.running.data import make_splits, prepare, to_dense
 from schirn.lab.bench.running.plan import Run, plan_runs
 from schirn.lab.bench.running.run import execute_runs
 from schirn.lab.bench.stats import bayesian_signed_rank, friedman
 
 Suite = dict[str, Any]
+_PROTOCOL = ("folds", "tuning", "inner_folds", "search_points", "search_rows")
+# Fields by which a data set differs from the one that is read by its name.
+_CHANGES = {"generated", "options", "rows"}
 _DIGITS = 16
 # Seeds from which an interval of their mean is told.
 _ENOUGH_SEEDS = 3
@@ -84,8 +87,12 @@ def run_suite(
         The results of the requested runs.
     """
     suite = read_suite(name)
-    # Seed by seed, so that an interrupted suite has whole repetitions.
-    runs = sorted(plan_suite(suite, methods, parts, tracks), key=lambda run: run.fields["seed"])
+    # Seed by seed and track by track, so that an interrupted suite covers all data sets.
+    order = list(suite["tracks"].values())
+    runs = sorted(
+        plan_suite(suite, methods, parts, tracks),
+        key=lambda run: (run.fields["seed"], order.index(run.fields["features"])),
+    )
     time_limit = suite["time_limit"] if execution.get("jobs", 1) else None
     return execute_runs(runs, output=output, time_limit=time_limit, **execution)
 
@@ -107,7 +114,7 @@ def plan_suite(
             continue
         source = _source(name, entry)
         _check(suite, name, entry, source)
-        is_read_by_name = isinstance(source, str) or not entry.keys() & {"generated", "options"}
+        is_read_by_name = isinstance(source, str) or not entry.keys() & _CHANGES
         for track in tracks or suite["tracks"]:
             for _, kind, level in _noises(suite, entry):
                 yield from plan_runs(
@@ -116,9 +123,7 @@ def plan_suite(
                     seeds=range(suite["seeds"][entry["part"]]),
                     features=suite["tracks"][track],
                     noise=kind,
-                    **{
-                        key: suite[key] for key in ("folds", "tuning", "inner_folds", "search_rows")
-                    },
+                    **{key: suite[key] for key in _PROTOCOL},
                 )
 
 
@@ -232,15 +237,24 @@ def _source(name: str, entry: Mapping[str, Any]) -> Dataset | str:
     if "generated" in entry:
         return replace(make_partial_multilabel(**entry["generated"]), name=name)
     try:
-        return load(name, **entry.get("options", {}))
+        data = load(name, **entry.get("options", {}))
     except (DataError, MissingExtraError, OSError) as error:
         return " ".join(str(error).split())
+    return _some_rows(data, entry["rows"]) if "rows" in entry else data
+
+
+def _some_rows(data: Dataset, count: int) -> Dataset:
+    """At most so many rows, drawn once for all; of real candidates, rows that have one."""
+    rows = np.arange(data.n_samples)
+    if data.candidates is not None:
+        rows = rows[to_dense(data.candidates).any(axis=1)]
+    return data.subset(np.sort(np.random.RandomState(0).permutation(rows)[:count]))
 
 
 def suite_datasets(name: str) -> list[Dataset]:
     """Data sets of this name that suites generate, or read with options of their own."""
     entries = (read_suite(suite)["datasets"].get(name, {}) for suite in suite_names())
-    sources = [_source(name, e) for e in entries if e.keys() & {"generated", "options"}]
+    sources = [_source(name, e) for e in entries if e.keys() & _CHANGES]
     return [source for source in sources if not isinstance(source, str)]
 
 

@@ -64,8 +64,9 @@ def _shown(value: Any) -> str:
 def run_fetch(args: argparse.Namespace) -> None:
     """Download a data set into the cache.
 
-    It is a set with real noise made from packages that npm downloads (emoji_editions,
-    emoji_keywords), or the file at an address.
+    It is a set with real noise, made from packages that npm downloads (emoji_editions,
+    emoji_keywords) or from files of a public repository (brighter_ron, brighter_ukr), or the file
+    at an address.
 
     Examples
     --------

@@ -17,8 +17,9 @@ from schirn._files import VARIABLE, atomic_write, byte_limit, file_hash, reason_
 from schirn.datasets import Dataset
 from schirn.datasets.cache import cache_folder, record_path
 from schirn.exceptions import DataError
-from schirn.lab.data._emoji import EMOJI_SETS, emoji_archive, emoji_packages
-from schirn.lab.data.registry import NAMED_SUFFIXES, load
+from schirn.lab.data._brighter import BRIGHTER_SETS, WORKERS, brighter_archive
+from schirn.lab.data._emoji import emoji_archive, emoji_packages
+from schirn.lab.data.registry import DOWNLOADABLE, NAMED_SUFFIXES, load
 
 MAX_BYTES = 1024**3
 CHUNK = 1 << 20
@@ -37,10 +38,10 @@ def fetch(
 ) -> Dataset:
     """Download a data set once, and load it.
 
-    Without `url` the name must be emoji_editions or emoji_keywords. These are made from packages
-    that npm, which must be installed, downloads; their SHA-256 checksums are fixed, and they stay
-    in the folder `packages` of the cache. What such a set contains, and what it does not tell, is
-    on the page about data.
+    Without `url` the name must be emoji_editions or emoji_keywords, made from packages that npm,
+    which must be installed, downloads into the folder `packages` of the cache, or brighter_ron or
+    brighter_ukr, made from files of a public repository. SHA-256 checksums of all of them are
+    fixed. What such a set contains, and what it does not tell, is on the page about data.
 
     The SHA-256 checksum of a file is recorded next to it at the first download, and verified
     whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
@@ -78,17 +79,22 @@ def fetch(
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
-    if url is None and name not in EMOJI_SETS:
-        raise DataError(f"{name!r} has no known address; pass url= or use {', '.join(EMOJI_SETS)}.")
+    if url is None and name not in DOWNLOADABLE:
+        choices = ", ".join(DOWNLOADABLE)
+        raise DataError(f"{name!r} has no known address; pass url= or use {choices}.")
     target = cache_folder(data_home) / f"{name}{_suffix(url)}"
     is_new = force or not target.is_file()
-    if is_new and url is None:
+    if max_bytes is None:
+        max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
+    if is_new and url is not None:
+        _keep(url, _chunks(url, max_bytes, timeout), target, sha256)
+    elif is_new and name in BRIGHTER_SETS:
+        address = BRIGHTER_SETS[name].url
+        content = b"".join(_chunks(address, max_bytes, timeout))
+        _keep(address, [brighter_archive(name, content)], target, sha256, workers=WORKERS)
+    elif is_new:
         archive = emoji_archive(name, target.parent / "packages", timeout)
         _keep(emoji_packages(name), [archive], target, sha256)
-    elif is_new and url is not None:
-        if max_bytes is None:
-            max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
-        _keep(url, _chunks(url, max_bytes, timeout), target, sha256)
     elif sha256 is not None and file_hash(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
     try:
@@ -111,8 +117,10 @@ def _suffix(url: str | None) -> str:
     return suffix
 
 
-def _keep(source: str, chunks: Iterable[bytes], target: Path, sha256: str | None) -> None:
-    """Put a file into the cache, whole and checked, or not at all."""
+def _keep(
+    source: str, chunks: Iterable[bytes], target: Path, sha256: str | None, **options: Any
+) -> None:
+    """Put a file into the cache, whole and checked, or not at all; `options` are its reader's."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sha = hashlib.sha256()
     with atomic_write(target) as stream:
@@ -140,7 +148,7 @@ def _keep(source: str, chunks: Iterable[bytes], target: Path, sha256: str | None
                 stacklevel=3,
             )
         # The record goes first: a record without a file is harmless, a file without one is not.
-        _write_record(target, {"url": source, "bytes": size, "sha256": digest})
+        _write_record(target, {"url": source, "bytes": size, "sha256": digest, "options": options})
 
 
 def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from schirn._input import suggest
 from schirn.datasets import Dataset, load_digits_attributes
 from schirn.datasets.cache import cache_folder, recorded_options
 from schirn.exceptions import DataError
+from schirn.lab.data._brighter import BRIGHTER_SETS
 from schirn.lab.data._emoji import EMOJI_SETS
 from schirn.lab.data.arff import read_arff
 from schirn.lab.data.mat import read_mat
@@ -23,6 +24,9 @@ from schirn.lab.data.table import read_table
 from schirn.tables.text import format_suffix, is_packed
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
+
+DOWNLOADABLE = (*EMOJI_SETS, *BRIGHTER_SETS)
+"""Names that `fetch` needs no address for."""
 
 # Suffix -> reader.
 READERS: dict[str, Callable[..., Dataset]] = {
@@ -128,7 +132,7 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix.lower() in NAMED_SUFFIXES and path.is_file():
                 entries.setdefault(path.stem, Available(path.stem, "folder", path))
-    for name in EMOJI_SETS:
+    for name in DOWNLOADABLE:
         entries.setdefault(name, Available(name, "downloadable"))
     return sorted(entries.values(), key=lambda entry: entry.name)
 

@@ -38,7 +38,7 @@ from schirn.lab.bench.running.methods import Method, make_methods, own_methods
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS, Facts, Run, Settings, method_runs
 from schirn.lab.bench.running.scores import compute_metrics, read_arrays
 from schirn.lab.bench.suite import suite_datasets
-from schirn.lab.leaderboard.packing import read_scores, scores_file
+from schirn.lab.leaderboard.packing import OVER_COLUMNS, read_scores, scores_file
 from schirn.methods import sees_truth
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -318,7 +318,7 @@ def _faults(result: Result) -> Iterator[str]:
             yield f"{name} is {brief(result[name])}; it must be one of {', '.join(allowed)}"
     if (result["r"] is None) != (result["noise"] == "own"):
         yield f"r is {result['r']} with noise {brief(result['noise'])}"
-    if not (2 <= result["folds"] and 0 <= result["fold"] < result["folds"]):
+    if not (1 <= result["folds"] and 0 <= result["fold"] < result["folds"]):
         yield f"fold {result['fold']} of {result['folds']} folds, counted from 0"
     yield from _truth_faults(result)
     if result["status"] != "done":
@@ -393,6 +393,7 @@ def _usual_run(result: Result, method: Method) -> Run | None:
             folds=result["folds"],
             tuning=result["tuning"],
             inner_folds=result["inner_folds"] or 3,
+            search_points=result["grid"] and math.prod(map(len, result["grid"].values())),
             search_rows=result["search_rows"],
             features=result["features"],
             noise="exact" if result["noise"] == "own" else result["noise"],
@@ -531,16 +532,26 @@ def _compare_scores(
     result: Result, arrays: Mapping[str, Array], again: tuple[Any, Prepared] | None
 ) -> set[str]:
     """Names of the metrics that the stored scores give; raise DataError if one differs."""
+    is_packed = "candidate_truth" not in arrays
     if again is not None and 0 <= result["fold"] < len(again[1].splits):
         draw = again[1]
         train, test = draw.splits[result["fold"]]
-        truth = {
-            "truth": np.packbits(draw.truth[test].astype(bool), axis=1),
-            "candidate_truth": draw.truth[train][draw.candidates[train] == 1].astype(bool),
-        }
-        if any(not np.array_equal(arrays[name], truth[name]) for name in truth if name in arrays):
+        truth = draw.truth[test].astype(bool)
+        stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
+        agrees = stored.shape == truth.shape and (
+            np.array_equal(stored.sum(axis=1), truth.sum(axis=1))
+            if is_packed
+            else np.array_equal(stored, truth)
+            and np.array_equal(
+                arrays["candidate_truth"], draw.truth[train][draw.candidates[train] == 1]
+            )
+        )
+        if not agrees:
             raise DataError("the true labels stored with the scores are not those of the data")
-    return _compare_metrics(result, compute_metrics(arrays), "the stored scores give", TOLERANCE)
+    values = compute_metrics(arrays)
+    for name in OVER_COLUMNS if is_packed else ():
+        values.pop(name, None)
+    return _compare_metrics(result, values, "the stored scores give", TOLERANCE)
 
 
 def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:

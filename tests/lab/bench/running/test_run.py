@@ -467,7 +467,7 @@ def test_an_edited_method_is_run_again(place):
         ({"datasets": ["tiny.npz:3"], "noise": "rate"}, "takes a share from 0 to 1, not 3"),
         ({"datasets": ["tiny.npz:1", "x/tiny.npz:1"]}, "two data sets are called 'tiny'"),
         ({"tuning": "truth"}, "tuning must be one of none, candidates, oracle, not 'truth'"),
-        ({"folds": 1}, "folds must be at least 2"),
+        ({"folds": 0}, "folds must be at least 1"),
         ({"seeds": []}, "no seed was given"),
         ({"datasets": [" "]}, "' ' is not a data set; give a name or a file"),
         ({"params": {"NLR": {"lam": 1}}}, "'NLR', which is not among the methods Schirn"),

@@ -162,8 +162,8 @@ def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Spli
         return list(data.folds)
     if folds > data.n_samples:
         raise InputError(f"{data.name} has {data.n_samples} rows, too few for {folds} folds")
-    splitter = KFold(folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(data.n_samples)))
+    splitter = KFold(max(folds, 2), shuffle=True, random_state=seed)
+    return list(splitter.split(np.zeros(data.n_samples)))[:folds]
 
 
 def to_dense(matrix: Any) -> Array:

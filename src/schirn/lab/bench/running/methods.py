@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,6 +98,26 @@ def default_grid(name: str) -> Grid | None:
     """
     grid = GRIDS.get(name)
     return None if grid is None else {key: list(values) for key, values in grid.items()}
+
+
+def thin_grid(grid: Grid, points: int) -> Grid:
+    """A grid of at most so many points: the longest lists lose values, their ends last.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.running.methods import thin_grid
+    >>> thin_grid({"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}, 6)
+    {'a': [1, 3], 'b': [1, 3, 5]}
+    """
+    lengths = {key: len(values) for key, values in grid.items()}
+    while math.prod(lengths.values()) > points and max(lengths.values()) > 1:
+        lengths[max(lengths, key=lengths.__getitem__)] -= 1
+    return {
+        key: [
+            values[k * (len(values) - 1) // max(lengths[key] - 1, 1)] for k in range(lengths[key])
+        ]
+        for key, values in grid.items()
+    }
 
 
 class Method(NamedTuple):

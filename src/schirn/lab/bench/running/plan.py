@@ -15,7 +15,7 @@ from schirn.lab.bench.running.data import (
     parse_datasets,
     unusable,
 )
-from schirn.lab.bench.running.methods import Grid, Method, Params, make_methods
+from schirn.lab.bench.running.methods import Grid, Method, Params, make_methods, thin_grid
 
 TUNINGS = ("none", "candidates", "oracle")
 FEATURES = ("raw", "auto", "kernel")
@@ -31,7 +31,7 @@ class Settings:
         Noise levels of data sets given without one. None uses the candidates that come with the
         data set.
     folds : int
-        Number of folds.
+        Number of folds; 1 trains on one half of the rows and tests on the other.
     seeds : list of int
         Seeds of the folds and of the methods; each one adds a repetition.
     tuning : {"none", "candidates", "oracle"}
@@ -40,6 +40,8 @@ class Settings:
         literature does; every result of the latter is marked as such.
     inner_folds : int
         Number of folds of the search on candidates.
+    search_points : int, optional
+        Search at most this many points of each grid, see `thin_grid`.
     search_rows : int, optional
         Search on at most this many training rows of each fold, drawn at random. The final fit uses
         all rows. Methods that choose their parameters in `fit` always use all rows.
@@ -68,6 +70,7 @@ class Settings:
     seeds: Sequence[int] = (0,)
     tuning: str = "candidates"
     inner_folds: int = 3
+    search_points: int | None = None
     search_rows: int | None = None
     features: str = "raw"
     noise: str = "legacy"
@@ -84,10 +87,10 @@ class Settings:
                 raise InputError(
                     f"{name} must be one of {', '.join(allowed)}, not {value!r}", parameter=name
                 )
-        for name in ("folds", "inner_folds"):
-            if getattr(self, name) < 2:
+        for name, least in (("folds", 1), ("inner_folds", 2)):
+            if getattr(self, name) < least:
                 raise InputError(
-                    f"{name} must be at least 2, not {getattr(self, name)!r}", parameter=name
+                    f"{name} must be at least {least}, not {getattr(self, name)!r}", parameter=name
                 )
         if self.search_rows is not None and self.search_rows < self.inner_folds:
             raise InputError(
@@ -181,6 +184,8 @@ def method_runs(
     on_candidates = settings.tuning == "candidates"
     is_left_to_fit = on_candidates and method.tunes_itself
     searched = None if settings.tuning == "none" or is_left_to_fit else method.grid
+    if searched is not None and settings.search_points is not None:
+        searched = thin_grid(searched, settings.search_points)
     search_rows = settings.search_rows if on_candidates and searched is not None else None
     folds = facts.stored or settings.folds
     base: Result = {
@@ -198,7 +203,7 @@ def method_runs(
         "folds": folds,
     }
     # Whatever else determines the metrics enters the key, but is not a field of the result.
-    inner_folds = settings.inner_folds if on_candidates else None
+    inner_folds = settings.inner_folds if on_candidates and searched is not None else None
     hidden = {
         "data": facts.sha256 or f"absent {source.where}",
         "path": method.path,
@@ -217,7 +222,7 @@ def method_runs(
         "reason": facts.reason,
         "grid": searched,
         "search_rows": search_rows,
-        "inner_folds": None if searched is None else inner_folds,
+        "inner_folds": inner_folds,
         **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
         "data_sha256": facts.sha256,
         "code_sha256": method.code or None,
