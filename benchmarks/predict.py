@@ -1,4 +1,4 @@
-"""Prediction: tables of texts, batches and single rows, and the start of the program.
+"""Prediction: streams of texts, batches and single rows, and the start of the program.
 
     python -m benchmarks.predict
     python -m benchmarks.predict --rows 20000 --tags 60

@@ -1,10 +1,10 @@
 """Load on `schirn serve`: requests per second, latency, memory, and a restart under load.
 
     python -m benchmarks.serve
-    python -m benchmarks.serve --clients 8 --seconds 20
+    python -m benchmarks.serve --workers 2 --clients 8 --seconds 20
 
 A tagger learns from 4,000 product titles. Clients in one other process ask for the tags of single
-rows and of batches, each request on a new connection. Then the model is loaded again, by SIGHUP,
+rows and of batches, each request on a new connection. Then every worker is replaced, by SIGHUP,
 while they go on asking; a request without a complete answer of status 200 is lost.
 """
 
@@ -87,6 +87,7 @@ def megabytes(process: int) -> float:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=8)
     args = parser.parse_args()
@@ -96,12 +97,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder, "tagger.schirn"))
         schirn.save(tagger, model)
-        command = [sys.executable, "-m", "schirn", "serve", model, "--port", "0"]
+        command = [sys.executable, "-m", "schirn", "serve", model, "--port", "0", "--quiet"]
+        command += ["--workers", str(args.workers)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         port = int(re.search(r":(\d+);", server.stdout.readline())[1])  # type: ignore[index]
         new = titles.texts[4_000:]
-        print(f"{args.clients} clients, a new connection per request\n")
+        print(f"{args.workers} workers, {args.clients} clients, a new connection per request\n")
         print("| | requests/s | rows/s | p50 ms | p99 ms | lost |\n|---|--:|--:|--:|--:|--:|")
         for batch in (1, 100):
             load = Load(port, new, batch, args.clients)
@@ -111,7 +113,7 @@ def main() -> None:
         time.sleep(args.seconds / 4)
         server.send_signal(signal.SIGHUP)
         time.sleep(args.seconds)
-        print(f"| model loaded again meanwhile | {load.stop()} |")
+        print(f"| all workers replaced meanwhile | {load.stop()} |")
         print(f"\nmemory of the server: {megabytes(server.pid):.0f} MB", flush=True)
         load = Load(port, new, 1, args.clients)
         server.send_signal(signal.SIGTERM)

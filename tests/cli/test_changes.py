@@ -261,7 +261,7 @@ def test_paths_are_checked_before_the_work(items, tmp_path, capsys):
     for argv, words in (
         (["apply", changes, source, "-o", source], "is the input, which is never changed"),
         (["apply", changes, source, "-o", changes], "is the input, which is never changed"),
-        (["apply", changes, source, "-o", "x.txt"], "so its name must end in .csv"),
+        (["apply", changes, source, "-o", "x.txt"], "must end as that of a table: .csv, .tsv"),
         (["apply", source, changes], "not a list of changes"),
         (["undo", str(tmp_path / "no.csv"), source], "there is no such file"),
         (["undo", changes, str(tmp_path / "no.csv")], "there is no such file"),

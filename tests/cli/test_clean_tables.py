@@ -192,10 +192,26 @@ def test_packed_tables(items, records, tmp_path, name):
     assert copy == (tmp_path / f"c_{name}").read_bytes()
 
 
-def test_a_copy_of_another_format_is_refused_before_the_work(items, tmp_path, capsys):
-    source = write_csv(tmp_path / "items.csv", items)
-    error = refused(capsys, "clean", str(source), "-o", str(tmp_path / "c.parquet"))
-    assert "a copy has the format of its table, so its name must end in .csv" in error
+@pytest.mark.parametrize("name", ["c.tsv", "c.csv.gz", "c.jsonl", "c.json", "c.parquet", "c.xlsx"])
+def test_a_copy_of_another_format(items, records, tmp_path, name):
+    """The copy says the same in every format, whatever the format of the table."""
+    for module in {"c.parquet": ["pyarrow"], "c.xlsx": ["openpyxl"]}.get(name, []):
+        pytest.importorskip(module, reason="the format needs it")
+    source, out = write_csv(tmp_path / "items.csv", items), tmp_path / name
+    plain = tmp_path / "plain.csv"
+    for path in (plain, out):
+        assert clean(source, "--text", "description", "--id", "id", "-o", path) == 0
+    expected, copy = open_table(plain), open_table(out)
+    assert copy.columns == expected.columns
+    for column in expected.columns:
+        cells = [
+            "" if cell is None else cell if isinstance(cell, str) else str(cell)
+            for cell in copy.column(column)
+        ]
+        assert cells == expected.column(column)
+    lines = write_jsonl(tmp_path / "items.jsonl", records)
+    assert clean(lines, "--text", "description", "-o", out) == 0
+    assert open_table(out).n_rows == len(records)
 
 
 def test_tables_that_are_not_there_or_not_known(tmp_path, capsys):

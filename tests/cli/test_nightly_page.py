@@ -33,9 +33,10 @@ def fill_in(name):
 def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    (expected,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    options, expected = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    Path("schirn.toml").write_text(options)
     Path("expect.toml").write_text(expected)
-    commands = re.findall(r"^\$ schirn (.*)$", PAGE.replace("\\\n", ""), re.M)
+    commands = re.findall(r"^\$ schirn (.*)$", PAGE, re.M)
     assert len(commands) == 8
     for k, command in enumerate(commands):
         write_table(100 + 5 * k)

@@ -1,11 +1,11 @@
-"""Logs, quiet runs, errors as JSON, and provenance."""
+"""Configuration files, logs, quiet runs, errors as JSON, and provenance."""
 
 import hashlib
 import json
 import logging
 
 import pytest
-from cli.clean_helpers import make_items, write_csv
+from cli.clean_helpers import make_items, refused, write_csv
 
 import schirn
 from schirn.cli import main
@@ -27,6 +27,61 @@ def document(capsys, *words, code=0):
 
 def parameters(capsys, *words):
     return document(capsys, *words)["provenance"]["parameters"]
+
+
+@pytest.mark.parametrize("name", ["schirn.toml", "pyproject.toml", "other.toml"])
+def test_options_come_from_a_file(place, capsys, name):
+    text = 'id = "id"\n[clean]\ntext = ["description"]\nmin-count = 3\nparam = {max_iter = 2}\n'
+    if name == "pyproject.toml":
+        text = text.replace("[clean]", "[tool.schirn.clean]")
+        text = f"[tool.schirn]\n{text}\n[tool.other]\nx = 1\n"
+    (place / name).write_text(text)
+    words = ["clean", "items.csv", *["--config=other.toml"] * (name == "other.toml")]
+    options = parameters(capsys, *words)
+    assert options["id"] == "id"
+    assert options["text"] == ["description"]
+    assert options["min_count"] == 3
+    assert options["param"] == [["max_iter", 2]]
+    # What is typed wins, also over options that may be repeated.
+    options = parameters(capsys, *words, "--min-count", "4", "--param", "max_iter=1")
+    assert options["min_count"] == 4
+    assert options["param"] == [["max_iter", 1]]
+
+
+def test_required_options_and_flags_come_from_a_file(place, capsys):
+    (place / "schirn.toml").write_text('json = true\n[fit]\noutput = "m.schirn"\ntext = "code"\n')
+    assert main(["fit", "items.csv"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == "m.schirn"
+    # Commands without the options are as before.
+    assert main(["methods"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('txt = "a"', "there is no option 'txt'; did you mean 'text'?"),
+        (
+            "[clean]\nmin_cuont = 2",
+            "there is no option 'clean.min_cuont'; did you mean 'min-count'?",
+        ),
+        ("[claen]\nseed = 2", "there is no option 'claen'; did you mean 'clean'?"),
+        ("[clean]\nsuggest = 1", "suggest must be true or false, not 1"),
+        ("[clean]\nseed = {a = 1}", "seed cannot be {'a': 1}"),
+        ("[clean", "not TOML"),
+    ],
+)
+def test_wrong_configurations_are_refused(place, capsys, text, words):
+    (place / "schirn.toml").write_text(text)
+    error = refused(capsys, "clean", "items.csv")
+    assert words in error
+    assert "schirn.toml" in error
+
+
+def test_a_wrong_value_names_the_file(place, capsys):
+    (place / "schirn.toml").write_text("[clean]\nseed = -1\n")
+    error = refused(capsys, "clean", "items.csv")
+    assert "--seed: must be" in error
+    assert "options also come from schirn.toml" in error
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,11 @@ def test_outputs_of_another_kind_are_refused(frame, tmp_path, capsys):
     WRITERS["parquet"](frame, tmp_path / "items")
     for out, words in (
         (tmp_path / "items" / "new", "is inside the input folder"),
-        (tmp_path / "folder", "so its name must end in .parquet"),
+        (tmp_path / "folder", "must end as that of a table"),
     ):
         assert main(["clean", str(tmp_path / "items"), "--text", "text", "-o", str(out)]) == 2
         assert words in capsys.readouterr().err
     WRITERS["items.json"](frame, tmp_path / "i.json")
     argv = ["clean", str(tmp_path / "i.json"), "--text", "text", "-o", str(tmp_path / "c.ods")]
     assert main(argv) == 2
-    assert "so its name must end in .json" in capsys.readouterr().err
+    assert "must end as that of a table: .csv, .tsv" in capsys.readouterr().err

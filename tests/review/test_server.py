@@ -130,6 +130,9 @@ def test_export_without_a_server(folder, tmp_path, capsys):
     lines = (tmp_path / "tags.csv").read_text().splitlines()
     tags = [row["tags"] for row in csv.DictReader(lines)]
     assert tags == ["dog;beach", "cat", ""]
+    assert main(["review", str(folder), "--export", str(tmp_path / "tags.jsonl")]) == 0
+    lines = (tmp_path / "tags.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["tags"] == "dog;beach"
     assert sorted(folder.iterdir()) == before
 
 
@@ -141,7 +144,7 @@ def test_export_of_a_folder_without_decisions_changes_nothing(folder, tmp_path):
 
 def test_mistakes_get_one_sentence(folder, tmp_path, capsys):
     assert "not a review project" in sentence(capsys, tmp_path, "--no-browser")
-    assert "so its name must end in .csv" in sentence(capsys, folder, "--export", "tags.xls")
+    assert "must end as that of a table" in sentence(capsys, folder, "--export", "tags.xls")
     assert "does not exist" in sentence(capsys, folder, "--export", tmp_path / "no" / "tags.csv")
     (folder / "items.jsonl").write_text("{")
     message = sentence(capsys, folder, "--export", tmp_path / "tags.csv")

@@ -150,6 +150,125 @@ def test_slow_clients_do_not_hold_up_others(server):
     assert server.request("/api/state")["seq"] > 0
 
 
+def test_half_sent_headers_make_room_for_whole_requests(project, tmp_path):
+    """Many clients that never finish their headers: others are answered, and stderr stays quiet."""
+    other = write_project(tmp_path / "project", [("a", "", {"x": 0.5})], ["x"])
+    with Server(other) as server:
+        slow = []
+        for k in range(300):
+            line = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            line.sendall(b"GET / HTTP/1.1\r\nX-" + b"y" * k)
+            slow.append(line)
+        for _ in range(3):
+            assert server.request("/api/state")["seq"] == 0
+        # The first ones were closed to make room.
+        with suppress(ConnectionError):
+            assert slow[0].recv(10) == b""
+        for line in slow:
+            line.close()
+        server.process.send_signal(signal.SIGINT)
+        _, err = server.process.communicate(timeout=60)
+    assert err.count("\n") == 1, err[:2000]
+
+
+def test_clients_that_never_read_do_not_hold_up_others(server):
+    """Many requests in a row on many connections, whose answers nobody reads."""
+    greedy = []
+    try:
+        for _ in range(100):
+            line = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            line.setblocking(False)
+            with suppress(BlockingIOError):
+                line.send(head(server, "GET", "/api/state") * 200)
+            greedy.append(line)
+        start = time.monotonic()
+        server.request("/api/state")
+        assert time.monotonic() - start < 8
+        # Each gets one answer, and is closed.
+        answers, line = b"", greedy[0]
+        line.setblocking(True)
+        with suppress(ConnectionError):
+            while block := line.recv(2**16):
+                answers += block
+        assert answers.count(b"HTTP/1.1 200") == 1
+    finally:
+        for line in greedy:
+            line.close()
+
+
+def test_an_answer_must_be_read_in_time(monkeypatch):
+    import uvicorn
+
+    from schirn.serving import connections
+
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    ended = threading.Event()
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            for _ in range(100):
+                await send({"type": "http.response.body", "body": b"x" * 2**20, "more_body": True})
+        finally:
+            ended.set()
+
+    options = {"lifespan": "off", "log_level": "critical", "http": connections.LimitedProtocol}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    running.start()
+    try:
+        with socket.create_connection(listener.getsockname(), timeout=60) as line:
+            line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert ended.wait(30)
+    finally:
+        server.should_exit = True
+        running.join(60)
+    assert not running.is_alive()
+
+
+def test_a_request_must_be_complete_in_time(tmp_path, monkeypatch):
+    import uvicorn
+
+    from schirn.serving import connections
+
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.3)
+
+    async def app(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    config = uvicorn.Config(
+        app, lifespan="off", log_level="critical", http=connections.LimitedProtocol
+    )
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    running.start()
+    try:
+        for part in (
+            b"",
+            b"GET / HTT",
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx",
+        ):
+            with socket.create_connection(listener.getsockname(), timeout=60) as line:
+                line.sendall(part)
+                with suppress(ConnectionError):
+                    assert line.recv(100) == b""
+        # A connection can be used again after a whole request.
+        monkeypatch.setattr(connections, "REQUEST_SECONDS", 60)
+        with socket.create_connection(listener.getsockname(), timeout=60) as line:
+            for _ in range(2):
+                line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b" 204 " in line.recv(1000)
+    finally:
+        server.should_exit = True
+        running.join(60)
+    assert not running.is_alive()
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 @pytest.mark.parametrize("announced", [True, False], ids=["with length", "in chunks"])
 def test_huge_bodies_are_refused_and_not_kept(server, announced):

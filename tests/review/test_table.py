@@ -249,7 +249,9 @@ def test_program(tmp_path, capsys):
     n_changes = len(ChangeList.read(tmp_path / "b.csv"))
     assert f"wrote {n_changes} changes to {tmp_path / 'b.csv'}" in err
     code, err = run("--export", tmp_path / "a.txt")
-    assert (code, "so its name must end in .csv" in err) == (2, True)
+    assert (code, "must end as that of a table" in err) == (2, True)
+    code, err = run("--export", tmp_path / "a.jsonl")
+    assert (code, objects(tmp_path / "a.jsonl")[0]["tags"]) == (0, "beach")
     code, err = run("--changes", tmp_path / "a.txt")
     assert (code, "must end in .csv" in err) == (2, True)
     code, err = run("--export", tmp_path / "a.csv", "--changes", tmp_path / "a.csv")

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import schirn
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 
@@ -117,6 +118,16 @@ def test_requests_are_counted(client):
     assert "schirn_rows_total 3" in lines
     assert "schirn_request_seconds_count 3" in lines
     assert "schirn_requests_in_flight 1" in lines
+
+
+def test_the_description_names_the_requests(client):
+    document = client.get("/openapi.json").json()
+    assert document["info"]["version"] == schirn.__version__
+    post = document["paths"]["/predict"]["post"]
+    schema = post["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["properties"]["rows"]["type"] == "array"
+    assert set(post["responses"]) == {"200", "400", "401", "413", "503"}
+    assert set(document["paths"]) == {"/predict", "/judge", "/health", "/metrics"}
 
 
 def test_only_models_of_tables_are_served(tagger):

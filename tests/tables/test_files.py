@@ -406,18 +406,8 @@ def test_a_whole_number_beyond_all_floats(tmp_path):
         read_table(tmp_path / "x.jsonl", features=["a", "b"])
 
 
-def test_a_copy_of_a_table_without_rows(tmp_path):
-    source, copy = tmp_path / "in.csv", tmp_path / "out.csv"
+def test_a_table_without_rows_in_another_format(tmp_path):
+    source, copy = tmp_path / "in.csv", tmp_path / "out.jsonl"
     source.write_text("id,tags\n")
-    write_copy(str(copy), open_table(source, empty=True), {}, {"more": []})
-    assert copy.read_text() == "id,tags,more\n"
-
-
-@pytest.mark.parametrize("name", ["out.tsv", "out.jsonl", "out.parquet", "out.xlsx.gz", "out"])
-def test_a_copy_of_another_format_is_refused(tmp_path, name):
-    source = tmp_path / "in.csv"
-    source.write_text("id,tags\n1,a\n")
-    with pytest.raises(DataError, match=r"so its name must end in \.csv$"):
-        write_copy(str(tmp_path / name), open_table(source), {}, {})
-    write_copy(str(tmp_path / "out.csv.gz"), open_table(source), {}, {})
-    assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()) == source.read_bytes()
+    write_copy(str(copy.with_suffix(".tsv")), open_table(source, empty=True), {}, {"more": []})
+    assert copy.with_suffix(".tsv").read_text() == "id\ttags\tmore\n"

@@ -298,7 +298,7 @@ class TagTable:
             confidences.
         """
         clean, added = self._clean_columns(ranking, suggest)
-        write_copy(path, self.table, {self.labels: clean}, added)
+        write_copy(path, self.table, {self.labels: clean}, added, separator=self.separator)
 
     def _clean_columns(
         self, ranking: NoisyLabels, suggest: bool

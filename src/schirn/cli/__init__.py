@@ -7,13 +7,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from schirn._files import reason_of
 from schirn._plugins import from_plugins
+from schirn.cli.config import configuration, with_configuration
 from schirn.cli.output import note, print_json, running
 from schirn.cli.parser import Command, UsageError, build_parser
 from schirn.exceptions import InputError, MissingExtraError
@@ -66,17 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever types no more wants to see what there is.
         words.append("list" if words else "--help")
     debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
-    # Known before all words are parsed, for errors in them.
     common = {"quiet": "--quiet" in words, "log_json": "--log-json" in words}
     args = argparse.Namespace(**common, json="--json" in words)
-    _prepare_streams()
-    with running(args):
+    with ExitStack() as stack:
         try:
-            # Only the command that the words name is imported.
-            names = {command.name for command in commands()}
-            name = next((word for word in words if word in names), "")
-            build_parser(commands(), name).parse_args(words, args)
-            with threadpool_limits(args.threads), _termination(), _warnings_as_notes(debug):
+            _prepare_streams()
+            stack.enter_context(running(args))
+            args = _parse(words)
+            # From here on, options of the configuration count as well.
+            stack.close()
+            stack.enter_context(running(args))
+            stack.enter_context(threadpool_limits(args.threads))
+            with _termination(), _warnings_as_notes(debug):
                 code = args.run(args)
             sys.stdout.flush()
             return code or 0
@@ -97,6 +99,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             is_bug = not isinstance(error, _USER_ERRORS)
             sentence = _bug(error) if is_bug else _sentence(error, args)
             return _fail(sentence, 1 if is_bug else 2, args)
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    """Return the arguments: those that were typed, and those of the configuration.
+
+    Only the command that the words name is imported, unless a configuration has to be checked
+    against the options of all commands.
+    """
+    path, options = configuration(words)
+    names = {command.name for command in commands()}
+    command_name = None if options else next((word for word in words if word in names), "")
+    parser = build_parser(commands(), command_name)
+    try:
+        return parser.parse_args(with_configuration(parser, words, path, options))
+    except UsageError as error:
+        if options:
+            error.sentence += f"; options also come from {path}"
+        raise
 
 
 def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ CONFLICTS = 3
 OPTIONS = f"""
 changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
--o, --output FILE  write the copy, in the format of the table
+-o, --output FILE  write the copy, in the format of its suffix
 --partial  skip rows that differ from the list instead of stopping, with exit code 3
 [how to read the table]
 {TEXT_FORMAT}
@@ -65,7 +65,7 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
     for conflict in conflicts:
         note(f"{args.data}: {conflict}", error=True)
     if args.output:
-        write_copy(args.output, table, new, {})
+        write_copy(args.output, table, new, {}, separator=changes.separator)
     verb = "listed" if conflicts else "applied" if forward else "undone"
     _print(args, changes, len(conflicts), verb)
     return CONFLICTS if conflicts else 0

@@ -34,6 +34,7 @@ _COMMON = """
 --debug  show the traceback of an error (also: SCHIRN_DEBUG=1)
 --quiet  print only errors, JSON and data
 --log-json  write notes, stages and errors to stderr as lines of JSON
+--config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
 """
 CHECKPOINT = """
 --checkpoint DIR  keep the state of a long run in this folder; if the run is killed, the same

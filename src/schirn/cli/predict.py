@@ -1,15 +1,13 @@
 """`schirn predict`: predict labels with a saved model, or judge candidates."""
 
 import argparse
-import gzip
 import json
-import os
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice, pairwise
 from operator import itemgetter
@@ -33,7 +31,7 @@ from schirn.cli.reading import (
     read,
 )
 from schirn.datasets import Dataset
-from schirn.exceptions import DataError, InputError
+from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TagPipeline
 from schirn.labels.cells import TagCells
 from schirn.labels.matrix import label_lists
@@ -41,8 +39,15 @@ from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
-from schirn.tables.files import TABLES, Table, check_copy_name, open_table, write_copy
-from schirn.tables.text import base_name, format_suffix, unreadable_named
+from schirn.tables.files import (
+    TABLES,
+    TEXT_TABLES,
+    Table,
+    open_table,
+    write_copy,
+)
+from schirn.tables.stream import RowStream, format_of, unpacked
+from schirn.tables.text import base_name, format_suffix, is_packed
 
 OPTIONS = f"""
 model MODEL  a file written by schirn fit
@@ -58,7 +63,7 @@ model MODEL  a file written by schirn fit
 -o, --output FILE  a copy of the table, or .csv or .jsonl; - writes the copy to stdout, in the
     format of DATA (default: CSV to stdout)
 """
-_HEADS = {b"PAR1": ".parquet", b"PK": ".xlsx", b"[": ".json", b"{": ".jsonl"}
+_STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 Record = dict[str, Any]
 # 0/1 labels and probabilities, (rows, labels).
@@ -68,12 +73,13 @@ Predictions = tuple[Any, Any]
 def run(args: argparse.Namespace) -> None:
     """Predict labels for the rows of DATA, or judge the candidates of these rows.
 
-    A model that was trained on a table tags the rows of another table with the same columns; an
-    output in the format of DATA is a copy of the table, with the predicted tags and their
+    A model that was trained on a table tags the rows of another table with the same columns; the
+    output is a copy of the table, in the format of its name, with the predicted tags and their
     probabilities as new columns. Other outputs number the rows from 0. DATA may be - for stdin, in
-    any format of a table. In CSV files, label names that a spreadsheet would read as a formula
-    (those that start with =, +, - or @) have an apostrophe in front, which is removed when they are
-    read.
+    any format of a table. Texts and categories in CSV, TSV and JSONL are read and written in blocks
+    if the format stays the same, so that tables of any length need little memory. In CSV files,
+    label names that a spreadsheet would read as a formula (those that start with =, +, - or @) have
+    an apostrophe in front, which is removed when they are read.
 
     Examples
     --------
@@ -84,53 +90,35 @@ def run(args: argparse.Namespace) -> None:
     schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
     schirn predict digits.schirn digits_attributes --proba -o predicted.jsonl
     """
-    if args.json and args.output == "-":
+    is_pipe = args.output == "-"
+    if args.json and is_pipe:
         raise InputError("--json cannot be combined with --output -, since both write to stdout")
     # "photos" for photos.csv; rows of stdin are called so.
     name = "stdin" if args.data == "-" else base_name(Path(args.data))
-    with tempfile.TemporaryDirectory() as folder, working(f"predicting {name}", args):
-        try:
-            with _pipes(args, folder):
-                stage("reading the model")
-                model, notes = load(args.model), read_notes(args.model)
-                _check_arguments(args)
-                result = _predict(args, model, notes)
-        except InputError as error:
-            text = str(error).replace(f"{folder}{os.sep}", "")
-            raise InputError(text, parameter=error.parameter) from None
-    if args.output != "-":
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        working(f"predicting {name}", args),
+        _source(args) as (stream, kind),
+    ):
+        if is_pipe:
+            args.output = str(Path(folder, f"stdout{kind}"))
+        stage("reading the model")
+        model, notes = load(args.model), read_notes(args.model)
+        rows = _row_stream(args, model, stream, kind)
+        if rows is not None:
+            result = _predict_blocks(args, model, notes, rows, is_pipe)
+        else:
+            if args.data == "-":
+                args.data = str(Path(folder, f"stdin{kind}"))
+                with open(args.data, "wb") as file:
+                    shutil.copyfileobj(stream, file)
+            _check_arguments(args)
+            result = _predict(args, model, notes)
+            if is_pipe:
+                with open(args.output, "rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+    if not is_pipe:
         _report(args, name, *result)
-
-
-@contextmanager
-def _pipes(args: argparse.Namespace, folder: str) -> Iterator[None]:
-    """Put files in the place of stdin and stdout."""
-    output = args.output
-    if args.data == "-":
-        stream: Any = sys.stdin.buffer
-        if stream.peek(2)[:2] == b"\x1f\x8b":
-            stream = gzip.GzipFile(fileobj=stream)
-        with unreadable_named(Path("stdin"), "table"):
-            args.data = str(Path(folder, f"stdin{_format_of(stream)}"))
-            with open(args.data, "wb") as file:
-                shutil.copyfileobj(stream, file)
-    if output == "-":
-        args.output = str(Path(folder, f"stdout{format_suffix(Path(args.data))}"))
-    yield
-    if output == "-":
-        with open(args.output, "rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-    args.output = output
-
-
-def _format_of(stream: Any) -> str:
-    """Return the suffix of the format in which a stream seems to be written."""
-    head = stream.peek(4096)[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    for start, suffix in _HEADS.items():
-        if head.startswith(start):
-            return suffix
-    first = head.partition(b"\n")[0]
-    return ".tsv" if b"\t" in first and b"," not in first else ".csv"
 
 
 def _report(
@@ -158,6 +146,66 @@ def _report(
         print_json({**summary, "results": list(records)})
     else:
         sys.stdout.writelines(csv_lines(records))
+
+
+@contextmanager
+def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
+    """Open stdin, or a table of text that may be read in blocks; also its format."""
+    path = Path(args.data)
+    if args.data == "-":
+        stream = unpacked(sys.stdin.buffer)
+        yield stream, format_of(stream)
+        return
+    kind = format_suffix(path)
+    if path.is_file() and kind in _STREAMED and path.stat().st_size:
+        with open(path, "rb") as file:
+            yield unpacked(file), kind
+    else:
+        yield None, kind
+
+
+def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
+    """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
+    needs_all = (args.features, args.device, args.disambiguate, args.json)
+    if stream is None or kind not in _STREAMED or any(needs_all):
+        return None
+    if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
+        return None
+    # A CSV file needs all columns in its first line.
+    target = kind if args.output is None else format_suffix(Path(args.output))
+    if target != kind:
+        return None
+    path, options = Path(args.data), {"encoding": args.encoding, "delimiter": args.delimiter}
+    rows = RowStream(stream, Path("stdin") if args.data == "-" else path, kind, **options)
+    return rows if rows.is_exact else None
+
+
+def _predict_blocks(
+    args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], rows: RowStream, pipe: bool
+) -> tuple[int, Iterable[Record], Counter[str]]:
+    """Predict block after block; write the copy, or print the predictions."""
+    _use_encoder(args, model.features_)
+
+    def predict(block: Table) -> Predictions:
+        X = _of_table(args, model.features_.transform, block) if block.n_rows else None
+        return _predictions(args, model.method_, X)
+
+    def columns(block: Table) -> dict[str, list[Any]]:
+        stage(f"predicting row {rows.n_rows:,}")
+        return _copy_columns(args, model, notes, block, predict(block))
+
+    if args.output is None:
+        first = 0
+        for block in rows.blocks():
+            lines = list(csv_lines(_prediction_records(args, model.method_, predict(block), first)))
+            sys.stdout.writelines(lines[first > 0 :])
+            first += block.n_rows
+        return rows.n_rows, (), Counter()
+    if not pipe:
+        _check_arguments(args)
+    with nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output) as file:
+        rows.copy(file, Path(args.output), columns)
+    return rows.n_rows, (), Counter()
 
 
 def _predict(
@@ -188,7 +236,7 @@ def _predict(
         stage("writing the results")
         if table is not None and not args.disambiguate and _is_copy(args):
             new = _copy_columns(args, model, notes, table, predictions)
-            write_copy(args.output, table, {}, new)
+            write_copy(args.output, table, {}, new, separator=_separator(args, model))
         else:
             lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
             with atomic_write(args.output) as stream:
@@ -204,20 +252,18 @@ def _check_arguments(args: argparse.Namespace) -> None:
         check_not_input(args.output, args.model, args.data)
         if not args.output.lower().endswith((".csv", ".jsonl")) and not _is_copy(args):
             raise InputError(
-                f"{args.output}: the output must end in .csv or .jsonl, or as {args.data} if that "
-                f"is a table"
+                f"{args.output}: the output must end in .csv or .jsonl, or as a table if "
+                f"{args.data} is one"
             )
         check_writable(args.output)
 
 
 def _is_copy(args: argparse.Namespace) -> bool:
-    """Whether the output is a copy of the table."""
-    if not Path(args.data).is_dir() and format_suffix(Path(args.data)) not in TABLES:
-        return False
-    with suppress(DataError):
-        check_copy_name(args.output, args.data)
-        return True
-    return False
+    """Whether the output can be a copy of the table, in its format or in another one."""
+    source, output = Path(args.data), Path(args.output)
+    is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
+    is_text = format_suffix(output) in TEXT_TABLES
+    return is_table and format_suffix(output) in TABLES and (is_text or not is_packed(output))
 
 
 def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
@@ -395,12 +441,13 @@ def _prediction_records(
     args: argparse.Namespace,
     method: PartialMultiLabelClassifier,
     predictions: Predictions,
+    first: int = 0,
 ) -> Iterator[Record]:
-    """Yield the predictions of rows that are numbered from 0."""
+    """Yield the predictions of rows that are numbered from `first`."""
     names = method.label_names_
     predicted, probability = predictions
     for row, labels in enumerate(label_lists(predicted, names)):
-        record: Record = {"row": row, "labels": labels}
+        record: Record = {"row": first + row, "labels": labels}
         if args.proba:
             record["proba"] = dict(zip(names, probability[row].tolist(), strict=True))
         yield record

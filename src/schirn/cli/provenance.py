@@ -13,7 +13,7 @@ from schirn._files import file_hash, utc_now
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "dask")
 _MAX_BYTES = 4 * 1024**3
 # Options that change no result.
-_IRRELEVANT = ("run", "debug", "quiet", "json", "log_json", "threads")
+_IRRELEVANT = ("run", "debug", "quiet", "json", "log_json", "config", "threads")
 
 
 def provenance(args: argparse.Namespace) -> dict[str, Any]:

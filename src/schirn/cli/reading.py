@@ -2,14 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from schirn import datasets
-from schirn._files import brief, check_writable
+from schirn._files import brief, brief_list, check_writable
 from schirn.cleaning import Carried, Decisions, NoisyLabels
 from schirn.cleaning.answers import has_answers
 from schirn.cleaning.columns import TagTable
@@ -18,9 +18,9 @@ from schirn.cli.output import note
 from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset
 from schirn.exceptions import InputError
-from schirn.tables.files import LABEL_COLUMNS, TABLES, Table, check_copy_name, open_table
+from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
 from schirn.tables.merges import read_merges
-from schirn.tables.text import format_suffix
+from schirn.tables.text import format_suffix, is_packed
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
@@ -86,7 +86,7 @@ REMOVALS = f"""
     a share P of the removals is right
 """
 COPIES = """
--o, --output FILE  write the cleaned copy, in the format of the table
+-o, --output FILE  write the cleaned copy, in the format of its suffix
 --changes FILE  write all changes to a .csv list, to check and pass to schirn apply
 """
 ASK = """
@@ -204,15 +204,14 @@ def check_not_input(output: str, *inputs: str) -> None:
             raise InputError(f"{output}: is inside the input folder; choose another path")
 
 
-def check_outputs(outputs: Mapping[str, str | None], inputs: Sequence[str | None]) -> None:
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
     """Raise unless all outputs can be written; those of clean, update and review.
 
     Parameters
     ----------
     outputs : dict from str to path or None
         The files by what they are.
-    inputs : sequence of path or None
-        The table first.
+    inputs : iterable of path or None
     """
     names: dict[str, str] = {}
     paths = {name: path for name, path in outputs.items() if path}
@@ -226,7 +225,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Sequence[str | None
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
     for name, path in paths.items():
         if name == "copy":
-            check_copy_name(path, str(inputs[0]))
+            _check_table_name(path)
         check_writable(path)
 
 
@@ -259,6 +258,17 @@ def withhold(args: argparse.Namespace) -> None:
     if args.output or args.changes or args.questions:
         note("no copy, list of changes or questions is written: the run is rejected", error=True)
     args.output = args.changes = args.questions = None
+
+
+def _check_table_name(output: str) -> None:
+    """Raise unless the name of a copy is that of a table."""
+    copy = Path(output)
+    if format_suffix(copy) not in TABLES or (
+        is_packed(copy) and format_suffix(copy) not in TEXT_TABLES
+    ):
+        raise InputError(
+            f"{output}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
+        )
 
 
 def _is_file(path: str) -> bool:

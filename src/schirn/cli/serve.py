@@ -11,6 +11,7 @@ OPTIONS = """
 model MODEL  a file written by schirn fit on a table
 --host ADDRESS = 127.0.0.1  address to listen on; 0.0.0.0 for all network interfaces
 --port N:port = 8000  port; 0 chooses a free one
+--workers N:positive = 1  number of processes
 --token TEXT  requests must have the header Authorization: Bearer TEXT (also: SCHIRN_TOKEN)
 --max-rows N:positive = 10000  most rows in one request
 --max-bytes BYTES:memory_size = 16M  largest request
@@ -18,34 +19,42 @@ model MODEL  a file written by schirn fit on a table
 """
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     """Answer requests for tags over HTTP.
 
-    POST /predict tags rows, POST /judge judges their tags; /health and /metrics (for Prometheus)
-    describe the server. SIGTERM and Ctrl-C stop it after the requests in flight; SIGHUP loads the
-    model file again.
+    POST /predict tags rows, POST /judge judges their tags; /health, /metrics (for Prometheus) and
+    /openapi.json describe the server. SIGTERM and Ctrl-C stop it after the requests in flight;
+    SIGHUP loads the model file again; each open connection gets the answer to its next request
+    before it is closed. Workers that die are started again, unless they die five times within a
+    minute (exit code 1).
 
     Examples
     --------
     schirn serve tagger.schirn
-    schirn serve tagger.schirn --host 0.0.0.0 --port 8000
+    schirn serve tagger.schirn --host 0.0.0.0 --port 8000 --workers 2
     SCHIRN_TOKEN=secret schirn serve tagger.schirn
     """
-    from schirn.serving import serve
+    from schirn.serving import ServerError, serve
 
     def announce(address: str) -> None:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    serve(
-        args.model,
-        host=args.host,
-        port=args.port,
-        token=args.token or os.environ.get("SCHIRN_TOKEN") or None,
-        max_rows=args.max_rows,
-        max_bytes=args.max_bytes,
-        timeout=args.timeout,
-        ready=announce,
-        tell=note,
-    )
+    try:
+        serve(
+            args.model,
+            host=args.host,
+            port=args.port,
+            workers=args.workers,
+            token=args.token or os.environ.get("SCHIRN_TOKEN") or None,
+            max_rows=args.max_rows,
+            max_bytes=args.max_bytes,
+            timeout=args.timeout,
+            ready=announce,
+            tell=note,
+        )
+    except ServerError as error:
+        note(str(error), error=True)
+        return 1
     note("stopped; all requests were answered")
+    return 0

@@ -7,11 +7,23 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from schirn._optional import optional
 from schirn.review.session import open_session
 
 HOST = "127.0.0.1"
+# No access log, because it would contain the token. No other log either: whoever sends nonsense to
+# the port must not fill the terminal. The application reports its errors.
+_OPTIONS: dict[str, Any] = {
+    "access_log": False,
+    "log_level": "critical",
+    "lifespan": "off",
+    "ws": "none",
+    "server_header": False,
+    "proxy_headers": False,
+    "timeout_graceful_shutdown": 2,
+}
 
 
 def serve(
@@ -59,7 +71,7 @@ start a review of a table with: schirn review TABLE
     optional("starlette", "review", "The review page")
     uvicorn = optional("uvicorn", "review", "The review page")
     from schirn.review._app import create_app
-    from schirn.serving.connections import OPTIONS, listen
+    from schirn.serving.connections import LimitedProtocol, listen
 
     session = open_session(folder, name=name, image_root=image_root, decisions=decisions)
     try:
@@ -80,10 +92,7 @@ start a review of a table with: schirn review TABLE
             address = f"http://{HOST}:{port}/?token={token}"
             page = _write_redirect(Path(folder), address) if browser else None
             app = create_app(session, token, port, opened=forget)
-            # No log: whoever sends nonsense to the port must not fill the terminal. The application
-            # reports its errors.
-            log = {"log_level": "critical", "timeout_graceful_shutdown": 2}
-            config = uvicorn.Config(app, **log, **OPTIONS)
+            config = uvicorn.Config(app, http=LimitedProtocol, **_OPTIONS)
             if ready is not None:
                 ready(address)
             if page is not None:

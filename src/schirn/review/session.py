@@ -357,11 +357,12 @@ class Session(ReviewState):
         Parameters
         ----------
         path : path
-            In the format of the table.
+            In any format of a table.
         """
         table, roles = self.table, self.table.roles
         cells = self.changes().apply(table.cells, **table.cell_options)
-        write_copy(os.fspath(path), table.table, {roles.column: cells}, {})
+        changed = {roles.column: cells}
+        write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
 
     def verify(self, certificate: Certificate) -> None:
         """Raise InputError unless a certificate is about what `write_table` writes."""

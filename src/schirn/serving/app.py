@@ -90,6 +90,7 @@ def create_app(
         Route("/judge", api.answering(api.judge, "column"), methods=["POST"]),
         Route("/health", api.health),
         Route("/metrics", api.metrics),
+        Route("/openapi.json", api.openapi),
     ]
     handlers: Any = {HTTPException: _no_route}
     return _Guard(Starlette(routes=routes, exception_handlers=handlers), token, api)
@@ -205,6 +206,10 @@ class _Api:
             self.counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
+    def openapi(self, request: Request) -> Response:
+        """Answer with the description of all of this."""
+        return JSONResponse(OPENAPI)
+
 
 class _Guard:
     """Asks for the token, counts, and adds the headers."""
@@ -257,3 +262,29 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+_ROWS = {"type": "object", "properties": {"rows": {"type": "array", "items": {"type": "object"}}}}
+_SCHEMA = {"content": {"application/json": {"schema": _ROWS}}}
+_POST = {
+    "requestBody": {"required": True, **_SCHEMA},
+    "responses": {
+        "200": {"description": "one answer per row, in their order", **_SCHEMA},
+        "400": {"description": "the request is wrong; the answer says why"},
+        "401": {"description": "the token is missing or wrong"},
+        "413": {"description": "too many rows or bytes"},
+        "503": {"description": "busy; try again"},
+    },
+}
+_GET = {"responses": {"200": {"description": "OK"}}}
+OPENAPI = {
+    "openapi": "3.1.0",
+    "info": {"title": "schirn tagger", "version": schirn.__version__},
+    "paths": {
+        "/predict": {"post": {"summary": "Tags and probabilities of rows", **_POST}},
+        "/judge": {"post": {"summary": "How likely the tags of rows are right", **_POST}},
+        "/health": {"get": {"summary": "Whether the model is loaded", **_GET}},
+        "/metrics": {"get": {"summary": "Counters for Prometheus", **_GET}},
+    },
+}
+"""Description of the requests and answers."""

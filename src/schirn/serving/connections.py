@@ -1,11 +1,14 @@
-"""What both servers share: options, headers, and the limit of a request."""
+"""What all servers share: sockets, headers, and limits on connections, requests and their time."""
 
+import asyncio
 import errno
 import os
 import socket
 from typing import Any
 
+import h11
 from starlette.requests import Request
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schirn.exceptions import InputError
 
@@ -18,16 +21,121 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# No access log: it would contain the token of the review page.
-OPTIONS: dict[str, Any] = {
-    "http": "h11",
-    "ws": "none",
-    "lifespan": "off",
-    "access_log": False,
-    "server_header": False,
-    "proxy_headers": False,
-}
-"""How uvicorn serves."""
+MAX_CONNECTIONS = 128
+REQUEST_SECONDS = 10.0
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP that closes a connection whose request is not complete, or answer not read, in time.
+
+    A connection that sends its next request before it has the answer to the last one is closed
+    after that answer. No browser does so, and many such requests would keep the server busy.
+
+    A new connection above the limit takes the place of the one that has been waiting longest for
+    the rest of its request, or has not read its answer; if there is none, the new one is closed.
+    Whoever sends a whole request is therefore answered, however many others never finish theirs.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_stalled = False
+
+    def connection_made(self, transport: Any) -> None:
+        """Accept a connection if there is room."""
+        if len(self.connections) >= MAX_CONNECTIONS:
+            connections: Any = self.connections
+            waiting = [connection for connection in connections if connection._timer is not None]
+            if not waiting:
+                transport.abort()
+                return
+            min(waiting, key=lambda connection: connection._timer.when()).give_up()
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_timer()
+        # One that was refused has never been made.
+        if self.transport is not None:
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read the next bytes of a request."""
+        if self.transport is not None:
+            super().data_received(data)
+            self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        if self.conn.trailing_data[0]:
+            self.transport.close()
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait until the client reads."""
+        super().pause_writing()
+        self._is_stalled = True
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on after the client has read."""
+        super().resume_writing()
+        self._is_stalled = False
+        self._watch()
+
+    def shutdown(self) -> None:
+        """End the connection after its answer, or at once if its request is incomplete."""
+        if self._is_waiting():
+            self.give_up()
+        else:
+            super().shutdown()
+
+    def give_up(self) -> None:
+        """Close the connection now."""
+        self._stop_timer()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        """Let the timer run exactly while a request is incomplete or an answer not read."""
+        is_closed = self.transport.is_closing() and not self._is_stalled
+        if is_closed or not (self._is_waiting() or self._is_stalled):
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self.give_up)
+
+    def _is_waiting(self) -> bool:
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class PatientProtocol(LimitedProtocol):
+    """The same for a server that restarts unnoticed: each open connection gets one more answer.
+
+    That answer says that the connection closes. A connection without a further request is closed
+    by the usual limits of time.
+    """
+
+    _is_last = False
+
+    def shutdown(self) -> None:
+        """End the connection after the next answer."""
+        self._is_last = True
+        if self.cycle is not None:
+            # uvicorn makes new headers every second, and a slow answer has older ones.
+            self.cycle.default_headers = self.server_state.default_headers
+        if not self._is_waiting():
+            H11Protocol.shutdown(self)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless the server stops."""
+        if self._is_last:
+            self.transport.close()
+        super().on_response_complete()
 
 
 class TooLarge(Exception):

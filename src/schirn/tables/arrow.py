@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -344,8 +344,26 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callabl
     return blocks
 
 
-def new_column(cells: list[Any]) -> Any:
-    """Return a new column: tags with their confidences, lists of tags, or texts.
+def write_parquet(columns: Mapping[str, list[Any]], stream: BinaryIO) -> None:
+    """Write new columns as a Parquet file.
+
+    Texts that are numbers, and would be written the same way again, become numbers.
+    """
+    arrow = optional("pyarrow", "table", "Writing this table")
+    arrays = {}
+    for name, cells in columns.items():
+        for kind in (int, float):
+            cells = _exact_numbers(cells, kind)
+        try:
+            arrays[name] = new_column(cells, None)
+        except arrow.ArrowException:
+            arrays[name] = arrow.array([None if cell is None else str(cell) for cell in cells])
+    parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+    parquet.write_table(arrow.table(arrays), stream)
+
+
+def new_column(cells: list[Any], usual: Any = "string") -> Any:
+    """Return a new column: lists of tags with their confidences, or else of the usual type.
 
     The package `datasets` has no maps, so a dictionary is a list of pairs with names.
     """
@@ -355,8 +373,20 @@ def new_column(cells: list[Any]) -> Any:
         pairs = [[{"tag": k, "confidence": v} for k, v in cell.items()] for cell in cells]
         kind = arrow.struct([("tag", arrow.string()), ("confidence", arrow.float64())])
         return arrow.array(pairs, type=arrow.list_(kind))
-    text = arrow.string()
-    return arrow.array(cells, type=arrow.list_(text) if isinstance(first, list) else text)
+    if usual is not None and isinstance(first, list):
+        usual = arrow.list_(arrow.string())
+    return arrow.array(cells, type=usual)
+
+
+def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
+    """Return texts as numbers if all of them would be written the same way again."""
+    filled = [cell for cell in cells if cell != ""]
+    try:
+        if filled and all(isinstance(c, str) and str(kind(c)) == c for c in filled):
+            return [kind(cell) if cell else None for cell in cells]
+    except ValueError:
+        pass
+    return cells
 
 
 def read_arrow(path: Path, files: Sequence[Path], limit: int, unread: Collection[str]) -> Any:

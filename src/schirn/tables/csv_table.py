@@ -1,4 +1,4 @@
-r"""Comma- or tab-separated text.
+r"""Comma- or tab-separated text, as a whole or in blocks of rows.
 
 `csv` reads the cells, and the text of each row is at hand for a copy: only the cells that change
 are written anew, and everything else is copied, with its quotes and line ends.
@@ -7,6 +7,7 @@ are written anew, and everything else is copied, with its quotes and line ends.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -31,11 +32,13 @@ class CsvTable(Table):
         self.path, self.encoding, self.delimiter = path, encoding, delimiter
         with open_text(path, encoding) as text:
             records = csv_records(path, text.lines(""), delimiter)
-            self.columns = next(records, ([], ""))[0]
-            rows = [row for row, _ in records if row]
-        self.n_rows = len(rows)
-        cells = map(list, zip(*rows, strict=True)) if rows else ([] for _ in self.columns)
-        self._cells = dict(zip(self.columns, cells, strict=True))
+            self._set(next(records, ([], ""))[0], records)
+
+    def _set(self, columns: list[str], records: Iterable[Record]) -> None:
+        rows = [row for row, _ in records if row]
+        self.columns, self.n_rows = columns, len(rows)
+        cells = map(list, zip(*rows, strict=True)) if rows else ([] for _ in columns)
+        self._cells = dict(zip(columns, cells, strict=True))
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column, as text."""
@@ -111,6 +114,40 @@ class CsvTable(Table):
 
     def _reopened(self, copy: Path) -> CsvTable:
         return CsvTable(copy, self.encoding, self.delimiter)
+
+
+class CsvBlock(CsvTable):
+    """Some rows of a CSV text.
+
+    Parameters
+    ----------
+    path : Path
+        Name of the table in error messages.
+    delimiter : str
+    header : Record
+    records : list of Record
+    first : int
+        Number of the first row; the first block, which has the header, has 1.
+    """
+
+    def __init__(
+        self, path: Path, delimiter: str, header: Record, records: list[Record], first: int
+    ) -> None:
+        self.path, self.delimiter, self.first_row = path, delimiter, first
+        self._header, self._records = header, records
+        self._set(header[0], records)
+
+    def copy(self, added: Columns) -> str:
+        """Return the text of the rows with new columns; raise DataError if it is not read back."""
+        lines = [self._rewritten(*self._header, {}, [*added])]
+        rows = zip(*added.values(), strict=True)
+        for row, line in self._records:
+            lines.append(self._rewritten(row, line, {}, next(rows, ()) if row else ()))
+        records = csv_records(self.path, io.StringIO("".join(lines), newline=""), self.delimiter)
+        header = next(records, ([], ""))
+        copy = CsvBlock(self.path, self.delimiter, header, list(records), self.first_row)
+        self._compare(str(self.path), copy, {}, added)
+        return "".join(lines if self.first_row == 1 else lines[1:])
 
 
 def csv_records(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[Record]:

@@ -6,23 +6,33 @@ CSV, the text of JSON values, the types of Parquet columns and the formulas of w
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from schirn._checkpoint import is_open
-from schirn._files import byte_limit, stamp_of
+from schirn._files import (
+    atomic_write,
+    brief_list,
+    byte_limit,
+    csv_rows,
+    spreadsheet_safe,
+    spreadsheet_text,
+    stamp_of,
+)
+from schirn._input import is_missing, whole_text
 from schirn.exceptions import DataError
-from schirn.tables.arrow import ArrowTable, parquet_files, read_arrow
+from schirn.tables.arrow import ArrowTable, parquet_files, read_arrow, write_parquet
 from schirn.tables.csv_table import CsvTable
 from schirn.tables.json_table import JsonlTable, JsonTable
 from schirn.tables.table import LABEL_COLUMNS as LABEL_COLUMNS
-from schirn.tables.table import Columns, Table
-from schirn.tables.text import check_columns, check_size, format_suffix, is_packed
-from schirn.tables.xlsx import XlsxTable
+from schirn.tables.table import Columns, Table, inexact, is_same
+from schirn.tables.text import check_columns, check_size, format_suffix, is_packed, pack
+from schirn.tables.xlsx import XlsxTable, without_empty, write_workbook
 
-_JSON_LINES = (".jsonl", ".ndjson")
-TEXT_TABLES = (".csv", ".tsv", *_JSON_LINES, ".json")
+TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 TABLES = (*TEXT_TABLES, ".parquet", ".xlsx")
 """Suffixes of tables; those of text may be followed by .gz."""
 
@@ -83,7 +93,7 @@ def open_table(
         table = XlsxTable(path, max_bytes)
     elif kind == ".json":
         table = JsonTable(path, encoding)
-    elif kind in _JSON_LINES:
+    elif kind in (".jsonl", ".ndjson"):
         table = JsonlTable(path, encoding)
     else:
         table = CsvTable(path, encoding, delimiter or ("\t" if kind == ".tsv" else ","))
@@ -94,30 +104,98 @@ def open_table(
     return table
 
 
-def check_copy_name(path: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Raise DataError unless a copy has the format of its table, by their names."""
-    kind = ".parquet" if os.path.isdir(source) else format_suffix(Path(source))
-    kinds = _JSON_LINES if kind in _JSON_LINES else (kind,)
-    is_other = format_suffix(Path(path)) not in kinds
-    if kind in TABLES and (is_other or (is_packed(Path(path)) and kind not in TEXT_TABLES)):
-        raise DataError(
-            f"{path}: a copy has the format of its table, so its name must end in "
-            f"{' or '.join(kinds)}"
-        )
+def write_copy(
+    path: str, table: Table, changed: Columns, added: Columns, *, separator: str = ";"
+) -> None:
+    """Write a copy of a table with changed and new columns, in the format of its name.
 
-
-def write_copy(path: str, table: Table, changed: Columns, added: Columns) -> None:
-    """Write a copy of a table with changed and new columns.
-
-    Everything else stays as it is in the file; the copy of a folder is one file.
+    In the format of the table, everything else stays as it is in the file; the copy of a folder is
+    one file. In another format, texts stay texts, apart from columns of numbers that are written
+    the same way again.
 
     Parameters
     ----------
     path : str
-        In the format of the table.
     table : Table
     changed, added : dict from str to list
+    separator : str, default=";"
+        Text between the elements of a list in a format without lists.
     """
     table, changed = table.source(changed)
-    check_copy_name(path, table.path)
-    table.write(path, changed, added)
+    kind = format_suffix(Path(path))
+    source_kind = ".parquet" if table.path.is_dir() else format_suffix(table.path)
+    if kind == source_kind:
+        table.write(path, changed, added)
+        return
+    unread = getattr(table, "unread", ())
+    if unread:
+        raise DataError(
+            f"{path}: the columns {brief_list(unread)} are too large to be written in another "
+            f"format; write .parquet"
+        )
+    table.check_unchanged()
+    new: dict[str, list[Any]] = {**changed, **added}
+    if table.spreadsheet:
+        # No cell of another format is a formula by its text.
+        for name, cells in new.items():
+            new[name] = [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
+    names = (*table.columns, *added)
+    columns = {name: new[name] if name in new else table.column(name) for name in names}
+    if kind in (".csv", ".tsv", ".xlsx"):
+        columns = {name: [_flat(c, separator) for c in cells] for name, cells in columns.items()}
+    if kind in (".csv", ".tsv"):
+        columns = {
+            name: [_csv_text(cell, name in new) for cell in cells]
+            for name, cells in columns.items()
+        }
+    elif kind == ".xlsx":
+        columns = without_empty(columns)
+    with atomic_write(path) as stream:
+        _write_new(stream, Path(path), kind, columns)
+        stream.flush()
+        copy = open_table(stream.name, empty=True)
+        for name, cells in columns.items():
+            for i, (cell, want) in enumerate(zip(copy.column(name), cells, strict=True)):
+                if not (is_same(cell, want) or str(cell) == str(want)):
+                    raise inexact(path, i + 1, name, cell, want)
+
+
+def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[Any]]) -> None:
+    """Write columns as a new table."""
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    with pack(stream, path) as packed:
+        if kind in (".csv", ".tsv"):
+            lines = csv_rows(
+                [list(columns), *zip(*columns.values(), strict=True)],
+                delimiter="\t" if kind == ".tsv" else ",",
+            )
+            packed.writelines(line.encode() for line in lines)
+        elif kind == ".json":
+            packed.write(("[\n" + ",\n".join(map(_json_line, rows)) + "\n]\n").encode())
+        elif kind in (".jsonl", ".ndjson"):
+            packed.writelines(_json_line(row).encode() + b"\n" for row in rows)
+        elif kind == ".xlsx":
+            write_workbook(packed, columns)
+        else:
+            write_parquet(columns, packed)
+
+
+def _json_line(document: dict[str, Any]) -> str:
+    """Return the text of a JSON object; half of a surrogate pair stays an escape."""
+    text = json.dumps(document, ensure_ascii=False, default=str)
+    return text if whole_text(text) == text else json.dumps(document, default=str)
+
+
+def _flat(cell: Any, separator: str) -> Any:
+    """Return a cell for a format without lists and dictionaries."""
+    if isinstance(cell, dict):
+        return separator.join(f"{key}={value:.4g}" for key, value in cell.items())
+    if not isinstance(cell, list | tuple):
+        return cell
+    is_tags = all(isinstance(element, str) and separator not in element for element in cell)
+    return separator.join(cell) if is_tags else json.dumps(cell, default=str)
+
+
+def _csv_text(cell: Any, is_new: bool) -> str:
+    text = "" if is_missing(cell) else str(cell)
+    return spreadsheet_safe(text) if is_new else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,15 +25,18 @@ class JsonlTable(Table):
 
     def __init__(self, path: Path, encoding: str) -> None:
         self.path, self.encoding = path, encoding
+        with open_text(path, encoding) as text:
+            self._read(text.lines("\n"))
+
+    def _read(self, lines: Iterable[str], first: int = 1) -> None:
         # New values are escaped if the text has nothing but ASCII.
         self._is_ascii, rows, broken = True, [], None
-        with open_text(path, encoding) as text:
-            for number, line in enumerate(text.lines("\n"), start=1):
-                self._is_ascii &= line.isascii()
-                if line.strip():
-                    rows.append(_parsed(self.path, line, number))
-                    if broken is None and _is_broken(line, rows[-1]):
-                        broken = number
+        for number, line in enumerate(lines, start=first):
+            self._is_ascii &= line.isascii()
+            if line.strip():
+                rows.append(_parsed(self.path, line, number))
+                if broken is None and _is_broken(line, rows[-1]):
+                    broken = number
         self._set(rows, f"line {broken}" if broken else "")
 
     def _set(self, rows: list[Row], broken: str) -> None:
@@ -77,13 +80,18 @@ class JsonlTable(Table):
         return changed
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        new_rows = self._new_rows(changed, added)
         with (
             open_text(self.path, self.encoding) as text,
             text_writer(stream, Path(stream.name), text) as write,
         ):
-            for line in text.lines("\n"):
-                write(self._rewritten(line, next(new_rows)) if line.strip() else line)
+            for line in self._rewritten_lines(text.lines("\n"), changed, added):
+                write(line)
+
+    def _rewritten_lines(
+        self, lines: Iterable[str], changed: Columns, added: Columns
+    ) -> Iterator[str]:
+        new_rows = self._new_rows(changed, added)
+        return (self._rewritten(line, next(new_rows)) if line.strip() else line for line in lines)
 
     def _reopened(self, copy: Path) -> JsonlTable:
         return type(self)(copy, self.encoding)
@@ -95,6 +103,30 @@ class JsonlTable(Table):
             for name in {**intended, **row}:
                 if not is_same(row.get(name), intended.get(name)):
                     raise inexact(path, i, name, row.get(name), intended.get(name))
+
+
+class JsonlBlock(JsonlTable):
+    """Some JSON lines.
+
+    Parameters
+    ----------
+    path : Path
+        Name of the table in error messages.
+    encoding : str
+    lines : list of str
+    first : int
+        Number of the first line.
+    """
+
+    def __init__(self, path: Path, encoding: str, lines: list[str], first: int) -> None:
+        self.path, self.encoding, self._lines = path, encoding, lines
+        self._read(lines, first)
+
+    def copy(self, added: Columns) -> str:
+        """Return the text of the rows with new keys; raise DataError if it is not read back."""
+        lines = list(self._rewritten_lines(self._lines, {}, added))
+        self._compare(str(self.path), JsonlBlock(self.path, self.encoding, lines, 1), {}, added)
+        return "".join(lines)
 
 
 class JsonTable(JsonlTable):

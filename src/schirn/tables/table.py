@@ -39,6 +39,8 @@ class Table(ABC):
         The files with what `stamp_of` says, which must stay so until the copy is written.
     is_whole : bool
         Whether the stamps are about the whole files.
+    first_row : int
+        Number of the first row, which is not 1 in a block of a longer table.
     """
 
     path: Path
@@ -49,6 +51,7 @@ class Table(ABC):
     index_columns: Collection[str] = ()
     stamps: Mapping[Path, tuple[Any, ...]] = MappingProxyType({})
     is_whole = False
+    first_row = 1
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
@@ -118,9 +121,9 @@ class Table(ABC):
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         """Compare a column of the copy with new cells, or with those of this table if None."""
         intended = self.column(name) if cells is None else cells
-        for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True), start=1):
+        for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True)):
             if cell != want and not is_same(cell, want):
-                raise inexact(path, i, name, cell, want)
+                raise inexact(path, self.first_row + i, name, cell, want)
 
     def check_unchanged(self) -> None:
         """Raise DataError if a file of the table has changed since it was read."""

@@ -6,6 +6,7 @@ in the XML of the sheet, so formulas keep their results, and texts their formats
 
 from __future__ import annotations
 
+import datetime
 import re
 import warnings
 import zipfile
@@ -15,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from schirn._files import brief, byte_limit, too_large
+from schirn._files import brief, byte_limit, reason_of, too_large
 from schirn._input import is_missing
 from schirn._optional import optional
 from schirn.exceptions import DataError
@@ -32,6 +33,7 @@ _CELL = re.compile(
 _DATA = re.compile(
     r"<(?P<prefix>[\w.-]+:)?sheetData\s*(?:/>|>(?P<content>.*)</[\w.:-]*sheetData\s*>)", re.S
 )
+_KINDS = (str, int, float, datetime.date, datetime.time)
 # What XML 1.0 cannot hold.
 _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -85,7 +87,7 @@ class XlsxTable(Table):
 
     def write(self, path: str, changed: Columns, added: Columns) -> None:
         """Write a copy of the workbook; an empty text is an empty cell."""
-        super().write(path, _without_empty(changed), _without_empty(added))
+        super().write(path, without_empty(changed), without_empty(added))
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
         # From the number of a row to the number and content of its new cells.
@@ -110,7 +112,7 @@ class XlsxTable(Table):
         return XlsxTable(copy)
 
 
-def _without_empty(columns: Columns) -> dict[str, list[Any]]:
+def without_empty(columns: Columns) -> dict[str, list[Any]]:
     """Return columns as a workbook has them: an empty text is an empty cell."""
     return {
         name: [None if cell == "" else cell for cell in cells] for name, cells in columns.items()
@@ -208,3 +210,22 @@ def _cell(
 def _attribute(element: re.Match[str], name: str) -> str | None:
     match = re.search(rf"\s{name}\s*=\s*[\"']([^\"']*)[\"']", element["attributes"])
     return None if match is None else match[1]
+
+
+def write_workbook(stream: BinaryIO, columns: Mapping[str, list[Any]]) -> None:
+    """Write columns as a new workbook; texts are never formulas."""
+    openpyxl = optional("openpyxl", "xlsx", "Writing .xlsx files")
+    book = openpyxl.Workbook()
+    for k, (name, cells) in enumerate(columns.items(), start=1):
+        for i, value in enumerate([name, *cells], start=1):
+            if is_missing(value) or value == "":
+                continue
+            try:
+                cell = book.active.cell(i, k, value if isinstance(value, _KINDS) else str(value))
+            except ValueError as error:
+                raise DataError(
+                    f"row {i - 1}: {brief(value)} cannot be written ({reason_of(error)})"
+                ) from error
+            if isinstance(cell.value, str):
+                cell.data_type = "s"
+    book.save(stream)
