@@ -1,37 +1,22 @@
-"""Names found when they are used: what plugin packages add, public names, and where old names live.
+"""Names found when they are used: what the lab adds, public names, and where old names live.
 
-This is the only link from the core to the lab.
-
-A plugin package may have the modules ``rivals`` (with `METHODS`), ``model_files`` (with `RECORDS`)
-and ``cli`` (with `COMMANDS`). They are imported when somebody asks for them.
+This is the only link from the core to the lab. Its modules ``rivals``, ``model_files``, ``data``
+and ``cli`` have a registry each, and are imported when somebody asks for it.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-PACKAGES = ("schirn.lab",)
-
-
-@cache
-def plugin_modules(name: str) -> tuple[ModuleType, ...]:
-    """Import the module of this name from every plugin package."""
-    return tuple(import_module(f"{package}.{name}") for package in PACKAGES)
-
 
 def from_plugins(module: str, registry: str) -> dict[Any, Any]:
-    """Return the entries of a registry of every plugin package."""
-    return {
-        key: value
-        for plugin in plugin_modules(module)
-        for key, value in getattr(plugin, registry).items()
-    }
+    """Return a registry of a module of the lab, such as `METHODS` of ``rivals``."""
+    return dict(getattr(import_module(f"schirn.lab.{module}"), registry))
 
 
 _METHODS = "FPML GLC NLR PAKS PARD PMLLENFN PMLLRS PMLMA PMLNI PMLPLR ParticleMAP ParticleVLS"
