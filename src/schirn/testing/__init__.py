@@ -23,10 +23,17 @@ from schirn._input import Array
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision
+from schirn.testing._reach import (
+    N_TRAIN,
+    Watch,
+    labels_in_files,
+    labels_in_globals,
+    make_data,
+    watched,
+    with_labels_on_the_stack,
+)
 
 Factory = Callable[..., Any]
-
-_N_TRAIN = 300
 
 
 def check_method(method: Any, **params: Any) -> None:
@@ -161,6 +168,66 @@ def _in_unit(values: Any) -> bool:
     return bool(((values >= 0) & (values <= 1)).all())
 
 
+def _rows(data: Dataset) -> tuple[Array, Array, Array]:
+    """Copies of features and candidates of training rows, and of features of test rows."""
+    return data.X[:N_TRAIN].copy(), data.candidates[:N_TRAIN].copy(), data.X[N_TRAIN:].copy()
+
+
+def _outputs(cls: Factory, params: dict[str, Any], rows: tuple[Any, ...]) -> Array | None:
+    """Scores of test rows after a fit; None if that fails, which other checks report."""
+    X, candidates, X_test = rows
+    try:
+        return np.asarray(_fit(cls(**params), X, candidates).decision_function(X_test))
+    except (Exception, SystemExit):
+        return None
+
+
+def _check_reach(
+    cls: Factory,
+    params: dict[str, Any],
+    what: str,
+    offer: Callable[[Callable[[], Array | None], Dataset], Array | None],
+) -> Watch:
+    """Compare fits with true labels out of reach and in reach; return what the fits read."""
+    fit = partial(_outputs, cls, params, _rows(make_data(0)))
+    with watched() as watch:
+        first, second = fit(), fit()
+        # A method that differs from fit to fit cannot be compared; other checks report it.
+        if first is None or second is None or np.array_equal(first, second):
+            offered = offer(fit, make_data(0))
+            is_equal = first is None and offered is None
+            if first is not None and offered is not None:
+                is_equal = first.shape == offered.shape and np.allclose(first, offered)
+            _holds(is_equal, f"it learns something else if the true labels are {what}")
+    return watch
+
+
+def check_call_stack(cls: Factory, **params: Any) -> None:
+    """Fit does not look at the call stack, where a benchmark has the true labels."""
+    _check_reach(cls, params, "on the call stack", with_labels_on_the_stack)
+
+
+def check_globals(cls: Factory, **params: Any) -> None:
+    """Fit does not use global variables of the program that calls it."""
+
+    def offer(fit: Callable[[], Array | None], data: Dataset) -> Array | None:
+        with labels_in_globals(data, cls.__module__):
+            return fit()
+
+    _check_reach(cls, params, "in global variables", offer)
+
+
+def check_files(cls: Factory, **params: Any) -> None:
+    """Fit learns from its arguments and reads no other data."""
+
+    def offer(fit: Callable[[], Array | None], data: Dataset) -> Array | None:
+        with labels_in_files(data):
+            return fit()
+
+    watch = _check_reach(cls, params, "in files", offer)
+    _holds(not watch.files, f"it reads {', '.join(dict.fromkeys(watch.files))}")
+
+
 def check_learns(cls: Factory, **params: Any) -> None:
     """Scores of unseen rows are clearly better than label frequencies and random labels give.
 
@@ -168,21 +235,15 @@ def check_learns(cls: Factory, **params: Any) -> None:
     """
     gains = []
     for seed in (1, 2):
-        make = partial(_data, _N_TRAIN + 100, l=12, r=2, seed=seed)
-        data = make()
-        X, candidates, X_test = data.X[:_N_TRAIN], data.candidates[:_N_TRAIN], data.X[_N_TRAIN:]
-        del data
+        X, candidates, X_test = _rows(make_data(seed))
         shuffled = candidates[np.random.RandomState(0).permutation(len(candidates))]
         outputs = [np.tile(candidates.mean(axis=0), (len(X_test), 1))]
         for Y in (shuffled, candidates):
-            try:
-                scores = _fit(cls(**params), X, Y).decision_function(X_test)
-            except (Exception, SystemExit):
-                scores = None
-            if np.shape(scores) != (len(X_test), Y.shape[1]):
+            scores = _outputs(cls, params, (X, Y, X_test))
+            if scores is None or scores.shape != (len(X_test), Y.shape[1]):
                 return  # The next check reports it.
             outputs.append(np.nan_to_num(scores))
-        truth = make().y_true[_N_TRAIN:]
+        truth = make_data(seed).y_true[N_TRAIN:]
         precisions = [average_precision(truth, scores) for scores in outputs]
         gains.append(precisions.pop() - max(precisions))
     _holds(
