@@ -29,6 +29,8 @@ FIXED = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
+# Every file of MATLAB starts a process.
+FEW = settings(FIXED, max_examples=EXAMPLES // 3)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -44,7 +46,7 @@ def test_crashes_of_the_past(target, data):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_damaged_files(target):
-    @FIXED
+    @(FEW if target == "mat5" else FIXED)
     @given(st.data())
     def check(source):
         read_safely(target, source.draw(damaged(target)))

@@ -118,6 +118,7 @@ print(*(code_checksum(methods()[name]) for name in ("NLR", "PAKS")))
 
 def test_results_of_other_code_are_stale_and_run_again(place):
     arguments = ("--methods", "mypkg.method:Half", "--folds", "2", "--tuning", "none", "-o", "out")
+    arguments += ("--jobs", "0")
     shown = bench(place, *arguments)
     assert shown.returncode == 0, shown.stderr
     assert "stale" not in shown.stderr
