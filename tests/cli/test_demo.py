@@ -1,22 +1,14 @@
 import sys
 
 import pytest
+from demo_helpers import quick_demo
 
-from schirn import demo as demo_module
 from schirn.cli import main
-from schirn.demo import run_demo
 
 
 @pytest.fixture(scope="module")
 def demo():
-    # One choice of parameters is enough here, and quick.
-    single = {
-        method: {name: values[:1] for name, values in grid.items()}
-        for method, grid in demo_module._GRIDS.items()
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_module, "_GRIDS", single)
-        return run_demo()
+    return quick_demo()
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from demo_helpers import quick_demo
 
-from schirn import demo as demo_module
-from schirn.demo import run_demo
 from schirn.report import demo_page
 
 VOID = {"meta", "img"}
@@ -36,14 +35,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def demo():
-    # One choice of parameters is enough here, and quick.
-    single = {
-        method: {name: values[:1] for name, values in grid.items()}
-        for method, grid in demo_module._GRIDS.items()
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_module, "_GRIDS", single)
-        return run_demo(noise=3, seed=1)
+    return quick_demo(noise=3, seed=1)
 
 
 @pytest.fixture(scope="module")

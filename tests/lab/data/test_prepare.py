@@ -1,10 +1,12 @@
+"""Preparation of published data sets: rows that are left out, and labels that are tied."""
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from schirn.datasets import Dataset, add_noise, make_partial_multilabel
+from schirn.datasets import Dataset, add_noise
 from schirn.exceptions import InputError
-from schirn.lab.data import data_card, make_cooccurrence, prepare_yeast
+from schirn.lab.data import make_cooccurrence, prepare_yeast
 
 
 def random_labels(n=200, n_labels=20, seed=0):
@@ -65,57 +67,3 @@ def test_a_pair_that_would_go_below_the_rank_is_left_alone():
 
 def test_cooccurrence_with_an_odd_number_of_labels():
     assert make_cooccurrence(random_labels(50, 7), 0.5, random_state=0).shape == (50, 7)
-
-
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_synthetic_has_the_asked_sizes(is_sparse):
-    data = make_partial_multilabel(
-        n_samples=300,
-        n_features=30,
-        n_labels=12,
-        cardinality=3,
-        r=4,
-        sparse=is_sparse,
-        random_state=0,
-    )
-    card = data_card(data)
-    assert (card["n_samples"], card["n_features"], card["n_labels"]) == (300, 30, 12)
-    assert card["sparse"] is is_sparse
-    assert card["cardinality_true"] == pytest.approx(3, abs=0.01)
-    assert card["rows_without_true"] == 0
-    assert card["noisy_per_row"] == pytest.approx(4, abs=0.05)
-
-
-def test_synthetic_can_be_learned_from_its_features():
-    data = make_partial_multilabel(n_samples=600, random_state=1)
-    train, test = slice(0, 400), slice(400, None)
-    weights = np.linalg.lstsq(data.X[train], data.y_true[train].astype(float), rcond=None)[0]
-    hits = data.y_true[test][np.arange(200), (data.X[test] @ weights).argmax(axis=1)]
-    assert hits.mean() > 0.8
-
-
-def test_synthetic_labels_correlate_in_groups():
-    tight, loose = (
-        np.corrcoef(
-            make_partial_multilabel(
-                n_samples=3000, label_correlation=c, random_state=0
-            ).y_true.T.astype(float)
-        )[0, 1:3].mean()
-        for c in (0.9, 0.0)
-    )
-    assert tight > 0.5 > abs(loose) + 0.2
-
-
-def test_synthetic_noise_does_not_change_the_truth():
-    first = make_partial_multilabel(random_state=0, noise="exact", r=1)
-    second = make_partial_multilabel(random_state=0, noise="rate", rate=0.2)
-    assert (first.X == second.X).all()
-    assert (first.y_true == second.y_true).all()
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"cardinality": 0.5}, {"cardinality": 10}, {"n_labels": 1}, {"label_correlation": 2}]
-)
-def test_synthetic_refuses_impossible_sizes(wrong):
-    with pytest.raises(InputError):
-        make_partial_multilabel(**wrong)
