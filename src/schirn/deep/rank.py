@@ -1,10 +1,7 @@
 """The rank term on a batch of predictions, with gradients that are always finite."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 
 def rank_loss(predictions: Tensor, *, smoothing: float = 1e-3) -> Tensor:
@@ -16,7 +13,7 @@ def rank_loss(predictions: Tensor, *, smoothing: float = 1e-3) -> Tensor:
 
     where \lambda are the eigenvalues of the smaller Gram matrix of P. Minimising it keeps the rank
     of the predictions high, like the rank term of Schirn. The gradient tends to the polar factor
-    of P as \tau goes to 0. It is computed in closed form, so zero or repeated singular values are
+    of P as \tau goes to 0. It needs eigenvalues only, so zero or repeated singular values are
     harmless; its entries are at most one in absolute value.
 
     Parameters
@@ -38,26 +35,9 @@ def rank_loss(predictions: Tensor, *, smoothing: float = 1e-3) -> Tensor:
             [0., 1.],
             [0., 0.]])
     """
-    return _RankLoss.apply(predictions, smoothing)
-
-
-class _RankLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, predictions: Tensor, smoothing: float) -> Tensor:
-        with torch.autocast(predictions.device.type, enabled=False):
-            # The Gram matrix squares the condition number of P, hence double precision.
-            P = predictions.double()
-            wide = P.shape[0] < P.shape[1]
-            gram = P @ P.T if wide else P.T @ P
-            values, V = torch.linalg.eigh(gram)
-            root = (values.clamp_min(0) + smoothing**2).sqrt()
-            inverse = (V / root) @ V.T
-            gradient = inverse @ P if wide else P @ inverse
-        ctx.save_for_backward(gradient.to(predictions.dtype))
-        return -root.sum().to(predictions.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return -above * gradient, None
+    with torch.autocast(predictions.device.type, enabled=False):
+        # The Gram matrix squares the condition number of P, hence double precision.
+        P = predictions.double()
+        gram = P @ P.T if P.shape[0] < P.shape[1] else P.T @ P
+        values = torch.linalg.eigvalsh(gram).clamp_min(0)
+        return -(values + smoothing**2).sqrt().sum().to(predictions.dtype)

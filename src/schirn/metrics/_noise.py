@@ -27,9 +27,7 @@ def _cells(y_true: Any, candidates: Any, values: Any, name: str) -> tuple[Bools,
             bad = rows & ~is_candidate
             problem = "1 at {}, which is not a candidate; only candidate labels can be noise."
         else:
-            bad = (
-                is_candidate & np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(0, dtype=bool)
-            )
+            bad = is_candidate & np.isnan(rows)
             problem = "NaN at {}, a candidate; replace missing values first."
         if bad.any():
             row, column = np.argwhere(bad)[0]
