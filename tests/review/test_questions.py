@@ -444,10 +444,9 @@ def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
 
     from schirn.cli.terminal import ask
 
-    swapped.journal.close()
     keys, prompts = iter("sxysq"), []
     monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or next(keys))
-    assert ask(swapped.project.folder, order="swaps") == 5
+    assert ask(swapped, "swaps") == 5
     assert "s: swap it for jacket" in capsys.readouterr().out
     assert prompts[0] == "Is the tag right: coat? [s/y/n/u/b/q] "
     final = open_session(swapped.project.folder, write=False)

@@ -262,20 +262,16 @@ class Run:
         if args.add is not None:
             self.ranking = self.ranking.add(above=args.add)
         store = open_decisions(args)
-        if store is None:
-            self._read_answers()
-            return
-        rows, newer = self.source.content(), answered_tags(args.answers, self.ranking)
-        self.ranking, self.carried = store.answer(self.ranking, rows, besides=newer)
-        self._read_answers()
-        store.save(self.ranking, rows, args.name or "")
-        self.decisions = describe_decisions(store, self.carried)
-
-    def _read_answers(self) -> None:
-        if self.args.answers:
+        if store is not None:
+            rows, newer = self.source.content(), answered_tags(args.answers, self.ranking)
+            self.ranking, self.carried = store.answer(self.ranking, rows, besides=newer)
+        if args.answers:
             self.ranking, self.certificate = read_answers(
-                self.args.answers, self.ranking, draw_again=self.args.certify
+                args.answers, self.ranking, draw_again=args.certify
             )
+        if store is not None:
+            store.save(self.ranking, rows, args.name or "")
+            self.decisions = describe_decisions(store, self.carried)
 
     def write(self) -> None:
         """Write all files that options ask for, and the certificate."""
@@ -439,29 +435,28 @@ class Run:
         examples = ", ".join(brief(name, 30) for name in names[:_MAX_EXAMPLES])
         caught, n_unjudged = summary["planted_among_suspects"], summary["unjudged"]
         n_added, n_bare = summary["added"], summary["rows_left_without_tags"]
-        lines = {
+        is_tested = caught is not None and not ranking.n_answers
+        planted = f"of 100 random wrong tags, {100 * (caught or 0):.0f} would be among the most"
+        return {
             "table": f"{args.data}, {number(ranking.n_rows, 'row')}",
             "learned from": f"{features.source} ({ranking.method}, {self.seconds:.1f} s)",
             "memory": storage.reason if storage and storage.is_short_of_memory else "",
             "left out": brief_list(features.left_out, 6),
             "tags": f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})",
             "many tags": _MANY if ranking.method == CENTROIDS else "",
-            "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row",
-            "ranking": f"of 100 random wrong tags, {100 * (caught or 0):.0f} would be among the "
-            f"most suspicious tenth",
+            "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
+            if n_unjudged
+            else "",
+            "ranking": f"{planted} suspicious tenth" if is_tested else "",
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
             f"{self._unchecked}",
             "more removals": no_others(ranking),
-            "added": f"{number(n_added, 'tag')}{self._unchecked}",
-            "left without tags": number(n_bare, "row"),
+            "added": f"{number(n_added, 'tag')}{self._unchecked}" if n_added else "",
+            "left without tags": number(n_bare, "row") if n_bare else "",
             "certificate": "" if self.certificate is None else self._certificate_text(),
         }
-        is_tested = caught is not None and not ranking.n_answers
-        shown = {"not ranked": n_unjudged, "ranking": is_tested, "added": n_added}
-        shown["left without tags"] = n_bare
-        return {name: text for name, text in lines.items() if shown.get(name, True)}
 
     def _certificate_text(self) -> str:
         certificate: Any = self.certificate

@@ -5,7 +5,6 @@ import importlib.metadata as metadata
 import os
 import platform
 import re
-from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import schirn
 from schirn.cli.output import facts, print_json, say, table
+from schirn.cli.provenance import version_of
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 
@@ -65,10 +65,7 @@ def packages() -> list[dict[str, Any]]:
         need = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?\s*>=\s*([\w.]+)", line)
         if need is not None and (extra is None or extra[1] not in _DEVELOPMENT):
             name, oldest = need.groups()
-            version = None
-            with suppress(metadata.PackageNotFoundError):
-                version = metadata.version(name)
-            entry = {"name": name, "oldest": oldest, "version": version}
+            entry = {"name": name, "oldest": oldest, "version": version_of(name)}
             entries.setdefault(name, {**entry, "extra": extra[1] if extra else ""})
     return list(entries.values())
 

@@ -56,7 +56,9 @@ def say(text: str = "", *, always: bool = False) -> None:
 
     With --quiet, only what a person needs to go on is printed, which is said `always`.
     """
-    _end_display()
+    display = _progress.current()
+    if display is not None:
+        display.close()
     if always or not _has("quiet"):
         sys.stdout.write(f"{text}\n")
 
@@ -111,12 +113,6 @@ def number(n: int, noun: str) -> str:
 def working(what: str, args: argparse.Namespace) -> AbstractContextManager[Display | None]:
     """Show on stderr what long work does, unless --quiet or --log-json is given."""
     return shown(what, not (args.quiet or args.log_json), prefix="schirn: ", summary=False)
-
-
-def _end_display() -> None:
-    display = _progress.current()
-    if display is not None:
-        display.close()
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -195,11 +195,8 @@ def _predict_blocks(
         return _copy_columns(args, model, notes, block, predict(block))
 
     if args.output is None:
-        first = 0
-        for block in rows.blocks():
-            lines = list(csv_lines(_prediction_records(args, model.method_, predict(block), first)))
-            sys.stdout.writelines(lines[first > 0 :])
-            first += block.n_rows
+        records = _prediction_records(args, model.method_, map(predict, rows.blocks()))
+        sys.stdout.writelines(csv_lines(records))
         return rows.n_rows, (), Counter()
     if not pipe:
         _check_arguments(args)
@@ -231,7 +228,7 @@ def _predict(
         records, unseen = _verdicts(args, method, replace(data, X=X))
     else:
         predictions = _predictions(args, method, X)
-        records = _prediction_records(args, method, predictions)
+        records = _prediction_records(args, method, [predictions])
     if args.output is not None:
         stage("writing the results")
         if table is not None and not args.disambiguate and _is_copy(args):
@@ -438,19 +435,16 @@ def _predictions(
 
 
 def _prediction_records(
-    args: argparse.Namespace,
-    method: PartialMultiLabelClassifier,
-    predictions: Predictions,
-    first: int = 0,
+    args: argparse.Namespace, method: PartialMultiLabelClassifier, blocks: Iterable[Predictions]
 ) -> Iterator[Record]:
-    """Yield the predictions of rows that are numbered from `first`."""
-    names = method.label_names_
-    predicted, probability = predictions
-    for row, labels in enumerate(label_lists(predicted, names)):
-        record: Record = {"row": first + row, "labels": labels}
-        if args.proba:
-            record["proba"] = dict(zip(names, probability[row].tolist(), strict=True))
-        yield record
+    """Yield the predictions of rows, which are numbered from 0."""
+    names, numbers = method.label_names_, count()
+    for predicted, probability in blocks:
+        for labels, values in zip(label_lists(predicted, names), probability, strict=True):
+            record: Record = {"row": next(numbers), "labels": labels}
+            if args.proba:
+                record["proba"] = dict(zip(names, values.tolist(), strict=True))
+            yield record
 
 
 def _verdicts(

@@ -2,8 +2,8 @@
 
 import argparse
 import hashlib
+import importlib.metadata as metadata
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ def provenance(args: argparse.Namespace) -> dict[str, Any]:
         "seed": options.get("seed", dict(options.get("param", ())).get("random_state")),
         "data_sha256": _hash_data(options.get("data")),
         "python": platform.python_version(),
-        "libraries": {name: number for name in _LIBRARIES if (number := _version(name))},
+        "libraries": {name: number for name in _LIBRARIES if (number := version_of(name))},
     }
 
 
-def _version(name: str) -> str | None:
+def version_of(name: str) -> str | None:
+    """Return the version of an installed package."""
     try:
-        return version(name)
-    except PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return None
 
 

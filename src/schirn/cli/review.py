@@ -25,6 +25,7 @@ from schirn.cli.reading import (
 )
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
+from schirn.review import open_session, serve
 from schirn.review.project import was_made_by, write_project
 from schirn.review.session import Session
 from schirn.review.table import TableRoles
@@ -75,20 +76,16 @@ def run(args: argparse.Namespace) -> None:
     if args.export or args.changes:
         _write(args, folder)
         return
+    options = {"name": args.name or "", "image_root": args.image_root, "decisions": args.decisions}
     if args.terminal:
-        options = {"name": args.name or "", "image_root": args.image_root}
-        decided = ask(folder, order=args.order, decisions=args.decisions, **options)
+        decided = ask(open_session(folder, **options), args.order)
     else:
-        from schirn.review import serve
-
         decided = serve(
             folder,
             port=args.port,
             browser=not args.no_browser,
-            name=args.name or "",
-            image_root=args.image_root,
-            decisions=args.decisions,
             ready=lambda address: _announce(folder, address),
+            **options,
         )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
     note(
@@ -172,8 +169,6 @@ def _accepted(args: argparse.Namespace, source: TagTable) -> list[tuple[int, str
 
 def _set_aside(folder: str, decisions: str) -> None:
     """Move the project of an earlier table out of the way, once all its answers are elsewhere."""
-    from schirn.review import open_session
-
     open_session(folder, decisions=decisions).journal.close()
     aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
     os.rename(folder, aside)
@@ -195,8 +190,6 @@ def _announce(folder: str, address: str) -> None:
 
 def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
-    from schirn.review import open_session
-
     session = open_session(folder, write=False)
     named = {"copy": args.export, "list of changes": args.changes}
     check_outputs(named, [str(session.table.path)])

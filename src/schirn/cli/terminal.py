@@ -1,13 +1,11 @@
 """`schirn review --terminal`: the questions of the review page, one line of input each."""
 
-import os
 from functools import partial
 from typing import Any
 
 from schirn._progress import printable
 from schirn.cleaning.questions import LISTED
 from schirn.cli import output
-from schirn.review import open_session
 from schirn.review.session import CERTIFY, FIRST, Session
 
 # Questions are asked with --quiet as well.
@@ -16,30 +14,16 @@ _ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "b": "undo"}
 _MAX_TEXT = 600
 
 
-def ask(
-    folder: str | os.PathLike[str],
-    *,
-    order: str,
-    name: str = "",
-    image_root: str | None = None,
-    decisions: str | None = None,
-) -> int:
+def ask(session: Session, order: str) -> int:
     """Ask until nothing is left or the person quits; return the number of decided tags.
 
     Parameters
     ----------
-    folder : path
-        Project folder.
+    session : Session
+        Its journal is closed at the end.
     order : str
         What to ask; see `Session.current`.
-    name : str
-        Who decides.
-    image_root : str, optional
-        Folder of the image files.
-    decisions : str, optional
-        File of decisions.
     """
-    session = open_session(folder, name=name, image_root=image_root, decisions=decisions)
     say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
     try:
         while _ask_one(session, order):

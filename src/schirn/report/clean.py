@@ -132,20 +132,13 @@ class CleanReport:
         """Return the most suspicious tags without an answer, the most suspicious first."""
         ranking = self.ranking
         suspects = ranking.worklist.order[:MAX_CARDS]
-        columns = (ranking.row, ranking.column, ranking.confidence, ranking.removed)
-        chosen = (values[suspects].tolist() for values in columns)
-        return [self._card(*values) for values in zip(*chosen, strict=True)]
+        return [self._card(ranking, k, removed=bool(ranking.removed[k])) for k in suspects]
 
     def suggestions(self) -> list[Card]:
         """Return the tags that are most likely to be missing, the likeliest first."""
         missing = self.ranking.missing.above()
         order = np.argsort(-missing.confidence, kind="stable")[:MAX_SUGGESTIONS]
-        columns = (missing.row, missing.column, missing.confidence)
-        chosen = (values[order].tolist() for values in columns)
-        return [
-            self._card(row, column, confidence, False, suggested=True)
-            for row, column, confidence in zip(*chosen, strict=True)
-        ]
+        return [self._card(missing, k, suggested=True) for k in order]
 
     def swaps(self) -> list[dict[str, Any]]:
         """Return the surest swaps, with the id and the text of each row."""
@@ -178,12 +171,11 @@ class CleanReport:
     def _similar(self, neighbours: "list[Neighbour]") -> list[dict[str, Any]]:
         return [
             {
-                "id": self._id(row),
-                "similarity": similarity,
-                "text": self._text(row, _MAX_NEIGHBOUR_TEXT)
-                or self._tags(row, _MAX_NEIGHBOUR_TEXT),
+                "id": self._id(n.row),
+                "similarity": n.similarity,
+                "text": self._text(n.row, _MAX_NEIGHBOUR_TEXT) or self._tags(n.row),
             }
-            for row, similarity in ((n.row, n.similarity) for n in neighbours[:_MAX_NEIGHBOURS])
+            for n in neighbours[:_MAX_NEIGHBOURS]
         ]
 
     def _id(self, row: int) -> str:
@@ -192,17 +184,15 @@ class CleanReport:
     def _text(self, row: int, size: int) -> str:
         return _cut("" if self.texts is None else str(self.texts[row]), size)
 
-    def _tags(self, row: int, size: int) -> str:
+    def _tags(self, row: int) -> str:
         """Return the tags that a row keeps, as one text."""
         ranking = self.ranking
         start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
         columns = ranking.column[start:end][~ranking.removed[start:end]]
-        return _cut(", ".join(ranking.label_names[j] for j in columns), size)
+        return _cut(", ".join(ranking.label_names[j] for j in columns), _MAX_NEIGHBOUR_TEXT)
 
-    def _card(
-        self, row: int, column: int, confidence: float, removed: bool, suggested: bool = False
-    ) -> Card:
-        ranking = self.ranking
+    def _card(self, tags: Any, k: int, *, removed: bool = False, suggested: bool = False) -> Card:
+        ranking, row, column = self.ranking, int(tags.row[k]), int(tags.column[k])
         of_row = range(*np.searchsorted(ranking.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
         visible = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])
@@ -210,7 +200,7 @@ class CleanReport:
             row=row,
             id=self._id(row),
             label=ranking.label_names[column],
-            confidence=confidence,
+            confidence=float(tags.confidence[k]),
             removed=removed,
             text=self._text(row, _MAX_TEXT),
             image="" if self.images is None else _image(self.images[row]),

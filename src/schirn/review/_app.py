@@ -1,6 +1,5 @@
 """The web application: the page and its assets, actions, downloads, and their guard."""
 
-import json
 import secrets
 import tempfile
 import warnings
@@ -24,7 +23,7 @@ from schirn.review._questions import FIRST, ORDERS
 from schirn.review._state import KIND, STATUS
 from schirn.review.session import Conflict, Session
 from schirn.serving import connections
-from schirn.serving.connections import TooLarge, read_body
+from schirn.serving.connections import Refusal, read_json
 
 MAX_BODY = 64 * 1024
 
@@ -94,11 +93,9 @@ class _Api:
 
     async def decide(self, request: Request) -> Response:
         """Record one action; the answer holds the next question."""
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            return JSONResponse({"error": "The request must be JSON."}, 415)
         body: Mapping[str, Any] = {}
         try:
-            body = _wanted(await read_body(request, MAX_BODY))
+            body = _checked(await read_json(request, MAX_BODY))
             await run_in_threadpool(self._act, body)
         except ClientDisconnect:
             # Nobody reads this answer, but without it a traceback would reach the terminal.
@@ -106,8 +103,8 @@ class _Api:
         except Conflict as conflict:
             view = await run_in_threadpool(self._view, body)
             return JSONResponse({"error": str(conflict), "state": view}, 409)
-        except TooLarge:
-            return JSONResponse({"error": "The request is too large."}, 413)
+        except Refusal as refusal:
+            return JSONResponse({"error": str(refusal)}, refusal.status)
         except (DataError, OSError) as failure:
             # Another program has replaced the journal, or the disk is full: the user must know.
             reason = getattr(failure, "strerror", None) or failure
@@ -169,12 +166,8 @@ def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
         return Response(path.read_bytes(), media_type=media, headers=headers)
 
 
-def _wanted(body: bytes) -> dict[str, Any]:
-    """Return the request after checking that its action has what it needs."""
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InputError("the request is not valid JSON") from None
+def _checked(request: Any) -> dict[str, Any]:
+    """Return a request after checking that its action has what it needs."""
     if not isinstance(request, dict):
         raise InputError("the request must be a JSON object")
     action = request.get("action")

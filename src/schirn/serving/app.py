@@ -1,7 +1,6 @@
 """The web application: tags of rows as JSON, judgements of tags, health, metrics."""
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import schirn
 from schirn._files import brief
 from schirn.exceptions import InputError, suggest
 from schirn.features import TagPipeline
-from schirn.serving.connections import HEADERS, TooLarge, read_body
+from schirn.serving.connections import HEADERS, Refusal, read_json
 from schirn.serving.metrics import Metrics
 
 _DIGITS = 6
@@ -109,19 +108,17 @@ class _Api:
         """Return the handler of a function from rows and request, with one option, to an answer."""
 
         async def handler(request: Request) -> Response:
-            if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-                return _error(415, "the request must be JSON (Content-Type: application/json)")
             try:
-                query = self._wanted(await read_body(request, self.limits.bytes), option)
+                query = self._checked(await read_json(request, self.limits.bytes), option)
                 if self._n_waiting >= self.limits.waiting:
                     return _error(503, "too many requests are waiting")
                 return JSONResponse(await self._in_time(make, query))
-            except TooLarge:
-                return _error(413, f"the request has more than {self.limits.bytes:,} bytes")
             except TimeoutError:
                 return _error(503, f"no answer within {self.limits.seconds:g} seconds")
+            except Refusal as refusal:
+                return _error(refusal.status, str(refusal))
             except InputError as error:
-                return _error(413 if error.parameter == "rows" else 400, str(error))
+                return _error(400, str(error))
 
         return handler
 
@@ -136,19 +133,13 @@ class _Api:
         self.counters.add_rows(len(query["rows"]))
         return answer
 
-    def _wanted(self, body: bytes, option: str) -> Answer:
-        """Return the request after checking its rows."""
-        try:
-            query = json.loads(body)
-        except (ValueError, RecursionError):
-            raise InputError("the request is not valid JSON") from None
+    def _checked(self, query: Any, option: str) -> Answer:
+        """Return a request after checking its rows."""
         rows = query.get("rows") if isinstance(query, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise InputError('the request must be {"rows": [{"column": "cell", ...}, ...]}')
         if len(rows) > self.limits.rows:
-            raise InputError(
-                f"the request has more than {self.limits.rows:,} rows", parameter="rows"
-            )
+            raise Refusal(413, f"the request has more than {self.limits.rows:,} rows")
         for key in query:
             if key not in ("rows", option):
                 hint = suggest(key, ["rows", option])

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import socket
 from typing import Any
@@ -138,18 +139,27 @@ class PatientProtocol(LimitedProtocol):
         super().on_response_complete()
 
 
-class TooLarge(Exception):
-    """A request body over the limit."""
+class Refusal(Exception):
+    """A request that is not answered, with the status and the sentence to send instead."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body of a request; raise TooLarge if it has more bytes than allowed."""
+async def read_json(request: Request, limit: int) -> Any:
+    """Return the document of a request; raise Refusal if it is not JSON, or over the limit."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise Refusal(415, "the request must be JSON (Content-Type: application/json)")
     content = b""
     async for chunk in request.stream():
         content += chunk
         if len(content) > limit:
-            raise TooLarge
-    return content
+            raise Refusal(413, f"the request has more than {limit:,} bytes")
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise Refusal(400, "the request is not valid JSON") from None
 
 
 def listen(host: str, port: int) -> socket.socket:

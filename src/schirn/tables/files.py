@@ -155,9 +155,9 @@ def write_copy(
         stream.flush()
         copy = open_table(stream.name, empty=True)
         for name, cells in columns.items():
-            for i, (cell, want) in enumerate(zip(copy.column(name), cells, strict=True)):
+            for i, (cell, want) in enumerate(zip(copy.column(name), cells, strict=True), start=1):
                 if not (is_same(cell, want) or str(cell) == str(want)):
-                    raise inexact(path, i + 1, name, cell, want)
+                    raise inexact(path, i, name, cell, want)
 
 
 def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[Any]]) -> None:
