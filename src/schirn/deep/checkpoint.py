@@ -2,6 +2,7 @@
 
 import json
 import os
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,10 +125,8 @@ def load_model(
 
 def _without_networks(model: "DeepSieve") -> "DeepSieve":
     """Copy an estimator without its networks, which are stored as tensors."""
-    params = {**model.get_params(deep=False), "module": None, "checkpoint": None}
-    plain = type(model)(**params)
-    skipped = {*params, "network_", "_backbone", "_device"}
-    for key, value in vars(model).items():
-        if key not in skipped:
-            setattr(plain, key, value)
+    plain = copy(model)
+    plain.module = None
+    for name in ("network_", "_backbone", "_device"):
+        plain.__dict__.pop(name, None)
     return plain

@@ -246,17 +246,11 @@ class DeepSieve(PartialMultiLabelClassifier):
         self.network_.load_state_dict(weights)
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
-        self._set_law(NoiseLaw(*law))
-        log_odds, Q = (t.numpy().astype(np.float32) for t in (log_odds, Q))
-        return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
-
-    def _set_law(self, law: NoiseLaw) -> None:
         # As arrays, because the attributes in model files cannot be tensors.
         self._law = tuple(value.cpu().numpy() for value in law)
         self.noise_rate_ = self._law[0]
-
-    def _get_law(self) -> NoiseLaw:
-        return NoiseLaw(*(torch.as_tensor(value) for value in self._law))
+        log_odds, Q = (t.numpy().astype(np.float32) for t in (log_odds, Q))
+        return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         _, logits = outputs(self.network_, self._rows(X), np.arange(X.shape[0]), self.precision)
@@ -278,8 +272,8 @@ class DeepSieve(PartialMultiLabelClassifier):
         check_same_length(len(scores), len(labels.matrix))
         if self.noise_level == 0:
             return self.calibration_.confidence(scores, labels.matrix)
-        p = torch.as_tensor(scores).sigmoid()
-        return row_posterior(p, torch.as_tensor(labels.matrix), self._get_law()).Q.numpy()
+        p, Y, *law = map(torch.as_tensor, (scores, labels.matrix, *self._law))
+        return row_posterior(p.sigmoid(), Y, NoiseLaw(*law)).Q.numpy()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file, atomically."""

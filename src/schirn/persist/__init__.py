@@ -58,12 +58,7 @@ _NAMES_OF_FORMAT_1 = {
     "Stack": "LabelStack",
 }
 
-_SPARSE: dict[str, Any] = {
-    "csr_array": sp.csr_array,
-    "csc_array": sp.csc_array,
-    "csr_matrix": sp.csr_matrix,
-    "csc_matrix": sp.csc_matrix,
-}
+_SPARSE = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 # Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
 # and what is computed again when it is needed.
 _NOT_STATE = {
@@ -79,7 +74,6 @@ _JSON_GROWTH = 32
 _MOST_MEMBERS = 100_000
 # Kinds of arrays: booleans, integers and floats.
 _NUMBERS = "biuf"
-_DAMAGE = (*DAMAGE, LookupError, AttributeError, ArithmeticError)
 
 
 def save(
@@ -217,11 +211,8 @@ def _model_class(name: str) -> Any:
 
 def _record_name(cls: type) -> str | None:
     """Return the name of a named tuple in model files, or None."""
-    for records in (RECORDS, all_records()):
-        for name, record in records.items():
-            if record is cls:
-                return name
-    return None
+    names = {record: name for name, record in RECORDS.items()}
+    return names.get(cls) or {record: name for name, record in all_records().items()}.get(cls)
 
 
 def _in_memory(
@@ -296,7 +287,7 @@ def damage_named(path: Path) -> Iterator[None]:
         yield
     except ModelFileError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         reason = reason_of(error)
@@ -327,7 +318,7 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
         raise ModelFileError(f"{path}: a zip archive, but not a model file of schirn")
     size = archive.getinfo(_HEADER).file_size
     if size * _JSON_GROWTH > limit:
-        raise ModelFileError(_too_large(path, f"a header of {size:,} bytes", limit))
+        raise ModelFileError(f"{path}: {too_large(f'a header of {size:,} bytes', limit)}")
     with archive.open(_HEADER) as stream:
         text = stream.read()
     if archive.comment != _seal(text):
@@ -355,37 +346,21 @@ def _read_arrays(
     names = sorted([_HEADER, *(member["member"] for member in members)])
     if names != sorted(archive.namelist()):
         raise ModelFileError(f"{path}: members are missing or were added; the file was changed")
-    total = sum(_n_bytes(member) for member in members)
+    total = sum(archive.getinfo(member["member"]).file_size for member in members)
     if total > limit:
-        raise ModelFileError(_too_large(path, f"unpacks to {total:,} bytes", limit))
+        raise ModelFileError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
     return [_read_array(path, archive, member) for member in members]
-
-
-def _too_large(path: Path, what: str, limit: int) -> str:
-    return f"{path}: {too_large(what, limit).removesuffix('.')}"
-
-
-def _n_bytes(member: dict[str, Any]) -> int:
-    shape = [int(side) for side in member["shape"]]
-    if min(shape, default=0) < 0:
-        raise ValueError("negative array side")
-    return math.prod(shape) * _dtype(member).itemsize
-
-
-def _dtype(member: dict[str, Any]) -> np.dtype:
-    """The type of an array; one item of a text or record type could take any amount of memory."""
-    dtype = np.dtype(member["dtype"]) if type(member["dtype"]) is str else None
-    if dtype is None or dtype.kind not in _NUMBERS:
-        raise ValueError(f"an array of type {brief(member['dtype'])}, not of numbers")
-    return dtype
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) -> Array:
     """Read one array; its size, type, shape and checksum must be those of the header."""
-    name, dtype, shape = member["member"], _dtype(member), tuple(member["shape"])
+    name = member["member"]
     with archive.open(name) as stream:
         header = npy_header(stream)
-    agrees = header.shape == shape and header.dtype == dtype
+    # One item of a text or record type could take any amount of memory.
+    if header.dtype.kind not in _NUMBERS:
+        raise ValueError(f"an array of type {brief(member['dtype'])}, not of numbers")
+    agrees = [*header.shape] == member["shape"] and header.dtype.str == member["dtype"]
     if not agrees or header.n_bytes != archive.getinfo(name).file_size:
         raise ModelFileError(f"{path}: the array {brief(name)} does not fit the header")
     with archive.open(name) as stream:
@@ -513,7 +488,7 @@ class Decoder:
             case "sparse":
                 shape = tuple(int(side) for side in body["shape"])
                 parts = tuple(self.value(part) for part in body["parts"])
-                matrix = _SPARSE[body["type"]](parts, shape=shape)
+                matrix = getattr(sp, _SPARSE[_SPARSE.index(body["type"])])(parts, shape=shape)
                 check_sparse(matrix)
                 return matrix
             case "record":

@@ -142,14 +142,6 @@ class _Graph:
         self._inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, shape))
         return name
 
-    def texts(self, *values: str) -> str:
-        """Add an array of texts."""
-        name = f"constant_{len(self._constants)}"
-        kind = self._onnx.TensorProto.STRING
-        content = [value.encode() for value in values]
-        self._constants.append(self._onnx.helper.make_tensor(name, kind, [len(values)], content))
-        return name
-
     def node(self, kind: str, *inputs: str, **options: Any) -> str:
         """Add an operator."""
         name = f"{kind}_{len(self._nodes)}"
@@ -236,7 +228,7 @@ class _Graph:
 
 def _text_weights(graph: _Graph, columns: list[str], features: TextFeatures) -> str:
     """Add `TextFeatures.transform` of one or more columns of text."""
-    space = graph.texts(" ")
+    space = graph.constant([" "], object)
     text = space
     for name in columns:
         text = graph.node("StringConcat", text, graph.input(name))
