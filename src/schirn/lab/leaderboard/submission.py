@@ -506,13 +506,12 @@ def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
 def _load_again(result: Result) -> Dataset:
     """The data set of a result; raise InputError if it is not here."""
     name = result["dataset"]
-    versions = suite_datasets(name)
-    if name in {entry.name for entry in available() if entry.where != "downloadable"}:
-        versions.append(load(name))
-    if not versions:
+    for data in suite_datasets(name):
+        if checksum(data) == result["data_sha256"]:
+            return data
+    if name not in {entry.name for entry in available() if entry.where != "downloadable"}:
         raise InputError(f"data set not here ({brief(name)})")
-    matches = (data for data in versions if checksum(data) == result["data_sha256"])
-    return next(matches, versions[-1])
+    return load(name)
 
 
 def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> None:
