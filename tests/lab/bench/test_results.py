@@ -7,7 +7,7 @@ from lab.bench.bench_helpers import tiny
 from schirn.exceptions import DataError
 from schirn.lab import bench
 from schirn.lab.bench import results as results_module
-from schirn.lab.bench.results import FIELDS, ResultReader, ResultWriter, content_key, newest, plain
+from schirn.lab.bench.results import FIELDS, ResultWriter, content_key, newest, plain
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +92,6 @@ def test_fields_that_an_earlier_version_did_not_write_are_empty(run, tmp_path):
     assert bench.read_rows(tmp_path) == [result]
 
 
-def test_a_reader_sees_each_line_once(run, tmp_path):
-    _, (result, other) = run
-    writer, reader = ResultWriter(tmp_path, "x"), ResultReader(tmp_path)
-    writer.append(result)
-    assert reader.refresh() == [result]
-    assert reader.refresh() == []
-    writer.append(other)
-    assert reader.refresh() == [other]
-
-
 def test_a_result_is_plain_json(tmp_path):
     values = {"a": np.float64("nan"), "b": np.arange(2), "c": (1, np.True_), "d": float("inf")}
     assert plain(values) == {"a": None, "b": [0, 1], "c": [1, True], "d": None}
@@ -119,7 +109,7 @@ def test_blank_lines_are_counted_and_skipped(run, tmp_path):
     _, (result, other) = run
     text = f"{json.dumps(result)}\n\n{json.dumps(other)}\n"
     (tmp_path / "rows-x.jsonl").write_text(text)
-    assert ResultReader(tmp_path).refresh() == [result, other]
+    assert bench.read_rows(tmp_path) == [result, other]
     (tmp_path / "rows-x.jsonl").write_text(f"{text}{{}}\n")
     with pytest.raises(DataError, match="line 4: not a benchmark result"):
         bench.read_rows(tmp_path)

@@ -197,10 +197,21 @@ def read_rows(folder: str | os.PathLike[str], *, history: bool = False) -> list[
     >>> read_rows(tempfile.mkdtemp())
     []
     """
-    reader = ResultReader(folder)
-    reader.refresh()
-    results = sorted(reader.results, key=lambda result: result["finished"])
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder}: not a folder of benchmark results.")
+    results = [result for path in sorted(folder.glob("*.jsonl")) for result in _read_file(path)]
+    results.sort(key=lambda result: result["finished"])
     return results if history else newest(results)
+
+
+def _read_file(path: Path) -> Iterator[Result]:
+    content = path.read_bytes()
+    # An incomplete last line is still being written, or a crash cut it short.
+    lines = content[: content.rfind(b"\n") + 1].splitlines()
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield parse_result(line, f"{path}, line {number}")
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
@@ -219,39 +230,6 @@ def newest(results: Iterable[Result]) -> list[Result]:
                 continue
         latest[run] = result
     return list(latest.values())
-
-
-class ResultReader:
-    """Follows the growing files of a folder, reading each byte once."""
-
-    def __init__(self, folder: str | os.PathLike[str]):
-        self.folder = Path(folder)
-        self.results: list[Result] = []
-        self._read: dict[Path, int] = {}
-        self._lines: dict[Path, int] = {}
-
-    def refresh(self) -> list[Result]:
-        """Return the results that were added since the last call."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise DataError(f"{self.folder}: not a folder of benchmark results.")
-        new = [
-            result for path in sorted(self.folder.glob("*.jsonl")) for result in self._tail(path)
-        ]
-        self.results += new
-        return new
-
-    def _tail(self, path: Path) -> Iterator[Result]:
-        start = self._read.get(path, 0)
-        with path.open("rb") as stream:
-            stream.seek(start)
-            added = stream.read()
-        # An incomplete last line is still being written, or a crash cut it short.
-        complete = added[: added.rfind(b"\n") + 1]
-        self._read[path] = start + len(complete)
-        for line in complete.splitlines():
-            self._lines[path] = self._lines.get(path, 0) + 1
-            if line.strip():
-                yield parse_result(line, f"{path}, line {self._lines[path]}")
 
 
 def parse_result(line: bytes, where: str) -> Result:

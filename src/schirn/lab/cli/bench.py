@@ -68,8 +68,8 @@ OPTIONS = f"""
 def run(args: argparse.Namespace) -> int:
     """Compare methods by cross-validation, and write one result per fit to a folder.
 
-    Run the same command again to resume after an interruption; run it several times at once to
-    share the work. Nothing is tuned on true labels except with --tuning oracle.
+    Run the same command again to resume after an interruption. Nothing is tuned on true labels
+    except with --tuning oracle.
 
     Examples
     --------

@@ -63,18 +63,9 @@ def test_killed_and_resumed_is_as_if_never_killed(place, undisturbed, monkeypatc
     results = lines(out)
     assert Counter(result["key"] for result in results) == Counter(list(undisturbed))
     assert stable(results) == undisturbed
-    assert not (out / "claims").exists()
+    assert not (out / "lock").exists()
     for result in results:
         assert (out / result["scores"]).is_file()
-
-
-@pytest.mark.slow
-def test_two_processes_share_the_work(place, undisturbed):
-    both = [start_bench(place, *COMMAND) for _ in range(2)]
-    assert [process.wait() for process in both] == [0, 0]
-    results = lines(place / "out")
-    assert Counter(result["key"] for result in results) == Counter(list(undisturbed))
-    assert stable(results) == undisturbed
 
 
 @pytest.mark.slow
@@ -125,7 +116,7 @@ def test_ctrl_c_gives_everything_back(place):
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
     assert not is_running(int(child.read_text()))
-    assert not (place / "out" / "claims").exists()
+    assert not (place / "out" / "lock").exists()
     assert lines(place / "out") == []
 
 

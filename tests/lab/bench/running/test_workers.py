@@ -3,7 +3,6 @@
 import io
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lab.bench.bench_helpers import lines, tiny
+from lab.bench.bench_helpers import tiny
 
 from schirn.exceptions import InputError
 from schirn.lab.bench.running import workers
@@ -152,48 +151,16 @@ def test_a_child_is_ended_where_there_are_no_process_groups(monkeypatch):
         assert process.wait(60) != 0
 
 
-def test_a_run_that_another_process_has_just_finished_is_not_run_again(place, monkeypatch):
-    runs = plan_tiny()
-    make_engine(place / "theirs", runs).run()
-    take = ResultsFolder.take
-
-    def finished_by_others(self, run):
-        for path in (place / "theirs").glob("*.jsonl"):
-            shutil.copy(path, self.path)
-        return take(self, run)
-
-    monkeypatch.setattr(ResultsFolder, "take", finished_by_others)
-    engine = make_engine(place / "ours", runs)
-    engine.run()
-    assert engine.left == 0
-    assert lines(place / "ours") == lines(place / "theirs")
-    assert not (place / "ours" / "claims").exists()
-
-
-def test_runs_of_others_are_waited_for_no_longer_than_the_clock_allows(place):
+def test_one_process_at_a_time_writes_to_a_folder(place):
     runs = plan_tiny()
     other = ResultsFolder(place / "out", runs, retry=False, threads=1)
-    assert all(other.take(run) for run in runs)
-    engine = make_engine(place / "out", runs, jobs=1, stop_after=0.2)
-    engine.run()
-    assert engine.left == 2
+    with pytest.raises(InputError, match="another process writes its results there"):
+        make_engine(place / "out", runs)
     other.close()
-    assert lines(place / "out") == []
-
-
-def test_a_result_counts_only_once(place):
-    (run, _) = runs = plan_tiny()
-    options = {"retry": False, "threads": 1}
-    ours, theirs = (ResultsFolder(place / "out", runs, **options) for _ in range(2))
-    output = LocalWorker(1).run(run)
-    assert theirs.take(run)
-    theirs.record(run, output)
-    assert [result["key"] for result in ours.refresh()] == [run.key]
-    theirs.record(run, output)
-    assert ours.refresh() == []
-    assert ours.finished == {run.key}
-    ours.close()
-    theirs.close()
+    engine = make_engine(place / "out", runs)
+    engine.run()
+    assert engine.left == 0
+    assert not (place / "out" / "lock").exists()
 
 
 def test_threads_share_the_processors(monkeypatch):

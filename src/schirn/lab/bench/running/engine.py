@@ -1,4 +1,4 @@
-"""Execute a list of runs: share it with other processes and record each result as it arrives."""
+"""Execute a list of runs, and record each result as it arrives."""
 
 import math
 import os
@@ -16,8 +16,6 @@ from schirn.lab.bench.running.execute import without_result
 from schirn.lab.bench.running.folder import ResultsFolder
 from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.workers import LocalWorker, ProcessWorker
-
-_POLL_SECONDS = 0.5
 
 
 class Batch(NamedTuple):
@@ -49,7 +47,7 @@ class Report(NamedTuple):
 
 
 class Engine:
-    """The share of one process in a benchmark.
+    """Executes the runs of a benchmark that are not finished.
 
     After `stop_after` seconds no run is started, and unfinished runs leave no trace. `left` counts
     them.
@@ -71,13 +69,18 @@ class Engine:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
-        self._pending: list[tuple[ResultsFolder, Run]] = []
-        for path, runs in batches:
-            folder = ResultsFolder(path, runs, retry=retry, threads=threads)
-            self._pending += [(folder, run) for run in runs]
-        self._all = list(self._pending)
-        self._folders = list(dict.fromkeys(folder for folder, _ in self._pending))
-        self._progress = _Progress([run for _, run in self._pending], max(1, jobs), report)
+        self._folders = [
+            ResultsFolder(path, runs, retry=retry, threads=threads) for path, runs in batches
+        ]
+        self._all = [
+            (folder, run)
+            for folder, batch in zip(self._folders, batches, strict=True)
+            for run in {run.key: run for run in batch.runs}.values()
+        ]
+        self._pending = [
+            (folder, run) for folder, run in self._all if run.key not in folder.finished
+        ]
+        self._progress = _Progress([run for _, run in self._all], max(1, jobs), report)
 
     @property
     def left(self) -> int:
@@ -85,11 +88,13 @@ class Engine:
         return sum(run.key not in folder.finished for folder, run in self._all)
 
     def run(self) -> None:
-        """Work until every run is finished, here or elsewhere, or the time is up."""
+        """Work until every run is finished, or the time is up."""
         workers = [ProcessWorker(self.threads) for _ in range(self.jobs)]
         try:
-            self._refresh(old=True)
-            self._progress.say_stale(sum(len(folder.stale) for folder in self._folders))
+            for folder in self._folders:
+                for result in folder.finished.values():
+                    self._progress.add(result, old=True)
+            self._progress.say_stale(sum(folder.n_stale for folder in self._folders))
             if self.jobs:
                 self._run_threads(workers)
             else:
@@ -121,59 +126,26 @@ class Engine:
                 thread.join(5)
 
     def _work(self, worker: Any) -> None:
-        """Claim, execute and record runs until none is left: one job."""
+        """Execute and record runs until none is left: one job."""
         try:
-            while not self._stop.is_set():
-                item = self._next()
-                if item is None:
-                    return
+            while (item := self._next()) is not None:
                 folder, run = item
                 if run.known["reason"] is not None:
                     output = without_result("skipped", run.known["reason"])
                 else:
                     output = worker.run(run, self.time_limit)
                 if not self._stop.is_set():
-                    folder.record(run, output)
                     with self._lock:
-                        self._refresh()
-                    folder.release(run)
+                        self._progress.add(folder.record(run, output))
         except BaseException as error:
             self._errors.append(error)
             self._stop.set()
 
     def _next(self) -> tuple[ResultsFolder, Run] | None:
-        """Claim a run; wait while other processes hold all that are left."""
-        while not self._stop.is_set():
-            with self._lock:
-                if time.monotonic() >= self._deadline:
-                    return None
-                for item in list(self._pending):
-                    if self._claim(*item):
-                        return item
-                if not self._pending:
-                    return None
-            self._stop.wait(_POLL_SECONDS)
-            with self._lock:
-                self._refresh()
-        return None
-
-    def _claim(self, folder: ResultsFolder, run: Run) -> bool:
-        if not folder.take(run):
-            return False
-        # Another process may have finished the run between our last look and the claim.
-        self._refresh()
-        if run.key in folder.finished:
-            folder.release(run)
-            return False
-        self._pending.remove((folder, run))
-        return True
-
-    def _refresh(self, old: bool = False) -> None:
-        """Find out which runs have finished."""
-        for folder in self._folders:
-            for result in folder.refresh():
-                self._progress.add(result, old=old)
-        self._pending = [item for item in self._pending if item[1].key not in item[0].finished]
+        """The next run, unless there is none or the time is up."""
+        with self._lock:
+            is_over = self._stop.is_set() or time.monotonic() >= self._deadline
+            return self._pending.pop(0) if self._pending and not is_over else None
 
 
 class _Progress:

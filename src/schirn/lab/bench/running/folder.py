@@ -1,7 +1,11 @@
 """A results folder and the runs that belong in it."""
 
+import os
 import platform
+import secrets
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy
@@ -9,73 +13,59 @@ import scipy
 import sklearn
 
 import schirn
-from schirn.lab.bench.results import (
-    FIELDS,
-    Result,
-    ResultReader,
-    ResultWriter,
-    identity,
-    read_rows,
-)
-from schirn.lab.bench.running.claims import Claims
+from schirn._files import lock
+from schirn.exceptions import InputError
+from schirn.lab.bench.results import FIELDS, Result, ResultWriter, identity, plain, read_rows
 from schirn.lab.bench.running.execute import Output
 from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.scores import write_arrays
 
 
 class ResultsFolder:
-    """Knows which runs of a folder are finished, claims others and records their results."""
+    """Knows which runs of a folder are finished, and records others; one process at a time.
+
+    Attributes
+    ----------
+    finished : dict of str to dict
+        Results of the runs that are finished, by key.
+    n_stale : int
+        Number of runs of which the folder held only results of other code; they are run again.
+    """
 
     def __init__(self, path: Path, runs: list[Run], *, retry: bool, threads: int):
         path.mkdir(parents=True, exist_ok=True)
         self.path, self.retry, self.threads = path, retry, threads
-        self.finished: set[str] = set()
-        self.stale: set[tuple[object, ...]] = set()
-        """Runs of which the folder held only results of other code; they are run again."""
-        self._runs = {run.key: run for run in runs}
-        self._looked = False
-        self._reader = ResultReader(path)
-        self._claims = Claims(path / "claims")
-        self._writer = ResultWriter(path, self._claims.token)
-
-    def refresh(self) -> list[Result]:
-        """Return the results of runs that have finished since the last call."""
-        results = []
-        if not self._looked:
-            self.stale = self._with_other_code()
-        # What the first look finds was there before; clocks of other machines may be wrong.
-        is_new, self._looked = self._looked, True
-        for result in self._reader.refresh():
-            if result["key"] in self._runs and (is_new or self._is_final(result)):
-                if result["key"] not in self.finished:
-                    results.append(result)
-                self.finished.add(result["key"])
-        return results
-
-    def _with_other_code(self) -> set[tuple[object, ...]]:
-        results = read_rows(self.path)
-        finished = {result["key"] for result in results}
+        self._lock = (path / "lock").open("w")
+        # The system releases the lock of a dead process.
+        if lock(self._lock) is False:
+            self._lock.close()
+            raise InputError(
+                f"{path}: another process writes its results there; wait for it, or use another "
+                "folder"
+            )
+        self._name = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._writer = ResultWriter(path, self._name)
+        by_key = {run.key: run for run in runs}
+        results = read_rows(path, history=True)
+        self.finished = {
+            result["key"]: result
+            for result in results
+            if result["key"] in by_key and self._is_final(result, by_key[result["key"]])
+        }
         codes = {
             identity(run.fields): run.known["code_sha256"]
-            for run in self._runs.values()
-            if run.key not in finished
+            for run in runs
+            if run.key not in self.finished
         }
-        return {
-            name
+        others = {
+            identity(result)
             for result in results
-            if (name := identity(result)) in codes and result["code_sha256"] != codes[name]
+            if result["code_sha256"] != codes.get(identity(result), result["code_sha256"])
         }
+        self.n_stale = len(others)
 
-    def take(self, run: Run) -> bool:
-        """Claim a run; return False if another process holds it."""
-        return self._claims.take(run.key)
-
-    def release(self, run: Run) -> None:
-        """Release the claim on a run."""
-        self._claims.release(run.key)
-
-    def record(self, run: Run, output: Output) -> None:
-        """Write the result of a run."""
+    def record(self, run: Run, output: Output) -> Result:
+        """Write the result of a run, and return it."""
         result: Result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}}
         result |= run.fields | run.known | output.fields
         if output.arrays:
@@ -88,18 +78,23 @@ class ResultsFolder:
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         }
-        result["threads"], result["host"] = self.threads, self._claims.token
+        result["threads"], result["host"] = self.threads, self._name
         result["finished"] = time.time()
-        self._writer.append({name: result[name] for name in FIELDS})
+        result = plain({name: result[name] for name in FIELDS})
+        self._writer.append(result)
+        self.finished[run.key] = result
+        return result
 
     def close(self) -> None:
-        """Release all claims."""
-        self._claims.close()
+        """Let other processes write."""
+        with suppress(OSError):
+            (self.path / "lock").unlink()
+        self._lock.close()
 
-    def _is_final(self, result: Result) -> bool:
+    def _is_final(self, result: Result, run: Run) -> bool:
         """Whether an earlier result settles its run, or the run is to be tried again."""
         if result["status"] == "done":
             return True
         if result["status"] == "skipped":
-            return self._runs[result["key"]].known["reason"] is not None
+            return run.known["reason"] is not None
         return not self.retry
