@@ -58,11 +58,10 @@ def test_each_fold_is_factored_once(small, monkeypatch):
     assert len(calls) == 4
 
 
-@pytest.mark.parametrize("solver", ["admm", "closed_form"])
-def test_paks_solves_its_first_stage_once_per_scale(small, monkeypatch, solver):
+def test_paks_solves_its_first_stage_once_per_scale(small, monkeypatch):
     splits = list(KFold(2, shuffle=True, random_state=1).split(small.X))
     grid = {"scale": ["standard", "none"], "eta": [1.0, 30.0, 1000.0]}
-    model = lab.PAKS(solver=solver, max_iter=5)
+    model = lab.PAKS(max_iter=5)
     expected = by_hand(model, grid, small, small.candidates, splits)
     calls, plain = [], paks_module.paks
     counted = functools.wraps(plain)(lambda *a, **k: calls.append(1) or plain(*a, **k))
@@ -70,7 +69,7 @@ def test_paks_solves_its_first_stage_once_per_scale(small, monkeypatch, solver):
     search = CandidateSearchCV(model, grid, cv=splits, refit=False)
     search.fit(small.X, small.candidates)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
-    assert len(calls) == (4 if solver == "admm" else 0)
+    assert len(calls) == 4
 
 
 def test_the_intercept_may_be_searched(small):

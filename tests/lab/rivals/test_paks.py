@@ -1,14 +1,12 @@
 """PAKS: figures on real data, the choice of the solver, and a frozen small result."""
 
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from schirn import lab
 from schirn.datasets import add_noise
-from schirn.exceptions import ApproximationWarning, InputError
+from schirn.exceptions import InputError
 from schirn.metrics import average_precision, ranking_loss
 
 
@@ -31,15 +29,6 @@ def test_birds_with_eleven_wrong_labels(real):
     assert figures(lab.PAKS(eta=1000), data, candidates, train, test)[0] > precision + 0.02
 
 
-def test_yeastmf_in_closed_form(real):
-    data = real("yeastmf")
-    test = np.arange(data.n_samples) % 5 == 0
-    model = lab.PAKS(solver="closed_form", scale="none")
-    precision, ranking = figures(model, data, data.candidates, ~test, test)
-    assert abs(precision - 0.484) < 0.03
-    assert abs(ranking - 0.247) < 0.03
-
-
 def test_frozen_result(small):
     model = lab.PAKS().fit(small.X, small.candidates)
     expected = [
@@ -52,48 +41,18 @@ def test_frozen_result(small):
     np.testing.assert_allclose(model.objective_[-1], 15.3884607089, rtol=1e-6)
 
 
-def test_closed_form_is_near_the_solution(small):
-    exact = lab.PAKS().fit(small.X, small.candidates).decision_function(small.X)
-    model = lab.PAKS(solver="closed_form").fit(small.X, small.candidates)
-    assert model.n_iter_ == 1
-    assert np.corrcoef(model.decision_function(small.X).ravel(), exact.ravel())[0, 1] > 0.98
-
-
-@pytest.mark.parametrize("solver", ["admm", "closed_form"])
-def test_scores_do_not_depend_on_the_units(small, solver):
+def test_scores_do_not_depend_on_the_units(small):
     units = np.logspace(-2, 2, 12)
     shifted = (small.X + 2.0) * units
     models = [
-        lab.PAKS(solver=solver).fit(X, small.candidates)
-        for X in (small.X, shifted, sp.csr_array(shifted))
+        lab.PAKS().fit(X, small.candidates) for X in (small.X, shifted, sp.csr_array(shifted))
     ]
     scores = models[0].decision_function(small.X)
     for model in models[1:]:
         np.testing.assert_allclose(model.decision_function(shifted), scores, atol=1e-6)
-    raw = lab.PAKS(solver=solver, scale="none").fit(shifted, small.candidates)
+    raw = lab.PAKS(scale="none").fit(shifted, small.candidates)
     assert np.abs(raw.decision_function(shifted) - scores).max() > 1e-2
     assert not raw.intercept_.any()
-
-
-def test_many_rows_take_the_closed_form(small, monkeypatch):
-    monkeypatch.setattr(sys.modules["schirn.lab.rivals.paks"], "LARGEST_ADMM", 199)
-    with pytest.warns(ApproximationWarning, match=r"200 rows takes 0.0 GB.*closed_form"):
-        model = lab.PAKS().fit(small.X, small.candidates)
-    assert model.solver_ == "closed_form"
-    assert lab.PAKS(solver="admm").fit(small.X, small.candidates).solver_ == "admm"
-    assert lab.PAKS(gamma=0.1).fit(small.X, small.candidates).solver_ == "admm"
-
-
-def test_memory_is_refused_before_it_is_taken(small):
-    with pytest.raises(InputError, match=r"200 rows takes .* more than max_memory_gb=0.001"):
-        lab.PAKS(solver="admm", max_memory_gb=1e-3).fit(small.X, small.candidates)
-    with pytest.warns(ApproximationWarning):
-        lab.PAKS(max_memory_gb=1e-3).fit(small.X, small.candidates)
-
-
-def test_joint_variant_has_no_closed_form(small):
-    with pytest.raises(InputError, match=r"gamma=0.5 needs solver"):
-        lab.PAKS(gamma=0.5, solver="closed_form").fit(small.X, small.candidates)
 
 
 def test_joint_variant_bends_the_rows_to_the_candidates(small):
@@ -104,9 +63,7 @@ def test_joint_variant_bends_the_rows_to_the_candidates(small):
     assert joint.outlier_norm_.max() > 1
 
 
-@pytest.mark.parametrize(
-    "bad", [{"eta": 0}, {"alpha": 0}, {"membership": "cosine"}, {"solver": "svd"}, {"rho": 0.5}]
-)
+@pytest.mark.parametrize("bad", [{"eta": 0}, {"alpha": 0}, {"membership": "cosine"}, {"rho": 0.5}])
 def test_bad_parameters_are_quoted(bad, small):
     ((name, value),) = bad.items()
     with pytest.raises(InputError, match=f"{name} must be .* got {value!r}"):

@@ -27,7 +27,7 @@ from schirn.lab.bench.comparison import (
 )
 from schirn.lab.bench.protocol import bibtex, protocol_paragraph
 from schirn.lab.bench.rendering import SUFFIXES, Table
-from schirn.lab.bench.tables import finite_mean, metrics_in, signed
+from schirn.lab.bench.tables import finite_mean, metrics_in
 from schirn.metrics import METRICS
 from schirn.report.page import render
 
@@ -218,7 +218,6 @@ def summary(results: Sequence[Result], metric: str) -> list[str]:
     sentences = [
         stats.leading(stats.friedman(results, metric), label),
         _gap(results, comparison, label),
-        _paper(results, metric, label),
     ]
     failed = sum(not result.get("metrics") for result in results)
     if failed:
@@ -244,23 +243,6 @@ def _gap(results: Sequence[Result], comparison: Comparison, label: str) -> str:
     return (
         f"On average {best} closes {100 * shares[best]:.0f} % of the gap in {label} between "
         f"a ridge trained on the candidates ({FLOOR}) and one trained on the truth ({CEILING})."
-    )
-
-
-def _paper(results: Sequence[Result], metric: str, label: str) -> str:
-    records = [r for r in tables.published_records(results, [metric]) if r["reached"]]
-    compared = [record for record in records if record["method"] == "Schirn"] or records
-    if not compared:
-        return ""
-    verdicts = [record["reached"] for record in compared]
-    who = "Schirn" if compared[0]["method"] == "Schirn" else "the methods"
-    distances = [record["distance"] for record in compared]
-    farthest = max(compared, key=lambda record: abs(record["distance"]))
-    return (
-        f"The published {label} of {who} is reached in {verdicts.count('yes')} of {len(compared)} "
-        f"settings and nearly reached in {verdicts.count('nearly')}; ours is "
-        f"{signed(sum(distances) / len(distances))} points away on average, at most "
-        f"{signed(farthest['distance'])} ({farthest['setting']})."
     )
 
 

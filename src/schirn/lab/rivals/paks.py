@@ -1,6 +1,5 @@
 """PAKS, prior-knowledge regularised self-representation."""
 
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -8,20 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
-from schirn.exceptions import ApproximationWarning, InputError
-from schirn.lab.rivals.solvers.paks import (
-    Membership,
-    PAKSResult,
-    admm_gigabytes,
-    paks,
-    paks_closed_form,
-)
+from schirn.lab.rivals.solvers.paks import Membership, PAKSResult, paks
 from schirn.linalg.features import standard_factor
 from schirn.linalg.row_space import RowSpace, row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-LARGEST_ADMM = 4000
 
 
 @declare_parameters
@@ -42,9 +32,7 @@ class PAKS(LinearMethod):
     Parameters
     ----------
     alpha : float
-        Penalty on a row of E, proportional to its length; sensible values are 0.001 to 1. In the
-        closed form it weights half the squared error instead: singular values of X up to
-        1/sqrt(alpha) vanish.
+        Penalty on a row of E, proportional to its length; sensible values are 0.001 to 1.
     beta : float
         Weight of the prior M; sensible values are again 0.001 to 1.
     eta : float
@@ -58,12 +46,6 @@ class PAKS(LinearMethod):
         two; or "disjoint", 1 if they share no label and 0 otherwise.
     scale : {"standard", "none"}
         "standard" scales every feature to mean 0 and variance 1; "none" leaves them unchanged.
-    solver : {"auto", "admm", "closed_form"}
-        "admm" solves the problem above; "closed_form" leaves out M and squares the error, so
-        Z X is X with its singular values shrunk. "auto" is "admm" up to 4000 rows and
-        `max_memory_gb`, and "closed_form", with an ApproximationWarning, beyond.
-    max_memory_gb : float
-        Memory limit of "admm" in GB; larger data raise InputError.
     mu, mu_max, rho : float
         First penalty, its upper bound, and its growth per round.
     max_iter : int
@@ -81,7 +63,6 @@ class PAKS(LinearMethod):
     coef_ : (l, d) weights for the features as given;  intercept_ : (l,), from the means alone
     outlier_norm_ : (n,) length of the rows of E: how much of each row is treated as outlying.
     rank_ : rank of the self-representation.
-    solver_ : "admm" or "closed_form".
     label_confidence_ : (n, l) probability that a candidate is true, from exact leave-one-out
         scores (Z kept fixed), calibrated on the candidates; 0 outside them.
     noise_ : (n, l) bool, candidates whose confidence is below one half: the method itself
@@ -93,11 +74,10 @@ class PAKS(LinearMethod):
 
     Notes
     -----
-    A round of "admm" costs an n x n eigenproblem, O(n^3), and the fit 48 n^2 + 96 n min(n, d)
-    bytes: 1.3 GB and about six minutes on two cores for 3000 rows of 6000 features.
-    "closed_form" costs one factorisation of X, O(n d min(n, d)) time and O(n min(n, d)) memory.
-    A sparse X stays sparse in both, standardised or not. If X has more features than rows and
-    no outliers, Z is close to the identity and PAKS is close to ridge regression; see `rank_`.
+    A round costs an n x n eigenproblem, O(n^3), and the fit 48 n^2 + 96 n min(n, d) bytes: 1.3 GB
+    and about six minutes on two cores for 3000 rows of 6000 features. A sparse X stays sparse,
+    standardised or not. If X has more features than rows and no outliers, Z is close to the
+    identity and PAKS is close to ridge regression; see `rank_`.
 
     Examples
     --------
@@ -107,8 +87,6 @@ class PAKS(LinearMethod):
     >>> model = PAKS(eta=10.0).fit(data.X, data.candidates)
     >>> model.predict(data.X[:3]).shape
     (3, 6)
-    >>> model.solver_
-    'admm'
     """
 
     alpha: float = parameter(0.1, Number(open_low=True))
@@ -117,8 +95,6 @@ class PAKS(LinearMethod):
     gamma: float = parameter(0.0, Number())
     membership: Membership = parameter("jaccard", OneOf(("jaccard", "disjoint")))
     scale: Literal["standard", "none"] = parameter("standard", OneOf(("standard", "none")))
-    solver: str = parameter("auto", OneOf(("auto", "admm", "closed_form")))
-    max_memory_gb: float = parameter(8.0, Number(open_low=True))
     mu: float = parameter(1e-2, Number(open_low=True))
     mu_max: float = parameter(1e6, Number(open_low=True))
     rho: float = parameter(1.3, Number(low=1.0))
@@ -127,6 +103,7 @@ class PAKS(LinearMethod):
     threshold: ThresholdRule = "row-0.9"
     verbose: bool = False
 
+    _retired: ClassVar = ("solver", "max_memory_gb")
     _info: ClassVar = MethodInfo(
         family="low-rank self-representation",
         reference="Prior Knowledge Regularized Self-Representation Model for "
@@ -158,9 +135,6 @@ class PAKS(LinearMethod):
         solved: list[PAKSResult] = []
 
         def scores(model: "PAKS", Y: Array) -> Array:
-            model.solver_ = self.solver_
-            if self.solver_ == "closed_form":
-                return rows @ model._solve(space, Y).w
             if not solved:
                 solved.append(model._solve(space, Y))
             return rows @ solved[0].with_eta(space, Y, model.eta)
@@ -169,44 +143,11 @@ class PAKS(LinearMethod):
 
     def _factor(self, X: "Array | sp.csr_array", eta: float) -> tuple[RowSpace, Array]:
         """The scaled X, factored for ridge weights from eta on, and its scaling."""
-        self.solver_ = self._choose_solver(*X.shape)
         standard = self.scale == "standard"
         factor = standard_factor(X) if standard else np.ones(X.shape[1], dtype=X.dtype)
-        smallest = 2.0 if self.solver_ == "admm" else 1 / self.alpha
-        ridge = min(eta, smallest)
-        return row_space(_scaled(X, factor), ridge=ridge, fit_intercept=standard), factor
-
-    def _choose_solver(self, n: int, d: int) -> str:
-        """Choose the solver; raise or warn if the requested one takes too much memory."""
-        if self.gamma and self.solver == "closed_form":
-            raise InputError(
-                f'gamma={self.gamma!r} needs solver="admm", got "closed_form"', parameter="solver"
-            )
-        if self.solver == "closed_form":
-            return "closed_form"
-        gigabytes = admm_gigabytes(n, d)
-        large = f'solver="admm" on {n} rows takes {gigabytes:.1f} GB and O(n^3) time per round'
-        is_required = self.solver == "admm" or self.gamma
-        is_too_large = gigabytes > self.max_memory_gb
-        if is_too_large and is_required:
-            raise InputError(
-                f"{large}, more than max_memory_gb={self.max_memory_gb:g}; raise max_memory_gb, "
-                f'or use solver="closed_form" with gamma=0',
-                parameter="max_memory_gb",
-            )
-        if is_required or (n <= LARGEST_ADMM and not is_too_large):
-            return "admm"
-        warnings.warn(
-            f'{large}; PAKS uses the approximation solver="closed_form" instead, which ignores '
-            f"the candidate sets in Z; set solver to choose explicitly",
-            ApproximationWarning,
-            stacklevel=4,
-        )
-        return "closed_form"
+        return row_space(_scaled(X, factor), ridge=min(eta, 2.0), fit_intercept=standard), factor
 
     def _solve(self, space: RowSpace, Y: Array) -> PAKSResult:
-        if self.solver_ == "closed_form":
-            return paks_closed_form(space, Y, alpha=self.alpha, eta=self.eta)
         return paks(space, Y, **self._solver_options(paks))
 
 

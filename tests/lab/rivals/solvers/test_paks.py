@@ -6,9 +6,7 @@ import scipy.sparse as sp
 from reference.paks import plain_paks, ridge
 
 from schirn.lab.rivals.solvers.paks import (
-    admm_gigabytes,
     paks,
-    paks_closed_form,
     split_at_one,
 )
 from schirn.linalg.row_space import row_space
@@ -82,43 +80,14 @@ def test_an_outlying_row_is_given_up():
     assert ours.outliers[5] > 5 * np.delete(ours.outliers, 5).max()
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("shape", [(50, 8), (30, 60)])
-def test_closed_form_is_the_minimum(sparse, shape):
-    X, Y = data(*shape)
-    U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    shrunk = np.maximum(s - 1 / (0.1 * s), 0)
-    ZX = (U * shrunk) @ Vt
-    space, ours = solve(
-        sp.csr_array(X) if sparse else X, Y, solver=lambda *a, beta, **k: paks_closed_form(*a, **k)
-    )
-    np.testing.assert_allclose(space.coefficients(ours.w)[0], ridge(ZX, Y, 1.0), atol=1e-9)
-    np.testing.assert_allclose(ours.outliers, np.linalg.norm(X - ZX, axis=1), atol=1e-9)
-    assert ours.rank == np.count_nonzero(shrunk)
-    # ||Z||_* + 0.05 ||X - ZX||^2 has the subgradient zero: 0.1 (X - ZX)X' is in that of ||Z||_*.
-    slope = 0.1 * (X - ZX) @ X.T
-    kept = U[:, shrunk > 0]
-    np.testing.assert_allclose(kept.T @ slope @ kept, np.eye(kept.shape[1]), atol=1e-9)
-    assert np.linalg.norm(slope, 2) < 1 + 1e-9
-    value = np.sum((shrunk / s)[shrunk > 0]) + 0.05 * np.sum((X - ZX) ** 2)
-    np.testing.assert_allclose(ours.objective, [value])
-
-
-@pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize("shape", [(40, 6), (30, 50)])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_leave_one_out_scores_are_exact(closed, shape, fit_intercept):
+def test_leave_one_out_scores_are_exact(shape, fit_intercept):
     X, Y = data(*shape)
     A = X - X.mean(axis=0) if fit_intercept else X
     options = {"max_iter": 20, "tol": 0}
-    if closed:
-        U, s, Vt = np.linalg.svd(A, full_matrices=False)
-        ZX = (U * np.maximum(s - 1 / np.maximum(0.1 * s, 1e-9), 0)) @ Vt
-        space = row_space(X, ridge=0.1, fit_intercept=fit_intercept)
-        ours = paks_closed_form(space, Y, alpha=0.1, eta=1.0)
-    else:
-        ZX = plain_paks(A, Y, **DEFAULTS, rounds=20, tol=0)[0] @ A
-        space, ours = solve(X, Y, fit_intercept=fit_intercept, **options)
+    ZX = plain_paks(A, Y, **DEFAULTS, rounds=20, tol=0)[0] @ A
+    space, ours = solve(X, Y, fit_intercept=fit_intercept, **options)
     for i in range(3):
         rest = np.arange(len(X)) != i
         np.testing.assert_allclose(
@@ -151,11 +120,6 @@ def test_a_matrix_inside_the_ball_is_left_alone():
     assert not found.outer.any()
 
 
-def test_memory_estimate_counts_the_matrices():
-    assert admm_gigabytes(1000, 10) == pytest.approx(8 * (6e6 + 12e4) / 1e9)
-    assert admm_gigabytes(1000, 10**6) == pytest.approx(8 * 18e6 / 1e9)
-
-
 def test_single_precision_is_kept():
     X, Y = data()
     narrow, ours = solve(X.astype(np.float32), Y)
@@ -171,5 +135,3 @@ def test_features_that_say_nothing(X, fit_intercept):
     _, ours = solve(X, Y, fit_intercept=fit_intercept)
     assert np.isfinite(ours.loo_scores).all()
     assert np.isfinite(ours.objective).all()
-    space = row_space(X, ridge=0.1, fit_intercept=fit_intercept)
-    assert np.isfinite(paks_closed_form(space, Y, alpha=0.1, eta=1.0).loo_scores).all()

@@ -31,7 +31,7 @@ class PAKSResult(NamedTuple):
     objective: Array
     residual: Array
     purified: Array
-    """Rows of Z X in coordinates of the row space; empty in the closed form."""
+    """Rows of Z X in coordinates of the row space."""
 
     def with_eta(self, space: RowSpace, Y: Array, eta: float) -> Array:
         """Coordinates of the W that another ridge weight gives on the purified rows."""
@@ -95,33 +95,6 @@ def paks(
     return PAKSResult(
         w, outliers, representation.rank, loo_scores, len(trace), objective, residual, ZF
     )
-
-
-def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> PAKSResult:
-    """Minimise ||Z||_* + (alpha/2) ||X - Z X||_F^2, then fit W to Z X as `paks` does.
-
-    The minimum is Z X = U (S - 1/(alpha S))_+ V': every singular value of X is shrunk, and those
-    up to 1/sqrt(alpha) vanish. One factorisation, nothing n x n.
-    """
-    s2 = space.eigenvalues
-    shrinkage = space.penalty * np.maximum(1 - 1 / np.maximum(alpha * s2, 1), 0)
-    den = shrinkage**2 * s2 + eta
-    Y = np.asarray(Y != 0, dtype=space.dtype)
-    w = (shrinkage / den)[:, None] * space.project(Y)
-    fitted = space.expand(w)
-    residual = Y - space.expand(shrinkage[:, None] * w)
-    h = below_one(space.diagonal(shrinkage**2 / den))
-    loo_scores = fitted - (space.diagonal(shrinkage / den) / (1 - h))[:, None] * residual
-    outliers = np.sqrt(space.diagonal(space.penalty * (1 - shrinkage) ** 2))
-    shrunk = shrinkage[shrinkage > 0]
-    price = float(shrunk.sum() + alpha / 2 * np.sum(outliers.astype(np.float64) ** 2))
-    trace = np.array([price]), np.zeros(1)
-    return PAKSResult(w, outliers, len(shrunk), loo_scores, 1, *trace, np.zeros((0, 0)))
-
-
-def admm_gigabytes(n: int, d: int) -> float:
-    """Memory of `paks` in GB: six n x n matrices and twelve n x r ones, r at most min(n, d)."""
-    return 8 * (6.0 * n * n + 12.0 * n * min(n, d)) / 1e9
 
 
 class _Prior(NamedTuple):
