@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.linalg.arrays import (
-    BLOCK_CELLS,
     Array,
+    dense_part,
     is_device_array,
     like,
     namespace,
+    piece_rows,
     row_pieces,
-    rows_per_block,
     to_numpy,
 )
 from schirn.linalg.row_space import gram_spectrum
@@ -96,27 +96,15 @@ class FeatureStatistics:
 
 def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
-    if is_device_array(X):
-        return _device_statistics(X)
-    if not sp.issparse(X) and X.size > BLOCK_CELLS:
-        return reduce(FeatureStatistics.merge, (feature_statistics(A) for _, A in row_pieces(X)))
-    values: np.ndarray = X.data if sp.issparse(X) else X
-    filled = np.asarray((X != 0).sum(axis=0)).ravel()
-    negative = bool(values.min(initial=0) < 0)
-    return FeatureStatistics(X.shape[0], X.dtype, sp.issparse(X), negative, filled, *moments(X))
+    step = X.shape[0] if sp.issparse(X) else piece_rows(X, X.shape[1])
+    return reduce(FeatureStatistics.merge, (_statistics(A) for _, A in row_pieces(X, max(1, step))))
 
 
-def _device_statistics(X: Array) -> FeatureStatistics:
-    xp, pieces = namespace(X), []
-    for _, A in row_pieces(X, 32 * rows_per_block(X.shape[1])):
-        double = xp.astype(A, xp.float64)
-        mean = xp.mean(double, axis=0)
-        square = xp.sum((double - mean) ** 2, axis=0)
-        filled = xp.sum(xp.astype(A != 0, xp.int64), axis=0)
-        sums = [to_numpy(values) for values in (filled, mean, square)]
-        dtype, negative = to_numpy(A[:0]).dtype, bool(xp.any(A < 0))
-        pieces.append(FeatureStatistics(A.shape[0], dtype, False, negative, *sums))
-    return reduce(FeatureStatistics.merge, pieces)
+def _statistics(X: Any) -> FeatureStatistics:
+    values = dense_part(X)
+    filled, dtype = to_numpy((X != 0).sum(axis=0)), to_numpy(values[:0]).dtype
+    negative = bool((values < 0).any())
+    return FeatureStatistics(X.shape[0], dtype, sp.issparse(X), negative, filled, *moments(X))
 
 
 def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
@@ -180,7 +168,11 @@ def moments(X: Any) -> tuple[Array, Array]:
     """Mean of every feature and the sum of its squared deviations, in double precision."""
     if sp.issparse(X):
         return _sparse_moments(X)
-    return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * len(X)
+    if isinstance(X, np.ndarray):
+        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * len(X)
+    double = namespace(X).astype(X, namespace(X).float64)
+    mean = double.mean(0)
+    return to_numpy(mean), to_numpy(((double - mean) ** 2).sum(0))
 
 
 def _sparse_moments(X: sp.csr_array) -> tuple[Array, Array]:

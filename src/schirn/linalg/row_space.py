@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import Array, eps, namespace, row_slices, rows_per_block
+from schirn.linalg.arrays import Array, eps, namespace, piece_rows, row_pieces, row_slices
 from schirn.linalg.leave_one_out import below_one, leave_one_out
 
 
@@ -163,7 +163,7 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     True
     """
     xp, n = namespace(X), X.shape[0]
-    exact_mean = _column_means(X) if fit_intercept else None
+    exact_mean = column_sums(X) / n if fit_intercept else None
     mean = None if exact_mean is None else xp.astype(exact_mean, X.dtype)
     centred = X if mean is None or sp.issparse(X) else X - mean
     how = "gram-rows" if X.shape[1] > n else "gram-columns"
@@ -233,10 +233,8 @@ def gram_matrix(A: Any) -> Array:
     if A.dtype == xp.float64:
         return A.T @ A
     K = xp.zeros((d, d), dtype=xp.float64, device=A.device)
-    # A device is kept busy by larger blocks.
-    step = (1 if xp is np else 4) * rows_per_block(d)
-    for i in range(0, A.shape[0], step):
-        block = xp.astype(A[i : i + step], xp.float64)
+    for _, rows in row_pieces(A, piece_rows(A, d)):
+        block = xp.astype(rows, xp.float64)
         K += block.T @ block
     return K
 
@@ -291,13 +289,11 @@ def rounding(shape: tuple[int, int], dtype: Any) -> float:
     return max(max(shape) * float(np.finfo(np.float64).eps), (16 * float(unit)) ** 2)
 
 
-def _column_means(X: Any) -> Array:
-    """Means in double precision: a long column of single precision loses its digits."""
-    n = X.shape[0]
+def column_sums(X: Any) -> Array:
+    """Sums in double precision: a long column of single precision loses its digits."""
     if sp.issparse(X):
-        return X.T @ np.ones(n) / n
-    xp = namespace(X)
-    return xp.sum(X, axis=0, dtype=xp.float64) / n
+        return X.T @ np.ones(X.shape[0])
+    return namespace(X).sum(X, axis=0, dtype=namespace(X).float64)
 
 
 def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:

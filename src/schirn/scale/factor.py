@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import Array
 from schirn.linalg.row_space import (
+    column_sums,
     gram_is_accurate,
     gram_matrix,
     gram_spectrum,
@@ -65,7 +65,7 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
         )
     mean = None
     if fit_intercept:
-        (sums,) = store.step(column_sums)
+        (sums,) = store.step(column_totals)
         mean = sums / n
         if not sparse:
             store.prepare(centre, mean.astype(dtype))
@@ -117,10 +117,9 @@ def _factor_device(store: RowStore, ridge: float, fit_intercept: bool) -> Factor
     )
 
 
-def column_sums(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Sums of the columns, in double precision."""
-    X = block.rows.X
-    return state, (X.T @ np.ones(X.shape[0]) if sp.issparse(X) else X.sum(0, dtype=np.float64),)
+def column_totals(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Sums of the columns of the block."""
+    return state, (column_sums(block.rows.X),)
 
 
 def centre(block: Block, mean: Array) -> Block:

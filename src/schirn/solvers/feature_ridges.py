@@ -39,7 +39,7 @@ from schirn.linalg.features import (
     width_sample,
 )
 from schirn.linalg.leave_one_out import below_one
-from schirn.linalg.row_space import gram_spectrum, rounding
+from schirn.linalg.row_space import column_sums, gram_matrix, gram_spectrum, rounding
 from schirn.noise.model import Candidates, make_candidates
 from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
@@ -330,18 +330,8 @@ class Spectrum(NamedTuple):
 
 def gram_sums(X: Any) -> tuple[int, Array, Array]:
     """Number of rows of features, their sum and their Gram matrix, in double precision."""
-    if sp.issparse(X):
-        X = X.astype(np.float64)
-        return X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray()
-    xp, (n, d) = namespace(X), X.shape
     stage("multiplying the features")
-    kind = {"dtype": xp.float64, "device": X.device}
-    total, gram = xp.zeros(d, **kind), xp.zeros((d, d), **kind)
-    for _, rows in row_pieces(X, piece_rows(X, d)):
-        piece = xp.astype(rows, xp.float64)
-        total += xp.sum(piece, axis=0)
-        gram += piece.T @ piece
-    return n, total, gram
+    return X.shape[0], column_sums(X), gram_matrix(X)
 
 
 def spectrum(sums: tuple[int, Array, Array], single: bool) -> Spectrum:
@@ -423,10 +413,8 @@ def draw_features(
 
 def stack_sums(S: Array, q: Array, c: Candidates) -> tuple[np.ndarray, ...]:
     """1'S, S'S and S'Q for scores S (n, l), in double precision."""
-    xp = namespace(S)
-    _, total, gram = gram_sums(S)
-    product = c.project(xp.astype(q, xp.float64), S)
-    return tuple(to_numpy(A) for A in (total, gram, product))
+    product = c.project(namespace(S).astype(q, namespace(S).float64), S)
+    return tuple(to_numpy(A) for A in (column_sums(S), gram_matrix(S), product))
 
 
 def fit_stack(sums: Sequence[np.ndarray], soft: np.ndarray, n: float) -> "FittedStack":
