@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import schirn
-from schirn.linalg.threads import threads_for
+from schirn.linalg.arrays import threads_for
 
 METHODS = sorted(schirn.methods())
 # Their scores are counts of votes.

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.linalg.row_space import row_space
-from schirn.solvers.ridge import ridge
+from schirn.linalg.row_space import ridge, row_space
 
 
 def problem(n, d, seed=0):

@@ -7,10 +7,13 @@ the standard lacks: conversion between libraries, and products of a few cells wi
 import mmap
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
@@ -18,6 +21,8 @@ from schirn.exceptions import InputError
 # Numbers of a block of rows: 32 MB in double precision. Devices take more, for fewer launches.
 BLOCK_CELLS = 2**22
 _DEVICE_BLOCKS = 16
+# A product of fewer operations ends before a second thread has started.
+_SMALL_PRODUCT = 2e7
 # Namespaces by type of array: to find one takes as long as a small product.
 _LIBRARIES: dict[type, Any] = {}
 
@@ -216,17 +221,13 @@ def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels:
 def _torch_cells_product(
     starts: Array, rows: Array, values: Array, F: Array, shape: tuple[int, int]
 ) -> Array:
-    torch = _torch()
+    torch = optional("torch", "deep", "PyTorch arrays")
     with warnings.catch_warnings():
         # PyTorch calls its CSR format beta; tests check the one product used here. Some releases
         # also warn that they do not check the cells, although they were asked not to.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
     return B @ F
-
-
-def _torch() -> Any:
-    return optional("torch", "deep", "PyTorch arrays")
 
 
 def pick_device(torch: Any, device: str) -> str:
@@ -239,3 +240,18 @@ def pick_device(torch: Any, device: str) -> str:
             parameter="device",
         )
     return ("cuda" if has_gpu else "cpu") if device == "auto" else device
+
+
+@contextmanager
+def threads_for(operations: float) -> Iterator[None]:
+    """Use one BLAS thread inside the `with` block if each of its products has few operations."""
+    if operations >= _SMALL_PRODUCT:
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

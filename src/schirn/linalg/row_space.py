@@ -175,6 +175,28 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     return space_of_gram(X, K, how, rounding(X.shape, X.dtype), mean=mean, centred=centred)
 
 
+@dataclass(frozen=True, eq=False)
+class RidgeResult:
+    """Coordinates w of the weights in the row space, and two kinds of training scores."""
+
+    w: Array
+    scores: Array
+    loo_scores: Array
+    objective: float
+
+
+def ridge(space: RowSpace, Y: Array, lam: float) -> RidgeResult:
+    """Minimise ||X W - Y||_F^2 + lam ||W||_F^2 over W.
+
+    The leave-one-out scores are exact: row i is scored by the solution without row i.
+    """
+    w = space.ridge(space.project(Y), lam)
+    scores = space.expand(w)
+    loss = np.sum((scores - Y) ** 2, dtype=np.float64)
+    objective = float(loss + lam * np.sum(space.penalty[:, None] * w**2, dtype=np.float64))
+    return RidgeResult(w, scores, space.leave_one_out(Y, scores, lam), objective)
+
+
 def space_of_gram(
     X: Any, K: Array, how: str, floor: float, *, mean: Array | None = None, centred: Any = None
 ) -> RowSpace:

@@ -33,10 +33,9 @@ from schirn._input import (
 from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
-from schirn.linalg.arrays import is_device_array, near, pick, to_numpy
+from schirn.linalg.arrays import is_device_array, near, pick, threads_for, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
-from schirn.linalg.threads import threads_for
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import (
     LabelThreshold,

@@ -8,11 +8,10 @@ import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn.labels.matrix import as_labels
-from schirn.linalg.row_space import RowSpace
+from schirn.linalg.row_space import RidgeResult, RowSpace, ridge
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.ridge import RidgeResult, ridge
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
 

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
-from schirn.linalg.arrays import namespace
+from schirn.linalg.arrays import namespace, threads_for
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
-from schirn.linalg.row_space import RowSpace
-from schirn.linalg.threads import threads_for
+from schirn.linalg.row_space import RowSpace, ridge
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.scale.blocks import (
@@ -21,7 +20,6 @@ from schirn.scale.blocks import (
 )
 from schirn.scale.factor import factor_blocks
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
-from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import (
     schirn,
     schirn_rounds,

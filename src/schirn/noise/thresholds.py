@@ -91,7 +91,7 @@ def _named_threshold(rule: str) -> LabelThreshold:
     kind, _, number = rule.partition("-")
     if kind == "top" and number.isdecimal() and int(number) > 0:
         return LabelThreshold(None, int(number))
-    if kind == "row" and _is_number(number):
+    if kind == "row" and number.replace(".", "", 1).isdecimal():
         return LabelThreshold(np.asarray(float(number)), scale_rows=True)
     if rule == "cardinality":
         raise InputError('threshold "cardinality" is learned from the training rows of a model')
@@ -99,13 +99,6 @@ def _named_threshold(rule: str) -> LabelThreshold:
         f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
         f'"row-0.9" or "cardinality"'
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return not np.isnan(float(text))
-    except ValueError:
-        return False
 
 
 def cardinality_threshold(scores: Array, cardinality: float) -> LabelThreshold:

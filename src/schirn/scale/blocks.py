@@ -16,10 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import Array, cell_rows, cells_product, like, namespace
+from schirn.linalg.arrays import Array, cell_rows, cells_product, like, namespace, row_pieces
 from schirn.linalg.row_space import RowSpace
 
-_BLOCK_CELLS = 2**22
 _PROJECTED_CELLS = 2**20
 
 
@@ -75,10 +74,7 @@ class DenseRows:
 
     def squares(self, weights: Array) -> Array:
         """Diagonal of F diag(weights) F', some rows at a time."""
-        n, r = self.F.shape
-        step = max(1, _BLOCK_CELLS // max(1, r))
-        pieces = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
-        return namespace(self.F).concat(pieces) if pieces else weights[:0]
+        return namespace(self.F).concat([F**2 @ weights for _, F in row_pieces(self.F)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +111,9 @@ class FeatureRows:
     def squares(self, message: tuple[Array, Array, float]) -> Array:
         """||A'x - a||^2 + c of each row x, some rows at a time."""
         A, a, c = message
-        step = max(1, _PROJECTED_CELLS // max(1, A.shape[1]))
         pieces = []
-        for i in range(0, self.X.shape[0], step):
-            projected = self.X[i : i + step] @ A
+        for _, X in row_pieces(self.X, max(1, _PROJECTED_CELLS // max(1, A.shape[1]))):
+            projected = X @ A
             projected -= a
             pieces.append(np.einsum("ij,ij->i", projected, projected))
         return np.concatenate(pieces) + self.X.dtype.type(c)
@@ -293,3 +288,17 @@ def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
     frame = (space.basis, space.mean) if space.F is None else ()
     coordinates = Coordinates(space.eigenvalues, space.penalty, space.shape[0], *frame)
     return MemoryRows([Block(rows, cells)]), coordinates
+
+
+def stacked_rows(pieces: Sequence[Any]) -> Any:
+    """Rows of several blocks, one below the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if sp.issparse(pieces[0]):
+        return sp.csr_array(sp.vstack(pieces))
+    return namespace(pieces[0]).concat(list(pieces))
+
+
+def same(value: Any) -> Any:
+    """The value itself, for `RowStore.near` to bring it to the rows."""
+    return value

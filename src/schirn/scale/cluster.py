@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from itertools import chain
-from operator import itemgetter
+from operator import call, itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,6 +38,8 @@ from schirn.scale.blocks import (
     add_sums,
     candidate_cells,
     message_for,
+    same,
+    stacked_rows,
 )
 
 _T = TypeVar("_T")
@@ -148,8 +150,8 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
         block if location(block) == "dask" else delayed(block, traverse=False) for block in blocks
     ]
     # The words travel once, not with each block.
-    sent, call = delayed(transform), delayed(_call, pure=False)
-    return [call(sent, block) for block in lazy]
+    sent, calls = delayed(transform), delayed(call, pure=False)
+    return [calls(sent, block) for block in lazy]
 
 
 def rows_per_block(n: int, most: int) -> int:
@@ -157,14 +159,9 @@ def rows_per_block(n: int, most: int) -> int:
     return max(1, min(most, -(-n // sum(_threads(current_client()).values()))))
 
 
-def _call(function: Callable[[Any], Any], value: Any) -> Any:
-    return function(value)
-
-
 def in_memory(X: Any) -> Any:
     """Rows of a lazy X in the memory of this process, for few rows."""
-    blocks = list(map(as_rows, gather_blocks(X)))
-    return sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
+    return stacked_rows(list(map(as_rows, gather_blocks(X))))
 
 
 class DaskRows(RowStore):
@@ -244,7 +241,7 @@ class DaskRows(RowStore):
             if owner is None:
                 owners[k] = worker = max(room, key=room.__getitem__)
                 room[worker] -= 1
-                balanced[k] = self._submit(worker, _same, blocks[k])
+                balanced[k] = self._submit(worker, same, blocks[k])
         return balanced, [owner for owner in owners if owner is not None]
 
     def run(self, function: Callable[[], _T]) -> _T:
@@ -330,7 +327,7 @@ class DaskRows(RowStore):
         sizes = optional("dask.sizeof", "distributed", "training on a Dask cluster")
         if sizes.sizeof(message) > MESSAGE_BYTES and not _holds_future(message):
             return self._client.scatter([message], hash=False)[0]
-        return self.near(_same, message) if message else message
+        return self.near(same, message) if message else message
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
@@ -374,7 +371,7 @@ def _futures(client: Any, X: Any, what: str, reread: bool = False) -> list[Any]:
                 f"array or delayed blocks, which can be recomputed"
             )
     if reread:
-        copy_block = optional("dask", "distributed", "Dask blocks").delayed(_same, pure=False)
+        copy_block = optional("dask", "distributed", "Dask blocks").delayed(same, pure=False)
         X = [block if _is_future(block) else copy_block(block) for block in X]
     # Futures stay as they are.
     return list(client.compute(list(X), sync=False))
@@ -440,7 +437,7 @@ def _call_each(
 ) -> list[tuple[int, Any]]:
     """The first row of each block, and f(block, state, *message)."""
     calls = _blocks(group, pair, message, differing)
-    return [(call[0].rows.first, function(*call)) for call in calls]
+    return [(block.rows.first, function(block, *rest)) for block, *rest in calls]
 
 
 def _prepare_each(
@@ -457,8 +454,8 @@ def _step_each(
 ) -> tuple[list[Any], Any]:
     """The new states of a group, and its sums."""
     states, total = [], None
-    for call in _blocks(group, pair, message, differing):
-        state, sums = function(*call)
+    for block, *rest in _blocks(group, pair, message, differing):
+        state, sums = function(block, *rest)
         states.append(state)
         # Sums may be larger than the blocks: at most two are in memory.
         total = add_sums(total, sums)
@@ -467,10 +464,6 @@ def _step_each(
 
 def _add_up(sums: list[Any]) -> Any:
     return reduce(add_sums, sums)
-
-
-def _same(value: _T) -> _T:
-    return value
 
 
 def _lost() -> tuple[type[BaseException], ...]:

@@ -16,7 +16,15 @@ from schirn._input import check_same_length, location
 from schirn.labels.matrix import check_empty_rows, column_names, distinct_names
 from schirn.linalg.arrays import Array, flat_cells, like, namespace, to_numpy
 from schirn.linalg.leave_one_out import below_one
-from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
+from schirn.scale.blocks import (
+    Block,
+    FeatureRows,
+    Layout,
+    MemoryRows,
+    RowStore,
+    candidate_cells,
+    stacked_rows,
+)
 from schirn.scale.cluster import DaskRows, map_lazy
 from schirn.scale.factor import Factor
 from schirn.scale.files import FileRows
@@ -231,9 +239,7 @@ def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
     count = layout.n if layout.device else max(_SEARCH_ROWS, _SEARCH_CELLS // layout.d)
     stride = max(1, -(-layout.n // count))
     X, candidates = zip(*store.gather(_sample_features, stride), strict=True)
-    if layout.sparse:
-        return sp.csr_array(sp.vstack(X)), np.concatenate(candidates)
-    return (X[0] if len(X) == 1 else np.concatenate(X)), np.concatenate(candidates)
+    return stacked_rows(X), np.concatenate(candidates)
 
 
 def _sample_features(block: Block, state: Any, stride: int) -> tuple[Any, np.ndarray]:

@@ -41,7 +41,7 @@ from schirn.linalg.features import (
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import column_sums, gram_matrix, gram_spectrum, rounding
 from schirn.noise.model import Candidates, make_candidates
-from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums
+from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums, same, stacked_rows
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
@@ -145,7 +145,7 @@ class FeatureRidges(Ridges):
         # because what was made there from all blocks would take all blocks to make again if lost.
         del sums
         self._spectra = [
-            Spectrum(eigenvalues, m, store.near(_same, basis, place=k), mean)
+            Spectrum(eigenvalues, m, store.near(same, basis, place=k), mean)
             for k, (eigenvalues, m, basis, mean) in enumerate(spectra)
         ]
         self.rows, self.edges = map(list, zip(*store.gather(_row_order), strict=True))
@@ -698,16 +698,3 @@ def _held_losses(
             ranked_scores.append(to_numpy(pick(S, positions)))
         scores.append(row_precisions(Y, np.concatenate(ranked_scores)))
     return errors, np.stack(scores)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def stacked_rows(pieces: Sequence[Any]) -> Any:
-    """Rows of several blocks, one below the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    if sp.issparse(pieces[0]):
-        return sp.csr_array(sp.vstack(pieces))
-    return namespace(pieces[0]).concat(list(pieces))

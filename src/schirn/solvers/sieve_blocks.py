@@ -17,10 +17,10 @@ from schirn.linalg.features import (
     feature_statistics,
     scale_of,
 )
-from schirn.scale.blocks import Block, RowStore
+from schirn.scale.blocks import Block, RowStore, stacked_rows
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.files import FileRows
-from schirn.solvers.feature_ridges import fit_features, stacked_rows
+from schirn.solvers.feature_ridges import fit_features
 from schirn.solvers.kernel_ridges import fit_kernel
 from schirn.solvers.sieve import SieveOptions, SieveResult
 

@@ -8,10 +8,9 @@ from sklearn.utils import check_random_state
 
 from schirn._input import Array, Number, OneOf, Seed, declare_parameters, parameter
 from schirn.lab.rivals.solvers.fpml import Start, fpml
-from schirn.linalg.row_space import row_space
+from schirn.linalg.row_space import ridge, row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.ridge import ridge
 
 
 @declare_parameters

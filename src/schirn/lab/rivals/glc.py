@@ -6,10 +6,9 @@ import numpy as np
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.glc import GLCResult, Manifold, glc
-from schirn.linalg.row_space import RowSpace
+from schirn.linalg.row_space import RowSpace, ridge
 from schirn.methods import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.ridge import ridge
 
 
 @declare_parameters

@@ -8,8 +8,8 @@ import numpy as np
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.nlr import NLRResult, nlr, sweep_filters
+from schirn.linalg.arrays import threads_for
 from schirn.linalg.row_space import RowSpace
-from schirn.linalg.threads import threads_for
 from schirn.methods import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.self_tuning import Filters, Point

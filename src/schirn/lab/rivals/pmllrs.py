@@ -7,10 +7,9 @@ import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pmllrs import pmllrs
-from schirn.linalg.row_space import row_space
+from schirn.linalg.row_space import ridge, row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.ridge import ridge
 
 
 @declare_parameters

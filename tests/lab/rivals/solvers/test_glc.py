@@ -6,8 +6,7 @@ import scipy.sparse as sp
 from reference.glc import cosine_laplacian, plain_glc
 
 from schirn.lab.rivals.solvers.glc import glc, label_laplacian
-from schirn.linalg.row_space import row_space
-from schirn.solvers.ridge import ridge
+from schirn.linalg.row_space import ridge, row_space
 
 DEFAULTS = {"alpha": 1.0, "beta": 0.1, "gamma": 0.1, "eta": 1.0}
 
