@@ -30,19 +30,18 @@ Array = Any
 """A two-dimensional array of NumPy, PyTorch or CuPy."""
 
 
-def namespace(*arrays: Any) -> Any:
-    """The functions for these arrays: `numpy`, or the library of the first foreign array.
+def namespace(array: Any) -> Any:
+    """The functions for this array: those of `numpy` or of another library.
 
     >>> namespace(np.zeros(2)) is np
     True
     """
-    for array in arrays:
-        if not isinstance(array, np.ndarray | np.generic | int | float) and not sp.issparse(array):
-            if type(array) not in _LIBRARIES:
-                compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
-                _LIBRARIES[type(array)] = compat.array_namespace(array)
-            return _LIBRARIES[type(array)]
-    return np
+    if isinstance(array, np.ndarray | np.generic | int | float) or sp.issparse(array):
+        return np
+    if type(array) not in _LIBRARIES:
+        compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
+        _LIBRARIES[type(array)] = compat.array_namespace(array)
+    return _LIBRARIES[type(array)]
 
 
 def is_device_array(X: Any) -> bool:

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from schirn.linalg.arrays import (
     Array,
-    dense_part,
     is_device_array,
     like,
     namespace,
@@ -96,15 +95,14 @@ class FeatureStatistics:
 
 def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
-    step = X.shape[0] if sp.issparse(X) else piece_rows(X, X.shape[1])
-    return reduce(FeatureStatistics.merge, (_statistics(A) for _, A in row_pieces(X, max(1, step))))
-
-
-def _statistics(X: Any) -> FeatureStatistics:
-    values = dense_part(X)
+    n, d = X.shape
+    if not sp.issparse(X) and n > (step := piece_rows(X, d)):
+        pieces = (feature_statistics(A) for _, A in row_pieces(X, step))
+        return reduce(FeatureStatistics.merge, pieces)
+    values = X.data if sp.issparse(X) else X
     filled, dtype = to_numpy((X != 0).sum(axis=0)), to_numpy(values[:0]).dtype
     negative = bool((values < 0).any())
-    return FeatureStatistics(X.shape[0], dtype, sp.issparse(X), negative, filled, *moments(X))
+    return FeatureStatistics(n, dtype, sp.issparse(X), negative, filled, *moments(X))
 
 
 def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:

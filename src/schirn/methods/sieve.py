@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from schirn._input import (
+    Array,
     Number,
     OneOf,
     Seed,
@@ -38,7 +39,6 @@ from schirn.solvers.sieve import Knowledge, SieveOptions, SieveResult, mean_odds
 from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse
 
-Array = np.ndarray
 Sample = tuple[Array, Array, Array]
 """Log-odds, candidates and posterior of some rows."""
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn.linalg.arrays import row_pieces
 from schirn.scale.row_file import RowFile
-
-Array = np.ndarray
 
 
 def equal_rows(X: Any) -> Array:

@@ -192,9 +192,8 @@ class KernelRidges(Ridges):
         all_rows = np.arange(len(Y))
         self.splits = [first_split(make_candidates(sp.csr_array(Y)), all_rows, knowledge)]
         self._groups = [knowledge.groups]
-        group = all_rows
-        if knowledge.groups is not None:
-            _, group = np.unique(knowledge.groups, return_inverse=True)
+        groups = all_rows if knowledge.groups is None else knowledge.groups
+        _, group = np.unique(groups, return_inverse=True)
         drawn = all_rows[:0] if rng is None else rng.permutation(int(group.max(initial=-1)) + 1)
         for third in np.array_split(drawn, 3)[: 3 if len(Y) < FEW_ROWS else 1]:
             is_held = np.isin(group, third)
