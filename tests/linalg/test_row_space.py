@@ -110,14 +110,6 @@ class TestIdentities:
             space.transform(storage(new)) @ w, scores, rtol=0, atol=5 * size * rtol
         )
 
-    def test_expand_into_a_given_array(self, name, storage, intercept, dtype, rtol):
-        X = SHAPES[name].astype(dtype)
-        space = factored(X, storage, intercept=intercept, ridge=10.0)
-        w = np.random.default_rng(1).normal(size=(space.shape[1], 3)).astype(dtype)
-        out = np.full((len(X), 3), np.nan, dtype=dtype, order="F")
-        space.expand(w, out=out)
-        np.testing.assert_allclose(out, space.expand(w), rtol=1e-5, atol=1e-6)
-
     def test_project(self, name, storage, intercept, dtype, rtol):
         X = SHAPES[name].astype(dtype)
         space = factored(X, storage, intercept=intercept, ridge=10.0)

@@ -70,20 +70,14 @@ class RowSpace:
         total = np.asarray(B.sum(axis=0)).reshape(1, -1).astype(self.dtype)
         return np.vstack([self.basis.T @ (XtB - self.mean[:, None] * total), total])
 
-    def expand(self, w: Array, out: Array | None = None) -> Array:
+    def expand(self, w: Array) -> Array:
         """F w: the scores of the training rows for coordinates w, with contiguous columns."""
         if self.F is not None:
             # For few labels this orientation is the faster matrix product.
-            xp, right = namespace(w), self.F.T
-            return (xp.matmul(w.T, right) if out is None else xp.matmul(w.T, right, out=out.T)).T
+            return (w.T @ self.F.T).T
         W = self.basis @ (w if self.mean is None else w[:-1])
         scores = self.X @ W
-        if self.mean is not None:
-            scores += w[-1] - self.mean @ W
-        if out is None:
-            return scores
-        out[...] = scores
-        return out
+        return scores if self.mean is None else scores + (w[-1] - self.mean @ W)
 
     def coefficients(self, w: Array) -> tuple[Array, Array]:
         """Weights W (d x l) and intercepts b (l) with X W + b = F w."""

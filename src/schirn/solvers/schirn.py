@@ -281,7 +281,7 @@ def make_C(
     # L changes by mu (XW - C), and so does S where Y - N does not change.
     if state.change is not None:
         _add_at(S, state.change[0], -state.change[1])
-    residual = _squared_distance(S, state.S, C if block.in_place else None)
+    residual = _square(xp.subtract(S, state.S, out=C if block.in_place else None))
     rise = None if offset is None else offset - state.offset
     residual += _mean_square(S, rise)
     if state.change is not None:
@@ -297,21 +297,7 @@ def make_C(
 def _add_at(A: Array, cells: Array, values: Any) -> None:
     """Add to the entries of A at these distinct flat indices."""
     flat = namespace(A).reshape(A, (-1,))
-    if isinstance(A, np.ndarray):
-        # Reading and writing the entries would take temporary arrays.
-        np.add.at(flat, cells, np.asarray(values, dtype=A.dtype))
-    else:
-        flat[cells] += values
-
-
-def _squared_distance(A: Array, B: Array, out: Array | None) -> float:
-    """||A - B||_F^2; a device writes A - B into `out`, NumPy takes one label at a time."""
-    xp = namespace(A)
-    if xp is not np:
-        return float(xp.linalg.vector_norm(xp.subtract(A, B, out=out))) ** 2
-    one = np.empty_like(A[0])
-    differences = (np.subtract(a, b, out=one) for a, b in zip(A, B, strict=True))
-    return sum(float(np.vdot(row, row)) for row in differences)
+    flat[cells] += values
 
 
 def _subtract_mean(A: Array) -> Array:
