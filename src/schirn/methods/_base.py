@@ -33,7 +33,7 @@ from schirn._input import (
 from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
-from schirn.linalg.arrays import is_device_array, near, pick, threads_for, to_numpy
+from schirn.linalg.arrays import dense_part, is_device_array, near, pick, threads_for, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.noise.calibration import Calibration, calibrate
@@ -134,8 +134,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                 X, labels = self._validate_rows(X, reset=True), as_labels(y, names=label_names)
                 check_same_length(X.shape[0], len(labels.matrix))
                 check_candidates(labels)
-                self.label_names_, self._label_dtype = labels.names, _integer_type(y)
-                self.classes_ = np.arange(max(len(labels.names), 2))
+                self._set_labels(labels.names, y)
                 if not getattr(self, "fit_intercept", True):
                     self._check_centring(X)
                 if is_open():
@@ -151,7 +150,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """Train on rows that are not in main memory."""
         with self._section(X, y) if is_open() else nullcontext():
             fit_rows(self, X, y, label_names)
-        self._label_dtype = _integer_type(y)
 
     def _check_centring(self, X: "Array | sp.csr_array") -> None:
         """Warn about centred features, which need an intercept."""
@@ -298,10 +296,20 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         self.calibration_, confidence = self._calibrate(fit.scores, Y), fit.confidence
         if confidence is None:
             confidence = self.calibration_.confidence(fit.scores, Y)
-        self.label_confidence_ = confidence
-        self.noise_ = (Y == 1) & (confidence < 0.5) if fit.noise is None else fit.noise
-        self.cardinality_ = float(confidence.sum(dtype=np.float64) / len(Y))
-        self._learn_thresholds(fit.scores, Y)
+        noise = (Y == 1) & (confidence < 0.5) if fit.noise is None else fit.noise
+        self._set_verdicts(noise, confidence, fit.scores, Y)
+
+    def _set_labels(self, names: list[str], y: Any) -> None:
+        """Set the label names of candidates y, and the type of the predictions."""
+        self.label_names_, self._label_dtype = names, _integer_type(y)
+        self.classes_ = np.arange(max(len(names), 2))
+
+    def _set_verdicts(self, noise: Any, confidence: Any, scores: Array, listed: Array) -> None:
+        """Set what a fit says about the candidates; scores and `listed` may be of some rows."""
+        self.noise_, self.label_confidence_ = noise, confidence
+        total = dense_part(confidence).sum(dtype=np.float64)
+        self.cardinality_ = float(total / confidence.shape[0])
+        self._learn_thresholds(scores, listed)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
         """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""

@@ -63,24 +63,20 @@ def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
     if where == "device":
         _fit_device(model, X, y, label_names)
         return
-    if where == "files":
-        Y, names = sparse_candidates(y, label_names)
-        store: Any = FileRows(X, Y)
-    else:
-        names = label_names
-        if location(y) != "dask":
-            y, names = sparse_candidates(y, label_names)
-        store = DaskRows(X, y, block_candidates)
+    is_lazy = where == location(y) == "dask"
+    Y, names = (y, label_names) if is_lazy else sparse_candidates(y, label_names)
+    store: Any = FileRows(X, Y) if where == "files" else DaskRows(X, Y, block_candidates)
     with closing(store):
-        store.run(lambda: fit_store(model, store, names))
+        store.run(lambda: fit_store(model, store, names, y))
 
 
-def fit_store(model: Any, store: RowStore, names: Any) -> None:
-    """Train a model on the blocks of a store."""
+def fit_store(model: Any, store: RowStore, names: Any, y: Any = None) -> None:
+    """Train a model on the blocks of a store, with the candidates y."""
     blocks = store.gather(summarise)
     layout = check_blocks(blocks)
     names = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
-    _set_input(model, layout.d, names)
+    model.n_features_in_ = layout.d
+    model._set_labels(names, y)
     _finish(model, model._fit_blocks(store, layout))
 
 
@@ -91,7 +87,8 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     empty = np.flatnonzero(np.diff(Y.indptr) == 0)
     n, l = Y.shape
     check_empty_rows(n, l, len(empty), int(empty[0]) if len(empty) else -1)
-    _set_input(model, X.shape[1], names)
+    model.n_features_in_ = X.shape[1]
+    model._set_labels(names, y)
     store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))])
     layout = Layout(n, X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True, Y=Y)
     _finish(model, model._fit_blocks(store, layout))
@@ -100,20 +97,11 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
         model.label_confidence_ = _on_device(model.label_confidence_, X)
 
 
-def _set_input(model: Any, d: int, names: list[str]) -> None:
-    model.n_features_in_ = int(d)
-    model.label_names_ = names
-    model._label_dtype = "<i8"
-    model.classes_ = np.arange(max(len(names), 2))
-
-
 def _finish(model: Any, fit: BlockFit) -> None:
-    """Set the fitted attributes that all methods share."""
+    """Hand the verdicts to the model."""
     Q, wrong = fit.confidence, np.flatnonzero(fit.noise)
     cells = np.ones(len(wrong), dtype=bool), Q.indices[wrong], np.searchsorted(wrong, Q.indptr)
-    model.noise_, model.label_confidence_ = sp.csr_array(cells, shape=Q.shape), Q
-    model.cardinality_ = float(Q.data.sum(dtype=np.float64)) / Q.shape[0]
-    model._learn_thresholds(fit.scores, fit.listed)
+    model._set_verdicts(sp.csr_array(cells, shape=Q.shape), Q, fit.scores, fit.listed)
 
 
 def _on_device(matrix: sp.csr_array, X: Array, dtype: Any = None) -> Array:
