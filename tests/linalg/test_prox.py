@@ -96,6 +96,24 @@ def test_a_wide_spread_goes_to_a_real_svd(svd_calls, values, calls):
     assert len(svd_calls) == calls
 
 
+@pytest.mark.parametrize("term", ["high", "low"])
+def test_the_svd_branch_leaves_missing_directions_alone(svd_calls, term):
+    G = with_singular_values(20, 4, [1, 3e-6, 0])
+    right, values = shift_singular_values(G, 1e-6, term)
+    assert svd_calls
+    expected = [1 + 1e-6, 4e-6] if term == "high" else [1 - 1e-6, 2e-6]
+    np.testing.assert_allclose(values[:2], expected)
+    assert not values[2:].any()
+    missing = np.linalg.svd(G)[2][2:]
+    np.testing.assert_allclose(missing @ right, missing, atol=1e-9)
+
+
+def test_a_matrix_without_columns():
+    right, values = shift_singular_values(np.zeros((4, 0)), 1.0, "high")
+    assert right.shape == (0, 0)
+    assert values.shape == (0,)
+
+
 def test_the_svd_branch_beats_the_gram_matrix(svd_calls):
     G = with_singular_values(40, 4, [1, 0.5, 1e-3, 1e-6])
     right, values = shift_singular_values(G, 0.2, "high")

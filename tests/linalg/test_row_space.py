@@ -1,3 +1,5 @@
+"""The factorisation of the features, against least squares and refits."""
+
 import inspect
 import warnings
 
@@ -8,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from schirn.linalg.row_space import DensifyWarning, row_space
+from schirn.linalg.row_space import (
+    DensifyWarning,
+    coarsest_gram_ridge,
+    gram_is_accurate,
+    gram_matrix,
+    row_space,
+)
 
 # The package has a function of the same name.
 MODULE = inspect.getmodule(row_space)
@@ -376,3 +384,44 @@ def test_single_precision_stays_single(name, intercept, ridge):
     found = [space.eigenvalues, space.basis, w, space.expand(w), space.transform(X)]
     found += [*space.coefficients(w), space.leverage(0.5)]
     assert {part.dtype for part in found} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
+def test_a_gram_matrix_is_accurate_from_the_stated_ridge_on(shape, storage):
+    X = np.random.default_rng(0).normal(size=shape) * np.logspace(0, 5, shape[1])
+    lowest = coarsest_gram_ridge(storage(X))
+    for rows in (X, X[:5]):
+        assert gram_is_accurate(gram_matrix(rows), lowest)
+        assert gram_is_accurate(gram_matrix(rows.T), lowest)
+    assert not gram_is_accurate(gram_matrix(X), lowest / 1e3)
+
+
+@storages
+@intercepts
+@pytest.mark.parametrize("name", ["d > n", "n > d", "mostly zero"])
+def test_sparse_targets_have_the_coordinates_of_dense_ones(name, storage, intercept):
+    space = factored(SHAPES[name], storage, intercept=intercept)
+    B = (RNG.random((space.shape[0], 3)) < 0.4).astype(float)
+    found = space.project(sp.csr_array(B))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, space.project(B), atol=1e-12)
+
+
+@storages
+@pytest.mark.filterwarnings("ignore::schirn.linalg.row_space.DensifyWarning")
+def test_the_svd_drops_directions_of_rounding_noise(storage):
+    X = np.outer(RNG.normal(size=40), RNG.normal(size=9))
+    space = factored(X, storage, ridge=1e-15)
+    assert space.how == "svd"
+    np.testing.assert_allclose(space.eigenvalues, [np.linalg.norm(X) ** 2])
+
+
+@storages
+@pytest.mark.filterwarnings("ignore::schirn.linalg.row_space.DensifyWarning")
+def test_the_svd_drops_directions_whose_squares_vanish(storage):
+    """In single precision the square of 1e-25 is 0, and nothing may be divided by it."""
+    X = (np.eye(6, 3) * [1.0, 1e-3, 1e-25]).astype(np.float32)
+    space = factored(X, storage, ridge=1e-20)
+    assert space.how == "svd"
+    np.testing.assert_allclose(np.sort(space.eigenvalues), [1e-6, 1.0], rtol=1e-4)

@@ -10,7 +10,6 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from schirn.exceptions import InputError
 from schirn.metrics import LABEL_METRICS, evaluate_labels
 
 
@@ -39,11 +38,25 @@ def test_labels_without_true_rows_are_left_out():
     nothing = evaluate_labels(np.zeros((2, 2)), np.eye(2), np.zeros((2, 2)))
     assert np.isnan(nothing["macro_auc"])
     assert np.isnan(nothing["micro_auc"])
+    assert nothing["micro_f1"] == 0
     assert nothing["subset_accuracy"] == 1
 
 
-def test_bad_input_is_named():
-    with pytest.raises(InputError, match="y_pred has shape"):
-        evaluate_labels(np.eye(2), np.eye(2), np.eye(3))
-    with pytest.raises(InputError, match="scores is NaN at row 1"):
-        evaluate_labels(np.eye(2), [[1, 2], [np.nan, 1]], np.eye(2))
+def test_bad_input_is_named(sentence):
+    two, three = np.eye(2), np.eye(3)
+    assert sentence(evaluate_labels, two, three, two).startswith(
+        "y_true has shape (2, 2) but scores has shape (3, 3)"
+    )
+    assert sentence(evaluate_labels, two, two, three).startswith(
+        "y_true has shape (2, 2) but y_pred has shape (3, 3)"
+    )
+    assert sentence(evaluate_labels, two, [[1, 2], [np.nan, 1]], two).startswith(
+        "scores is NaN at row 1, column 0"
+    )
+    odd = np.array([[1, 0], [2, 1]])
+    assert sentence(evaluate_labels, odd, two, two).startswith(
+        "y_true must be 0 or 1, but row 1, label 0 holds 2"
+    )
+    assert sentence(evaluate_labels, two, two, odd).startswith(
+        "y_pred must be 0 or 1, but row 1, label 0 holds 2"
+    )

@@ -51,6 +51,21 @@ def test_a_constant_predictor_is_flattered_by_the_field_and_not_by_chance():
     assert metrics.tied_rows(truth, constant) == 1
 
 
+def test_empty_rows_count_the_same_in_both_conventions():
+    truth, scores = [[1, 0, 0], [0, 0, 0]], [[0.3, 0.2, 0.1], [0.1, 0.2, 0.3]]
+    values = [
+        metrics.coverage(truth, scores, empty_rows="keep", convention=convention)
+        for convention in ("field", "random")
+    ]
+    assert values == [pytest.approx((0 - 1 / 3) / 2)] * 2
+
+
+def test_ties_among_true_labels_only_do_not_count():
+    # The two true labels share the second score, below a third one.
+    assert metrics.tied_rows([[1, 1, 1, 0]], [[3.0, 2.0, 2.0, 1.0]]) == 0
+    assert metrics.tied_rows([[1, 1, 1, 0]], [[3.0, 2.0, 2.0, 2.0]]) == 1
+
+
 def test_ties_among_false_labels_only_do_not_count():
     assert metrics.tied_rows([[1, 0, 0]], [[2.0, 1.0, 1.0]]) == 0
     assert metrics.tied_rows([[1, 0, 0]], [[1.0, 1.0, 0.0]]) == 1

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
 from schirn.noise import calibration
-from schirn.noise.calibration import calibrate
+from schirn.noise.calibration import Calibration, calibrate, posterior
 
 
 def simulated(slope, offset, rate, shape=(6000, 8), seed=0, spread=1.0, centre=0.0):
@@ -80,6 +82,27 @@ def test_likelihood_of_the_candidates_is_at_its_maximum(shape, atol, seed):
     np.testing.assert_allclose(gradient, 0, atol=atol)
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_likelihood_for_a_known_rate_is_at_its_maximum(rate):
+    s, _, listed = simulated(2.0, -1.0, 0.2, (77, 3))
+    fitted = calibrate(s, listed, noise_rate=rate)
+    centre, spread = s.mean(), s.std()
+    theta = np.array([np.log(fitted.slope * spread), fitted.offset + fitted.slope * centre])
+
+    def loss(theta):
+        return plain_loss([*theta, np.log(rate / (1 - rate))], (s - centre) / spread, listed)
+
+    np.testing.assert_allclose(approx_fprime(theta, loss, 1e-6), 0, atol=2e-5)
+
+
+def test_tensors_have_the_probabilities_of_arrays():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    s = np.linspace(-3, 3, 12).reshape(4, 3)
+    found = Calibration(2.0, -0.5, 0.1).probability(torch.asarray(s))
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found, expit(2 * s - 0.5), rtol=1e-12)
+
+
 def finite(fitted, s):
     p = fitted.probability(s)
     assert np.isfinite(fitted).all()
@@ -126,6 +149,18 @@ def test_huge_scores(size):
     )
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_known_rate_at_its_limits(rate):
+    s, _, listed = simulated(3, -2, 0.2, (100, 4))
+    finite(calibrate(s, listed, noise_rate=rate), s)
+
+
+def test_scores_of_a_few_values():
+    """Bins of unlike size: most cells have the same score."""
+    s, _, listed = simulated(3, -2, 0.2, (3000, 4))
+    finite(calibrate(np.round(s / 3), listed), s)
+
+
 def test_one_far_score_does_not_break_the_rest():
     s, _, listed = simulated(3, -2, 0.2, (500, 4))
     s[0, 0] = 1e9
@@ -164,3 +199,29 @@ def test_rows_are_thinned_where_there_are_many(monkeypatch):
     monkeypatch.undo()
     assert thinned == calibrate(s[::5], listed[::5])
     assert thinned != calibrate(s, listed)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_posterior_is_bayes_rule(p, rate):
+    got = posterior(np.array([p]), rate)[0]
+    assert 0 <= got <= 1
+    if p > 1e-30:
+        assert got == pytest.approx(p / (p + (1 - p) * rate))
+        assert got >= p - 1e-12
+
+
+def test_posterior_extremes():
+    p = np.array([0.0, 0.3, 1.0])
+    assert posterior(p, 0.0).tolist() == [0, 1, 1]
+    np.testing.assert_allclose(posterior(p, 1.0), p)
+    assert posterior(p, 0.5)[[0, 2]].tolist() == [0, 1]
+    np.testing.assert_allclose(posterior(np.full(2, 0.5), np.array([1.0, 0.25])), [0.5, 0.8])
+
+
+def test_confidence_is_zero_outside_the_candidates():
+    fitted = Calibration(slope=2.0, offset=0.0, noise_rate=0.25)
+    s = np.array([[0.0, 0.0], [1.0, -1.0]])
+    confidence = fitted.confidence(s, np.array([[1, 0], [0, 1]]))
+    assert confidence[0].tolist() == [0.8, 0]
+    assert confidence[1, 0] == 0
+    assert confidence[1, 1] == pytest.approx(posterior(expit(-2.0), 0.25))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference.caution import plain_caution
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
@@ -17,6 +18,35 @@ def judged(P, Y, rate):
     confidence = np.zeros(Y.shape)
     confidence[i, j] = found.apply(Q[i, j], j)
     return found, Q, confidence
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equals_the_plain_transcription(seed):
+    rng = np.random.default_rng(seed)
+    n, l = 120, 6
+    Y = (rng.random((n, l)) < rng.uniform(0.15, 0.6, l)).astype(float)
+    # Labels that few rows list, or do not list; five are enough.
+    Y[:, 0], Y[:, 1] = np.arange(n) < 4 + seed % 2, np.arange(n) >= 5 - seed % 2
+    strength, crowd = rng.uniform(0, 6, l), rng.random((n, 1)) > 0.8
+    z = (rng.normal(size=Y.shape) + strength * (Y - 0.5)).round(int(rng.integers(0, 3)))
+    Q = np.clip(rng.uniform(0.5, 1, Y.shape) - 0.4 * (seed % 3) * crowd, 0, 1) * Y
+    rate = rng.uniform(0.05, 0.6)
+    found = caution(z, Y, Q, rate)
+    factors, separation = plain_caution(z, Y, Q, rate)
+    np.testing.assert_allclose(found.factors, factors, rtol=1e-9)
+    assert found.separation == pytest.approx(separation)
+
+
+def test_of_many_rows_every_kth_decides(monkeypatch):
+    rng = np.random.default_rng(0)
+    Y = (rng.random((300, 4)) < 0.4).astype(float)
+    z, Q = rng.normal(size=Y.shape) + 1.1 * Y, 0.9 * Y
+    monkeypatch.setattr("schirn.noise.caution.JUDGED_ROWS", 100)
+    found, expected = caution(z, Y, Q, 0.2), caution(z[::3], Y[::3], Q[::3], 0.2)
+    np.testing.assert_array_equal(found.factors, expected.factors)
+    assert found.separation == expected.separation
+    monkeypatch.undo()
+    assert caution(z, Y, Q, 0.2).separation != found.separation
 
 
 @pytest.fixture
@@ -95,8 +125,17 @@ def test_separation_is_that_of_the_auc(digits):
 def test_nothing_to_judge():
     for Y in (np.zeros((10, 3)), np.ones((10, 3)), np.zeros((0, 3))):
         found = caution(np.zeros(Y.shape), Y, Y, 0.3)
-        assert found.factors.shape == (3,)
+        assert found.factors.tolist() == [0.02] * 3
+        assert found.separation == 0
         assert found.apply(np.array([0.0, 1.0]), np.array([0, 2])).min() >= 0.9
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_rate_that_says_nothing(strong, rate):
+    P, _, Y = strong
+    found = caution(logit(P), Y, 0.5 * Y, rate)
+    assert found.factors.tolist() == [0.02] * 8
+    assert found.separation == 0
 
 
 def test_the_order_of_the_labels_does_not_matter():

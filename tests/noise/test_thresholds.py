@@ -85,6 +85,12 @@ def test_cardinality_outside_its_range(cardinality, count):
     assert cardinality_rule(S, cardinality).apply(far).all() == (count == 6)
 
 
+def test_a_cardinality_of_all_cells_but_one():
+    assert cardinality_rule(np.array([[0.1, 0.3, 0.2]]), 2.0).cut == pytest.approx(0.15)
+    assert cardinality_rule(np.array([[0.7]]), 1.0).cut == -np.inf
+    assert cardinality_rule(np.array([[0.7]]), 0.0).cut == np.inf
+
+
 def test_tied_scores_fall_below_the_cut():
     scores = np.array([[1.0, 1.0], [1.0, 0.0]])
     assert cardinality_rule(scores, 0.5).apply(scores).sum() == 0
@@ -129,9 +135,48 @@ def test_scaled_rows_run_from_zero_to_one(scores):
     assert (scaled[~flat].max(axis=1) == 1).all()
 
 
+def test_a_cut_that_depends_on_the_row():
+    rule = LabelThreshold(np.asarray(0.25), slopes=np.array([0.5, 0.25, 0.25]))
+    scores = np.array([[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.5, 0.0, 0.0]])
+    # The cuts are 1, 1 and 0.5; labels at them are predicted.
+    predicted = rule.apply(scores)
+    assert predicted.dtype == np.int8
+    assert predicted.tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 0]]
+
+
 @pytest.mark.parametrize(
     "rule",
-    ["half", "", "top", "top-", "top-0", "top--1", "top-1.5", "top-²", "row-", "row-nan", "Top-1"],
+    [
+        label_threshold(0.5, 3),
+        label_threshold([0.95, 0.1, 0.3], 3),
+        label_threshold("top-2", 3),
+        label_threshold("row-0.5", 3),
+        LabelThreshold(np.asarray(0.1), slopes=np.array([0.5, 0.25, 0.25])),
+    ],
+)
+def test_tensors_have_the_labels_of_arrays(rule):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    found = rule.apply(torch.asarray(S))
+    assert found.dtype == torch.int64
+    assert found.tolist() == rule.apply(S).tolist()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "half",
+        "",
+        "top",
+        "top-",
+        "top-0",
+        "top--1",
+        "top-1.5",
+        "top-1-2",
+        "top-²",
+        "row-",
+        "row-nan",
+        "Top-1",
+    ],
 )
 def test_unknown_words_are_quoted(rule):
     with pytest.raises(InputError, match=r'is unknown; give a number.*"top-3"') as error:
@@ -163,7 +208,7 @@ def test_wrong_numbers_are_quoted(rule):
 
 
 def test_rules_that_learn_need_rows():
-    with pytest.raises(InputError, match='"cardinality" is learned'):
+    with pytest.raises(InputError, match=r'^threshold "cardinality" is learned .* of a model$'):
         label_threshold("cardinality", 3)
 
 

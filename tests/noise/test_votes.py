@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from reference.votes import plain_vote_model
 
 from schirn.labels.votes import Ballots
 from schirn.noise.votes import frequency_shift, vote_model
@@ -27,6 +28,24 @@ def auc(score, truth):
     order = np.argsort(np.argsort(score, kind="stable"), kind="stable")
     positive = truth.sum()
     return (order[truth].sum() - positive * (positive - 1) / 2) / (positive * (~truth).sum())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("named", [False, True], ids=["counts", "ballots"])
+def test_equals_the_plain_transcription(seed, named):
+    """Also for a label that nobody votes for, one that all vote for, and a row with few voters."""
+    _, _, _, (row, who, chosen) = simulate(seed, n=40, l=4, k=3, annotators=6, careless=2)
+    cast, votes = np.arange(len(row)) >= 2, chosen.toarray()
+    votes[:, 2], votes[:, 3] = 0, 1
+    row, who, votes = row[cast], who[cast], votes[cast]
+    counts = np.zeros((40, 4))
+    np.add.at(counts, row, votes)
+    ballots = Ballots(row, who, sp.csr_array(votes)) if named else None
+    voters = np.bincount(row, minlength=40)
+    found = [value for value in vote_model(counts, voters, ballots) if value is not None]
+    expected = plain_vote_model(counts, voters, ballots)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_rates_and_frequencies_are_found():

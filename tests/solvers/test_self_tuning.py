@@ -7,7 +7,6 @@ from reference.self_tuning import plain_search
 from threadpoolctl import threadpool_limits
 
 import schirn
-from schirn.linalg.row_space import coarsest_gram_ridge, gram_is_accurate, gram_matrix
 from schirn.metrics import average_precision
 from schirn.solvers import self_tuning
 
@@ -122,14 +121,3 @@ def test_a_point_whose_own_fit_falls_short_is_not_chosen(data):
         )
         assert found.best["alpha"] == loyal
     assert {params["alpha"] for params in spaces} == {2.0, 0.2}
-
-
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
-@pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
-def test_a_gram_matrix_is_accurate_from_the_stated_ridge_on(shape, storage):
-    X = np.random.default_rng(0).normal(size=shape) * np.logspace(0, 5, shape[1])
-    lowest = coarsest_gram_ridge(storage(X))
-    for rows in (X, X[:5]):
-        assert gram_is_accurate(gram_matrix(rows), lowest)
-        assert gram_is_accurate(gram_matrix(rows.T), lowest)
-    assert not gram_is_accurate(gram_matrix(X), lowest / 1e3)
