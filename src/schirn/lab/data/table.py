@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,8 +44,7 @@ def read_table(
     truth : str or list of str, optional
         The true labels in the same form, if they are known.
     features : list of str, optional
-        Feature columns. By default every numeric column that is neither a label nor the index of
-        a DataFrame (a column without a name and with a different whole number in each row).
+        Feature columns. By default every numeric column that has a name and is not a label.
     separator : str
         Text between two tags.
     label_names : list of str, optional
@@ -85,7 +82,7 @@ def read_table(
             raise DataError(f"labels of a table are given by column name, not {labels!r}.")
         table = open_table(path, encoding=encoding, delimiter=delimiter, max_bytes=max_bytes)
         reader = _TableReader(table, separator)
-        content = reader.content(path, labels, truth, features, list(label_names or ()))
+        content = reader.content(labels, truth, features, list(label_names or ()))
         return dataset_from_file(path, max_bytes, **content)
 
 
@@ -100,7 +97,6 @@ class _TableReader:
 
     def content(
         self,
-        path: Path,
         labels: str | Sequence[str] | None,
         truth: str | Sequence[str] | None,
         features: Sequence[str] | None,
@@ -110,7 +106,7 @@ class _TableReader:
         label_columns = self.existing(self.default_label() if labels is None else labels)
         truth_columns = [] if truth is None else self.existing(truth)
         taken = {*label_columns, *truth_columns}
-        chosen = self.features(taken, path) if features is None else self.existing(features)
+        chosen = self.features(taken) if features is None else self.existing(features)
         names = self.label_names(label_columns, truth_columns, label_names)
         left_out = [name for name in self.names if name not in {*chosen, *taken}]
         return {
@@ -139,20 +135,11 @@ class _TableReader:
                 raise DataError(f"there is no column {name!r}; there are {brief_list(self.names)}.")
         return _as_list(columns)
 
-    def features(self, taken: set[str], path: Path) -> list[str]:
-        """Return the numeric columns that are neither labels nor the index of a DataFrame."""
-        free = [name for name in self.names if name not in taken]
-        numeric = {name: values for name in free if (values := self._numbers(name)) is not None}
-        chosen = []
-        for name, values in numeric.items():
-            if not _numbers_rows(name, values):
-                chosen.append(name)
-                continue
-            warnings.warn(
-                f"{path}: the column {brief(name)} has no name and numbers the rows, so it "
-                f"is left out; give it a name to learn from it",
-                stacklevel=3,
-            )
+    def features(self, taken: set[str]) -> list[str]:
+        """Return the numeric columns that have a name and are no labels."""
+        # A column without a name is the index that pandas writes.
+        free = [name for name, column in self.names.items() if column and name not in taken]
+        chosen = [name for name in free if self._numbers(name) is not None]
         if not chosen:
             raise DataError("no numeric column is left for the features.")
         return chosen
@@ -238,10 +225,3 @@ def _named(columns: Iterable[str]) -> dict[str, str]:
 
 def _as_list(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
-
-
-def _numbers_rows(name: str, values: Array) -> bool:
-    """Tell the index that pandas writes: no name, and a different whole number in each row."""
-    if not re.fullmatch(r"Unnamed: \d+(\.\d+)*", name):
-        return False
-    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
