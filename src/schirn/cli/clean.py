@@ -29,13 +29,13 @@ from schirn.cleaning.centroid_ranker import CENTROIDS
 from schirn.cleaning.certificate import ADDED, REMOVED
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
 from schirn.cleaning.decisions import ask_again
-from schirn.cleaning.noisy_labels import NOT_CHECKED, PRECISION
+from schirn.cleaning.noisy_labels import NOT_CHECKED
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, number, print_json, say, table, working
-from schirn.cli.parser import CHECKPOINT
+from schirn.cli.parser import CHECKPOINT, Command, build_parser
 from schirn.cli.reading import (
     ASK,
     COLUMNS,
@@ -550,21 +550,24 @@ def ranking_options(args: argparse.Namespace) -> list[str]:
 
 def same_command(args: argparse.Namespace) -> list[str]:
     """Return the words of the command that decide how the table is read and ranked."""
-    words = ["clean", args.data]
-    usual = {"encoding": "utf-8", "precision": PRECISION, "min_count": MIN_COUNT, "seed": 0}
-    usual["method"] = "Sieve"
+    words, usual = ["clean", args.data], usual_args()
     for name in _RANKING:
         value, option = getattr(args, name), f"--{name.replace('_', '-')}"
-        if name in ("text", "columns", "categories"):
-            words += [option, ",".join(value)] if value else []
-        elif isinstance(value, list):
-            for item in value:
-                words += [option, item if isinstance(item, str) else f"{item[0]}={item[1]}"]
-        elif isinstance(value, bool):
-            words += [option] * value
-        elif value is not None and value != usual.get(name):
-            words += [option, str(value)]
+        if value == getattr(usual, name):
+            continue
+        if value is True:
+            words.append(option)
+        elif name in ("text", "columns", "categories"):
+            words += [option, ",".join(value)]
+        else:
+            for item in value if isinstance(value, list) else [value]:
+                words += [option, f"{item[0]}={item[1]}" if isinstance(item, tuple) else str(item)]
     return words
+
+
+def usual_args() -> argparse.Namespace:
+    """Return the arguments of `schirn clean TABLE`."""
+    return build_parser([Command("clean", "", __name__)]).parse_args(["clean", "TABLE"])
 
 
 def _short(text: str, limit: int) -> str:

@@ -39,15 +39,9 @@ from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
-from schirn.tables.files import (
-    TABLES,
-    TEXT_TABLES,
-    Table,
-    open_table,
-    write_copy,
-)
+from schirn.tables.files import TABLES, Table, is_table_name, open_table, write_copy
 from schirn.tables.stream import RowStream, format_of, unpacked
-from schirn.tables.text import base_name, format_suffix, is_packed
+from schirn.tables.text import base_name, format_suffix
 
 OPTIONS = f"""
 model MODEL  a file written by schirn fit
@@ -151,13 +145,11 @@ def _report(
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
     """Open stdin, or a table of text that may be read in blocks; also its format."""
-    path = Path(args.data)
+    path, kind = Path(args.data), format_suffix(Path(args.data))
     if args.data == "-":
         stream = unpacked(sys.stdin.buffer)
         yield stream, format_of(stream)
-        return
-    kind = format_suffix(path)
-    if path.is_file() and kind in _STREAMED and path.stat().st_size:
+    elif path.is_file() and kind in _STREAMED and path.stat().st_size:
         with open(path, "rb") as file:
             yield unpacked(file), kind
     else:
@@ -257,10 +249,9 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
 def _is_copy(args: argparse.Namespace) -> bool:
     """Whether the output can be a copy of the table, in its format or in another one."""
-    source, output = Path(args.data), Path(args.output)
+    source = Path(args.data)
     is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
-    is_text = format_suffix(output) in TEXT_TABLES
-    return is_table and format_suffix(output) in TABLES and (is_text or not is_packed(output))
+    return is_table and is_table_name(args.output)
 
 
 def _new_table(args: argparse.Namespace, model: Any) -> Table | None:

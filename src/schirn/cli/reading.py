@@ -18,9 +18,9 @@ from schirn.cli.output import note
 from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset
 from schirn.exceptions import InputError
-from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
+from schirn.tables.files import LABEL_COLUMNS, TABLES, Table, is_table_name, open_table
 from schirn.tables.merges import read_merges
-from schirn.tables.text import format_suffix, is_packed
+from schirn.tables.text import format_suffix
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
@@ -224,8 +224,10 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         if not path.lower().endswith(suffixes):
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
     for name, path in paths.items():
-        if name == "copy":
-            _check_table_name(path)
+        if name == "copy" and not is_table_name(path):
+            raise InputError(
+                f"{path}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
+            )
         check_writable(path)
 
 
@@ -258,17 +260,6 @@ def withhold(args: argparse.Namespace) -> None:
     if args.output or args.changes or args.questions:
         note("no copy, list of changes or questions is written: the run is rejected", error=True)
     args.output = args.changes = args.questions = None
-
-
-def _check_table_name(output: str) -> None:
-    """Raise unless the name of a copy is that of a table."""
-    copy = Path(output)
-    if format_suffix(copy) not in TABLES or (
-        is_packed(copy) and format_suffix(copy) not in TEXT_TABLES
-    ):
-        raise InputError(
-            f"{output}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
-        )
 
 
 def _is_file(path: str) -> bool:

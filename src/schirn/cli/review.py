@@ -14,7 +14,6 @@ from schirn.cleaning.columns import TagTable
 from schirn.cleaning.decisions import RIGHT
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
-from schirn.cli.parser import Command, build_parser
 from schirn.cli.reading import (
     COLUMNS,
     DECISIONS,
@@ -71,7 +70,8 @@ def run(args: argparse.Namespace) -> None:
     schirn review photos-review --changes changes.csv
     schirn review items.csv --id sku --decisions decisions.jsonl
     """
-    args = _with_defaults(args)
+    # Together with the arguments that only `schirn clean` has.
+    args = argparse.Namespace(**{**vars(clean.usual_args()), **vars(args)})
     folder = _project_folder(args)
     if args.export or args.changes:
         _write(args, folder)
@@ -92,12 +92,6 @@ def run(args: argparse.Namespace) -> None:
         f"stopped; the decisions on {tags} are in {Path(folder, 'journal.jsonl')}; to write the "
         f"table: {shlex.join(['schirn', 'review', args.data])} --export FILE"
     )
-
-
-def _with_defaults(args: argparse.Namespace) -> argparse.Namespace:
-    """Return the arguments together with those that only `schirn clean` has."""
-    usual = build_parser([Command("clean", "", clean.__name__)]).parse_args(["clean", args.data])
-    return argparse.Namespace(**{**vars(usual), **vars(args)})
 
 
 def _project_folder(args: argparse.Namespace) -> str:

@@ -7,23 +7,11 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from schirn._optional import optional
 from schirn.review.session import open_session
 
 HOST = "127.0.0.1"
-# No access log, because it would contain the token. No other log either: whoever sends nonsense to
-# the port must not fill the terminal. The application reports its errors.
-_OPTIONS: dict[str, Any] = {
-    "access_log": False,
-    "log_level": "critical",
-    "lifespan": "off",
-    "ws": "none",
-    "server_header": False,
-    "proxy_headers": False,
-    "timeout_graceful_shutdown": 2,
-}
 
 
 def serve(
@@ -71,15 +59,9 @@ start a review of a table with: schirn review TABLE
     optional("starlette", "review", "The review page")
     uvicorn = optional("uvicorn", "review", "The review page")
     from schirn.review._app import create_app
-    from schirn.serving.connections import LimitedProtocol, listen
+    from schirn.serving.connections import OPTIONS, LimitedProtocol, listen
 
     session = open_session(folder, name=name, image_root=image_root, decisions=decisions)
-    try:
-        # A damaged table stops the command now, not the page later.
-        session.table.cells  # noqa: B018
-    except BaseException:
-        session.journal.close()
-        raise
     page: Path | None = None
 
     def forget() -> None:
@@ -87,12 +69,17 @@ start a review of a table with: schirn review TABLE
             page.unlink(missing_ok=True)
 
     try:
+        # A damaged table stops the command now, not the page later.
+        session.table.cells  # noqa: B018
         with listen(HOST, port) as listener:
             token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
             address = f"http://{HOST}:{port}/?token={token}"
             page = _write_redirect(Path(folder), address) if browser else None
             app = create_app(session, token, port, opened=forget)
-            config = uvicorn.Config(app, http=LimitedProtocol, **_OPTIONS)
+            # No log: whoever sends nonsense to the port must not fill the terminal. The application
+            # reports its errors.
+            options = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 2}
+            config = uvicorn.Config(app, http=LimitedProtocol, **options)
             if ready is not None:
                 ready(address)
             if page is not None:

@@ -202,7 +202,7 @@ def _work(
     """Serve in one process, until SIGTERM."""
     import uvicorn
 
-    from schirn.serving.connections import PatientProtocol
+    from schirn.serving.connections import OPTIONS, PatientProtocol
 
     # Ctrl-C reaches all processes of the terminal; the supervisor decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -211,13 +211,9 @@ def _work(
     config = uvicorn.Config(
         make_app(counters(k)),
         http=PatientProtocol,
-        access_log=False,
         log_level="error",
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
         timeout_graceful_shutdown=seconds,
+        **OPTIONS,
     )
 
     class Server(uvicorn.Server):

@@ -22,6 +22,15 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+# No access log: it would contain the token of the review page.
+OPTIONS: dict[str, Any] = {
+    "access_log": False,
+    "lifespan": "off",
+    "ws": "none",
+    "server_header": False,
+    "proxy_headers": False,
+}
+"""How uvicorn serves."""
 MAX_CONNECTIONS = 128
 REQUEST_SECONDS = 10.0
 

@@ -417,12 +417,9 @@ def apply_changes(cells: Any, changes: ChangeList) -> Any:
     """
     new = changes.apply(as_plain(cells))
     if hasattr(cells, "index") and hasattr(cells, "iloc"):
-        series = cells.astype(object)
-        series[:] = new
-        if hasattr(cells.dtype, "categories"):
-            # A changed cell may be a new category.
-            return series.astype("category")
-        return series.astype(cells.dtype)
+        # A changed cell may be a new category.
+        kind = "category" if hasattr(cells.dtype, "categories") else cells.dtype
+        return type(cells)(new, index=cells.index, name=cells.name, dtype=kind)
     if hasattr(cells, "to_arrow") and hasattr(cells, "to_list"):
         kind = {} if str(cells.dtype).startswith("Enum") else {"dtype": cells.dtype}
         return type(cells)(cells.name, new, **kind)

@@ -37,6 +37,12 @@ TABLES = (*TEXT_TABLES, ".parquet", ".xlsx")
 """Suffixes of tables; those of text may be followed by .gz."""
 
 
+def is_table_name(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table, by its name; only text may be packed."""
+    kind = format_suffix(Path(path))
+    return kind in TABLES and (kind in TEXT_TABLES or not is_packed(Path(path)))
+
+
 def text_cells(table: Table, column: str) -> list[str]:
     """Return the cells of a column that are texts; none if it holds numbers or lists."""
     if not table.holds(column, "text"):
@@ -75,7 +81,7 @@ def open_table(
     files, kind = [path], format_suffix(path)
     if path.is_dir():
         files, kind = parquet_files(path), ".parquet"
-    elif kind not in TABLES or (is_packed(path) and kind not in TEXT_TABLES):
+    elif not is_table_name(path):
         raise DataError(
             f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet or .xlsx, or a "
             f"folder of .parquet files"
