@@ -22,6 +22,9 @@ def plain_search(X, Y, points, rounds, *, fit_intercept=False):
             listed = Y[test]
             # Of tied labels the unlisted ones come first.
             scores = scores - 1e-12 * listed
+            if Y.shape[1] == 1:
+                # The only label ranks rows.
+                listed, scores = listed.T, scores.T
             both = listed.any(axis=1) & ~listed.all(axis=1)
             total += both.sum() * average_precision(listed[both], scores[both])
             count += both.sum()

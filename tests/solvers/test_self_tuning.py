@@ -7,7 +7,6 @@ from reference.self_tuning import plain_search
 from threadpoolctl import threadpool_limits
 
 import schirn
-from schirn.metrics import average_precision
 from schirn.solvers import self_tuning
 
 GRID = {"alpha": (2.0, 0.6, 0.2, 0.0), "beta": (0.01, 0.3), "lam": (1000.0, 10.0, 1.0, 0.1)}
@@ -88,22 +87,21 @@ def test_single_precision_is_kept_and_scores_alike(data, grid):
     np.testing.assert_allclose(found.search_["score"], expected.search_["score"], atol=5e-3)
 
 
-def test_precision_is_the_metric_and_ties_earn_nothing():
-    rng = np.random.default_rng(0)
-    listed = rng.random((40, 6)) < 0.4
-    listed[:, 0], listed[:, 1] = True, False
-    scores = rng.normal(size=(40, 3, 6))
-    found = self_tuning._sum_of_precisions(listed, scores)
-    expected = [40 * average_precision(listed, scores[:, p]) for p in range(3)]
-    np.testing.assert_allclose(found, expected)
-    flat = self_tuning._sum_of_precisions(listed[:, :2], np.zeros((40, 1, 2)))
-    np.testing.assert_allclose(flat, [20.0])
+def test_equal_scores_earn_nothing():
+    """Features that say nothing: the listed labels of each row come after all others."""
+    Y = np.random.default_rng(0).random((60, 5)) < 0.4
+    Y[:, 0], Y[:, 1] = True, False
+    scores = searched(np.zeros((60, 3)), Y).search_["score"]
+    rows = [np.mean([k / (5 - size + k) for k in range(1, size + 1)]) for size in Y.sum(axis=1)]
+    np.testing.assert_allclose(scores, np.mean(rows))
 
 
-def test_only_one_label_ranks_rows():
-    listed = np.array([[True], [False], [True], [False]])
-    scores = np.array([0.9, 0.8, 0.7, 0.1]).reshape(4, 1, 1)
-    np.testing.assert_allclose(self_tuning._sum_of_precisions(listed, scores), [(1 + 2 / 3) / 2])
+def test_only_one_label_ranks_rows(data, grid):
+    Y = data.candidates[:, :1]
+    table = searched(data.X, Y).search_
+    points = list(zip(table["alpha"], table["beta"], table["lam"], strict=True))
+    expected = plain_search(data.X, Y, points, table["rounds"])
+    np.testing.assert_allclose(table["score"], expected, atol=1e-9)
 
 
 def test_a_point_whose_own_fit_falls_short_is_not_chosen(data):
