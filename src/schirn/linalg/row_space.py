@@ -309,7 +309,9 @@ def column_sums(X: Any) -> Array:
     """Sums in double precision: a long column of single precision loses its digits."""
     if sp.issparse(X):
         return X.T @ np.ones(X.shape[0])
-    return namespace(X).sum(X, axis=0, dtype=namespace(X).float64)
+    xp, pieces = namespace(X), row_pieces(X, piece_rows(X, X.shape[1]))
+    # PyTorch copies what it sums in double precision.
+    return sum(xp.sum(rows, axis=0, dtype=xp.float64) for _, rows in pieces)
 
 
 def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:
