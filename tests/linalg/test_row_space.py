@@ -425,3 +425,44 @@ def test_the_svd_drops_directions_whose_squares_vanish(storage):
     space = factored(X, storage, ridge=1e-20)
     assert space.how == "svd"
     np.testing.assert_allclose(np.sort(space.eigenvalues), [1e-6, 1.0], rtol=1e-4)
+
+
+@storages
+@intercepts
+@pytest.mark.parametrize("unit", [1e-9, 1e6])
+def test_the_unit_of_the_features_does_not_matter(storage, intercept, unit):
+    plain, scaled = (
+        factored(TALL * factor, storage, ridge=factor**2, intercept=intercept)
+        for factor in (1.0, unit)
+    )
+    assert plain.how == scaled.how == "gram-columns"
+    B = RNG.normal(size=(40, 3))
+    scores = [
+        space.expand(space.ridge(space.project(B), ridge))
+        for space, ridge in ((plain, 1.0), (scaled, unit**2))
+    ]
+    np.testing.assert_allclose(*scores, atol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "rank"), [(np.float64, 2), (np.float32, 1)])
+def test_a_gram_matrix_resolves_what_its_precision_allows(dtype, rank):
+    X = np.eye(6, 2) * [1.0, 1e-6]
+    space = row_space(X.astype(dtype), ridge=1.0)
+    assert space.how == "gram-columns"
+    assert len(space.eigenvalues) == rank
+
+
+@intercepts
+@pytest.mark.parametrize("name", ["d > n", "n > d", "offset"])
+@pytest.mark.parametrize("ridge", [1.0, 1e-15], ids=["gram", "svd"])
+def test_tensors_have_the_scores_of_arrays(name, ridge, intercept):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X, B = SHAPES[name], RNG.normal(size=(len(SHAPES[name]), 3))
+    for dtype, atol in ((torch.float64, 1e-9), (torch.float32, 1e-3)):
+        ours = row_space(torch.asarray(X, dtype=dtype), ridge=ridge, fit_intercept=intercept)
+        plain = row_space(X.astype(str(dtype)[6:]), ridge=ridge, fit_intercept=intercept)
+        assert ours.how == plain.how
+        scores = ours.expand(ours.ridge(ours.project(torch.asarray(B, dtype=dtype)), 1.0))
+        assert scores.dtype == dtype
+        expected = plain.expand(plain.ridge(plain.project(B.astype(plain.dtype)), 1.0))
+        np.testing.assert_allclose(scores, expected, atol=atol)
