@@ -24,7 +24,7 @@ from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile, copy_to_file
 from schirn.tables.arrow import ParquetNumbers, number_blocks
-from schirn.tables.changes import Change, ChangeList, changes_of
+from schirn.tables.changes import ChangeList, changes_of, with_merges
 from schirn.tables.checks import SEPARATORS
 from schirn.tables.files import LABEL_COLUMNS, Table, text_cells, write_copy
 from schirn.tables.indicators import with_tag_column
@@ -256,23 +256,7 @@ class TagTable:
         about |= self.table.cell_options(self.labels)
         if not self._merge:
             return changes_of(ranking, cells, **about)
-        changes = []
-        listed = [list(dict.fromkeys(tags)) for tags in self._listed]
-        removed: set[tuple[int, str]] = set()
-        for each in ranking.changes():
-            if not each.before:
-                changes.append(each)
-                continue
-            # The tags as the table has them, of which the verdict is about the merged one.
-            removed.add((each.row, each.before))
-            own = [tag for tag in listed[each.row] if self._merge.get(tag, tag) == each.before]
-            changes += [each._replace(before=tag) for tag in own]
-        for row, tags in enumerate(listed):
-            for tag in tags:
-                after = self._merge.get(tag)
-                if after is not None and (row, after) not in removed:
-                    kind = "merge" if after in tags else "rename"
-                    changes.append(Change(row, kind, tag, after, None, "in the list of merges"))
+        changes = with_merges(ranking.changes(), self._listed, self._merge)
         return ChangeList.from_cells(cells, changes, **about)
 
     def write_clean(

@@ -279,14 +279,7 @@ class Run:
         if args.output:
             source.write_clean(args.output, ranking, suggest=args.suggest)
         if args.changes:
-            id_column = args.id
-            if args.id is not None and (name := repeated(source.ids())) is not None:
-                note(
-                    f"note: the id {name!r} occurs more than once, so --changes identifies rows by "
-                    f"their cells"
-                )
-                id_column = None
-            source.changes(ranking).keyed(source.table, id_column).write(args.changes)
+            source.changes(ranking).keyed(source.table, self.id_column).write(args.changes)
         is_shown = args.report or not (args.json or args.answers or args.output or args.questions)
         if args.scheduler is None and is_shown and ranking.judged.any():
             stage("explaining the ranks")
@@ -301,15 +294,19 @@ class Run:
             self.certificate.to_json(path)
 
     @cached_property
-    def rows(self) -> tuple[list[str], list[str]]:
-        """The text and the name of each row; rows are numbered if a name occurs twice."""
-        texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in self.source.texts()]
-        ids = self.source.ids()
-        name = repeated(ids)
+    def id_column(self) -> str | None:
+        """The column of ids, if each row has another one."""
+        name = repeated(self.source.ids())
         if name is not None:
             note(f"note: the id {name!r} occurs more than once; rows are numbered from 1 instead")
-            ids = [str(i + 1) for i in range(len(ids))]
-        return texts, ids
+        return self.args.id if name is None else None
+
+    @cached_property
+    def rows(self) -> tuple[list[str], list[str]]:
+        """The text and the name of each row."""
+        texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in self.source.texts()]
+        numbers = [str(i + 1) for i in range(len(texts))]
+        return texts, numbers if self.id_column is None else self.source.ids()
 
     def _write_report(self) -> None:
         texts, ids = self.rows

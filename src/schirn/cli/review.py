@@ -146,7 +146,7 @@ def _write_project(args: argparse.Namespace, ranked: clean.Run, folder: str) -> 
             image=args.image,
             image_root=args.image_root,
             merge=read_merges(args.merge) if args.merge else None,
-            id=args.id if ids == source.ids() else None,
+            id=ranked.id_column,
             content=tuple(source.content_columns()),
         ),
         accepted=_accepted(args, source),

@@ -3,7 +3,6 @@
 import os
 import threading
 import warnings
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from schirn._files import Record, brief
-from schirn._input import Array
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.decisions import Decisions
 from schirn.cleaning.questions import LISTED, MISSING
@@ -36,7 +34,7 @@ from schirn.review._questions import (
 from schirn.review._state import KIND, STATUS, ReviewState, Step
 from schirn.review.project import Project, read_project
 from schirn.review.table import ProjectTable
-from schirn.tables.changes import Change, ChangeList, certainty
+from schirn.tables.changes import Change, ChangeList, certainty, with_merges
 from schirn.tables.files import write_copy
 
 # Actions of earlier versions without any effect on tags.
@@ -326,30 +324,17 @@ class Session(ReviewState):
     def changes(self) -> ChangeList:
         """List how the tags of the table change: removals, additions and merged spellings."""
         with self.lock:
-            final, rows = self.final(), range(len(self.project.ids))
-            changes = [change for i in rows for change in self._row_changes(i, final)]
+            final, changes = self.final(), []
+            for k in np.flatnonzero(self.project.listed != final).tolist():
+                kind = "addition" if final[k] else "removal"
+                names = ("", self.name(k)) if final[k] else (self.name(k).strip(), "")
+                row = int(self.project.row[k])
+                changes.append(Change(row, kind, *names, *self._certainty(k, kind)))
         roles, options = self.table.roles, self.table.cell_options
+        changes = with_merges(changes, self.table.tags, roles.merge or {})
         options = {"column": roles.column, "separator": roles.separator, **options}
         listing = ChangeList.from_cells(self.table.cells, changes, **options)
         return listing.keyed(self.table.table, roles.id)
-
-    def _row_changes(self, i: int, final: Array) -> Iterator[Change]:
-        """Yield the changes of a row, its listed tags first."""
-        cell = self.table.tags(i)
-        for k in self.project.tags_of_row(i):
-            label = self.name(k)
-            if not self.project.listed[k]:
-                if final[k]:
-                    yield Change(i, "addition", "", label, *self._certainty(k, "addition"))
-                continue
-            name = label.strip()
-            spellings = [tag for tag, merged_tag in cell if merged_tag == name] or [name]
-            for spelling in spellings:
-                if not final[k]:
-                    yield Change(i, "removal", spelling, "", *self._certainty(k, "removal"))
-                elif spelling != label:
-                    kind = "merge" if len(spellings) > 1 else "rename"
-                    yield Change(i, kind, spelling, label, None, "in the list of merges")
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
         """Write the whole table with the final tags: all columns, all rows, in their order.

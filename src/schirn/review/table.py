@@ -124,10 +124,6 @@ class ProjectTable:
     def _columns(self) -> dict[str, list[Any]]:
         return {name: self.table.column(name) for name in self.table.columns}
 
-    @cached_property
-    def _tag_cells(self) -> TagCells:
-        return TagCells.of(self.cells, self.roles.separator, **self.cell_options)
-
     @property
     def cell_options(self) -> dict[str, Any]:
         """How the column of tags is read."""
@@ -152,11 +148,11 @@ class ProjectTable:
         cell = self._columns[self.roles.image][row]
         return None if is_missing(cell) or cell == "" else str(cell)
 
-    def tags(self, row: int) -> list[tuple[str, str]]:
-        """Return the tags of a row, as they are in the table and as they were judged."""
-        merge = self.roles.merge or {}
-        names = self._tag_cells.split(self.cells[row])
-        return [(tag, merge.get(tag, tag)) for tag in dict.fromkeys(names)]
+    @cached_property
+    def tags(self) -> list[list[str]]:
+        """The tags of each row before all changes."""
+        cells = TagCells.of(self.cells, self.roles.separator, **self.cell_options)
+        return [cells.split(cell) for cell in self.cells]
 
     def image_file(self, row: int) -> tuple[Path, str] | None:
         """Return path and type of the image of a row; None if it cannot be shown.

@@ -24,7 +24,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -510,6 +510,35 @@ def changes_of(
             pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
             changes.append(Change(int(row), kind, *pair, *certainty(ranking, kind, float(p))))
     return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
+
+
+def with_merges(
+    changes: Iterable[Change], rows: Sequence[Iterable[str]], merge: Mapping[str, str]
+) -> list[Change]:
+    """Return changes to merged tags as changes to the tags of a table, together with the merges.
+
+    Parameters
+    ----------
+    changes : iterable of Change
+        Removals and additions, after merges.
+    rows : sequence of list of str
+        The tags of each row, before merges.
+    merge : dict from str to str
+        From a tag to the one that takes its place.
+    """
+    all_changes, removed = [], set()
+    for change in changes:
+        removed.add((change.row, change.before))
+        spellings = [tag for tag in rows[change.row] if merge.get(tag, tag) == change.before]
+        tags = dict.fromkeys(spellings or [change.before])
+        all_changes += [change._replace(before=tag) for tag in tags]
+    for row, names in enumerate(rows):
+        for tag in dict.fromkeys(names):
+            target = merge.get(tag)
+            if target is not None and (row, target) not in removed:
+                kind = "merge" if target in names else "rename"
+                all_changes.append(Change(row, kind, tag, target, None, "in the list of merges"))
+    return all_changes
 
 
 def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
