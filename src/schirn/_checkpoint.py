@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 import schirn
 from schirn._files import atomic_write, disk_errors_named, read_archive
-from schirn._progress import current
+from schirn._progress import current, setting
 from schirn.exceptions import DataError, InputError
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def kept_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         yield
         return
     opened = _Folder(Path(folder))
-    with _setting(_FOLDER, opened):
+    with setting(_FOLDER, opened):
         yield
     opened.remove()
 
@@ -72,12 +72,12 @@ def section(what: str, params: dict[str, Any], *data: Any) -> AbstractContextMan
     *data : arrays, sparse matrices, lists of text or blocks of rows
     """
     folder = _FOLDER.get()
-    return _setting(_SECTION, None if folder is None else folder.section(what, params, data))
+    return setting(_SECTION, None if folder is None else folder.section(what, params, data))
 
 
 def no_section() -> AbstractContextManager[None]:
     """Keep nothing of what happens inside: it is part of something that is kept."""
-    return _setting(_SECTION, None)
+    return setting(_SECTION, None)
 
 
 def fit_settings(model: Any) -> dict[str, Any]:
@@ -87,15 +87,6 @@ def fit_settings(model: Any) -> dict[str, Any]:
         "method": type(model).__name__,
         "params": {name: value for name, value in params.items() if name not in _FREE},
     }
-
-
-@contextmanager
-def _setting(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 def remembered(name: str, compute: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TextIO, TypeVar
@@ -100,25 +100,29 @@ def shown(
         yield None
         return
     display = Display(title, sys.stderr, prefix)
-    token = _DISPLAY.set(display)
-    display.open()
-    try:
-        yield display
-    finally:
-        display.close()
-        _DISPLAY.reset(token)
+    with setting(_DISPLAY, display):
+        display.open()
+        try:
+            yield display
+        finally:
+            display.close()
     if summary:
         display.say(f"{title}: done in {duration(time.monotonic() - display.start)}")
 
 
-@contextmanager
-def untracked() -> Iterator[None]:
+def untracked() -> AbstractContextManager[None]:
     """Show nothing of what happens inside: it is part of a stage."""
-    token = _DISPLAY.set(None)
+    return setting(_DISPLAY, None)
+
+
+@contextmanager
+def setting(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Give a variable another value for what happens inside."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _DISPLAY.reset(token)
+        variable.reset(token)
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,8 @@ class Display:
         self.start = time.monotonic()
         # The share never falls while the same outermost loop runs.
         self._share = (0.0, 0.0)
-        self._bar = _rich_bar(self) if is_terminal(stream) else None
+        can_draw = bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+        self._bar = _rich_bar(self) if can_draw else None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
@@ -243,11 +248,6 @@ _DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
 def current() -> Display | None:
     """The open display, if there is one."""
     return _DISPLAY.get()
-
-
-def is_terminal(stream: Any) -> bool:
-    """Whether the stream is a terminal that can show more than plain lines."""
-    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:

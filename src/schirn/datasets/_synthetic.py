@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse as sp
 from sklearn.utils import check_random_state
 
+from schirn._input import Number
 from schirn.datasets.dataset import Dataset
 from schirn.datasets.noise import add_noise
-from schirn.exceptions import InputError
 
 GROUP = 3  # labels that share a direction
 JITTER = 0.1  # standard deviation of the part of a score that is independent of the features
@@ -39,7 +39,7 @@ def make_partial_multilabel(
     ----------
     n_samples, n_features, n_labels : int
     cardinality : float
-        Mean number of true labels per row, from 1 to below `n_labels`.
+        Mean number of true labels per row, from 1 to `n_labels` - 1.
     r, noise, rate
         The noise: `r`, `kind` and `rate` of `add_noise`.
     sparse : bool
@@ -60,7 +60,11 @@ def make_partial_multilabel(
     >>> make_partial_multilabel(n_samples=100, r=1, random_state=0)
     Dataset('synthetic', n=100, d=20, l=10, y_true, candidates)
     """
-    _check(n_samples, n_features, n_labels, cardinality, label_correlation)
+    Number(low=1, integer=True).check("n_samples", n_samples)
+    Number(low=1, integer=True).check("n_features", n_features)
+    Number(low=2, integer=True).check("n_labels", n_labels)
+    Number(low=1, high=n_labels - 1).check("cardinality", cardinality)
+    Number(high=1).check("label_correlation", label_correlation)
     random = check_random_state(random_state)
     X = _features(n_samples, n_features, density if sparse else None, random)
     directions = _directions(n_features, n_labels, label_correlation, random)
@@ -112,21 +116,3 @@ def _threshold(scores: np.ndarray, cardinality: float) -> np.ndarray:
     count = min(len(others_sorted), round((cardinality - 1) * len(scores)))
     threshold = others_sorted[count - 1] if count else np.inf
     return (best | (scores >= threshold)).astype(np.uint8)
-
-
-def _check(
-    n_samples: int, n_features: int, n_labels: int, cardinality: float, correlation: float
-) -> None:
-    """Raise InputError for impossible sizes."""
-    if min(n_samples, n_features) < 1 or n_labels < 2:
-        raise InputError("There must be at least 1 row, 1 feature and 2 labels.")
-    if not 1 <= cardinality < n_labels:
-        raise InputError(
-            f"cardinality must be from 1 to below {n_labels}, not {cardinality!r}.",
-            parameter="cardinality",
-        )
-    if not 0 <= correlation <= 1:
-        raise InputError(
-            f"label_correlation must be between 0 and 1, not {correlation!r}.",
-            parameter="label_correlation",
-        )

@@ -25,7 +25,7 @@ VERSION = 2
 _RUN = 2
 _MODEL = "schirn-deep-model"
 # Parameters that may differ between the run that wrote a checkpoint and the run that resumes it.
-_FREE = {"checkpoint", "checkpoint_every", "verbose", "max_iter", "device", "threshold"}
+_FREE = {"checkpoint", "verbose", "max_iter", "device", "threshold"}
 
 
 def stamp(model: "DeepSieve", X: Any, Y: Any) -> str:

@@ -97,11 +97,8 @@ class DeepSieve(PartialMultiLabelClassifier):
     device : {"auto", "cpu", "cuda"}, default="auto"
         "auto" uses a GPU if one is available.
     checkpoint : path-like, optional
-        File to write after every `checkpoint_every` epochs. If it exists and belongs to the same
-        data and parameters, `fit` resumes from it and returns the same model as an uninterrupted
-        run.
-    checkpoint_every : int, default=1
-        Number of epochs between checkpoints.
+        File to write after every epoch. If it exists and belongs to the same data and parameters,
+        `fit` resumes from it and returns the same model as an uninterrupted run.
     threshold : float, array-like or str, default=0.0
         Threshold rule of `predict`: a number (scores are log-odds, so 0 means p > 0.5), one number
         per label, "top-3", "row-0.9" or "cardinality".
@@ -171,7 +168,6 @@ class DeepSieve(PartialMultiLabelClassifier):
     precision: Literal["float32", "bfloat16"] = parameter("float32", OneOf(("float32", "bfloat16")))
     device: Literal["auto", "cpu", "cuda"] = parameter("auto", OneOf(("auto", "cpu", "cuda")))
     checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_every: int = parameter(1, Number(low=1, integer=True))
     threshold: ThresholdRule = 0.0
     random_state: int | None = parameter(0, Number(integer=True, none=True))
     verbose: bool = False
@@ -183,7 +179,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         memory="n (d + l) + network",
     )
 
-    _retired: ClassVar = ("validation_fraction",)
+    _retired: ClassVar = ("checkpoint_every", "validation_fraction")
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])
@@ -199,9 +195,7 @@ class DeepSieve(PartialMultiLabelClassifier):
                 losses = f"loss {run.objective[-1]:.4f}"
                 stage(f"{losses}, held-out score {run.held_out_score[-1]:.4f}")
             run.advance()
-            if self.checkpoint is not None and (
-                run.finished or run.n_iter % self.checkpoint_every == 0
-            ):
+            if self.checkpoint is not None:
                 files.write_checkpoint(run, self.checkpoint, stamp)
         return self._take(run)
 

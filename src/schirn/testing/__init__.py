@@ -209,22 +209,17 @@ def check_call_stack(cls: Factory, **params: Any) -> None:
 
 def check_globals(cls: Factory, **params: Any) -> None:
     """Fit does not use global variables of the program that calls it."""
-
-    def offer(fit: Callable[[], Array | None], data: Dataset) -> Array | None:
-        with labels_in_globals(data, cls.__module__):
-            return fit()
-
-    _check_reach(cls, params, "in global variables", offer)
+    _check_reach(
+        cls,
+        params,
+        "in global variables",
+        lambda fit, data: labels_in_globals(data, cls.__module__)(fit)(),
+    )
 
 
 def check_files(cls: Factory, **params: Any) -> None:
     """Fit learns from its arguments and reads no other data."""
-
-    def offer(fit: Callable[[], Array | None], data: Dataset) -> Array | None:
-        with labels_in_files(data):
-            return fit()
-
-    watch = _check_reach(cls, params, "in files", offer)
+    watch = _check_reach(cls, params, "in files", lambda fit, data: labels_in_files(data)(fit)())
     _holds(not watch.files, f"it reads {', '.join(dict.fromkeys(watch.files))}")
 
 
