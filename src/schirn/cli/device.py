@@ -26,25 +26,18 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
     if args.device is None:
         return X
     torch = optional("torch", "deep", "--device")
-    device = _checked(args.device)
+    try:
+        device = torch.device(args.device)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--device {args.device}: not available here ({reason})") from None
     X = X.mapped() if isinstance(X, RowFile) else X
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9
         note(f"note: the sparse features become dense on the device ({gigabytes:.2g} GB)")
         X = X.toarray()
     return torch.asarray(X, dtype=torch.float32, device=device)
-
-
-def _checked(name: str) -> Any:
-    """The PyTorch device of this name; raises InputError if it is not there."""
-    torch = optional("torch", "deep", "--device")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"--device {name}: not available here ({reason})") from None
-    return device
 
 
 def _gpu(X: Any, model: Any) -> str | None:

@@ -13,6 +13,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Mapping
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,17 +48,13 @@ class XlsxTable(Table):
             rows = self._read(byte_limit(max_bytes))
         while rows and all(map(is_missing, rows[-1])):
             rows.pop()
-        header = rows[0] if rows else []
-        width = max(
-            (k + 1 for row in rows for k, c in enumerate(row) if not is_missing(c)), default=0
-        )
-        header = [*header, *[None] * (width - len(header))][:width]
-        self.columns = ["" if is_missing(cell) else str(cell) for cell in header]
+        columns = list(zip_longest(*rows))
+        while columns and all(map(is_missing, columns[-1])):
+            columns.pop()
+        self.columns = ["" if is_missing(column[0]) else str(column[0]) for column in columns]
         self.n_rows = max(len(rows) - 1, 0)
-        self._cells = {
-            name: [row[k] if k < len(row) else None for row in rows[1:]]
-            for k, name in enumerate(self.columns)
-        }
+        cells = (list(column[1:]) for column in columns)
+        self._cells = dict(zip(self.columns, cells, strict=True))
 
     def _read(self, limit: int) -> list[list[Any]]:
         """Return the cells of the first sheet; formulas count as their last results."""
