@@ -97,7 +97,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     followed. A pipe or device is written to directly, since it cannot be replaced.
     """
     target = followed(path)
-    try:
+    with disk_errors_named(path):
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             # Built in a file, since a device is not seekable and must not get half a file.
             suffix = "".join(Path(path).suffixes)
@@ -106,24 +106,23 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 content.seek(0)
                 shutil.copyfileobj(content, device)
             return
-        with disk_errors_named(path), _replacing(target) as stream:
+        with _replacing(target) as stream:
             yield stream
-    except OSError as error:
-        # The user knows the name of the file, not that of the temporary one.
-        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
-            raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
-        raise
 
 
 @contextmanager
 def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in the error of a failed write, such as on a full disk, which names none."""
+    """Name the file in the error of a failed write.
+
+    The error of a full disk names no file, and others name a temporary one in the same folder.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno not in _DISK:
-            raise
-        raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+        is_nameless = error.filename is None and error.errno in _DISK
+        if is_nameless or str(error.filename).startswith(str(followed(path).parent)):
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+        raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

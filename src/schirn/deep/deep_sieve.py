@@ -290,15 +290,15 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _rebuild(self, weights: dict[str, torch.Tensor]) -> None:
         """Rebuild the network from the weights of a file."""
         # Sizes in a corrupt file could request any amount of memory; on "meta" they use none.
-        n = self.n_features_in_
         with torch.device("meta"):
-            backbone = self._make_backbone(n) if self.module is None else nn.Identity()
-            expected = Network(backbone, self._n_hidden, self._n_labels).state_dict()
-        if any(k not in weights or weights[k].shape != v.shape for k, v in expected.items()):
-            raise ValueError("the weights do not match the network described in the file")
+            backbone = self._make_backbone(self.n_features_in_)
+            network = Network(backbone, self._n_hidden, self._n_labels)
+        try:
+            network.load_state_dict(weights, assign=True)
+        except RuntimeError as error:
+            message = "the weights do not match the network described in the file"
+            raise ValueError(message) from error
         self._device = pick_device(torch, self.device)
-        network = Network(self._make_backbone(n), self._n_hidden, self._n_labels)
-        network.load_state_dict(weights)
         self.network_ = network.to(self._device).eval()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +117,7 @@ def save(
         )
     if not hasattr(model, "label_names_"):
         raise InputError(f"this {type(model).__name__} is not fitted; call fit before save")
-    leave_out = () if include_training else TRAINING_ATTRIBUTES
-    if isinstance(model, TagPipeline):
-        model = copy(model)
-        model.method_ = _in_memory(model.method_, leave_out)
-    else:
-        model = _in_memory(model, leave_out)
-    encoder = Encoder()
+    encoder = Encoder(() if include_training else TRAINING_ATTRIBUTES)
     entry = encoder.estimator(model)
     try:
         check_model(Decoder(encoder.arrays).estimator(entry, lambda _: type(model)))
@@ -213,19 +206,6 @@ def _record_name(cls: type) -> str | None:
     """Return the name of a named tuple in model files, or None."""
     names = {record: name for name, record in RECORDS.items()}
     return names.get(cls) or {record: name for name, record in all_records().items()}.get(cls)
-
-
-def _in_memory(
-    model: PartialMultiLabelClassifier, leave_out: tuple[str, ...]
-) -> PartialMultiLabelClassifier:
-    """Return a copy with arrays of a device in main memory, and without some attributes."""
-    model = copy(model)
-    for name, value in list(vars(model).items()):
-        if name in leave_out:
-            delattr(model, name)
-        elif is_device_array(value):
-            setattr(model, name, to_numpy(value))
-    return model
 
 
 def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[str, Any]) -> None:
@@ -376,17 +356,22 @@ def _seal(text: bytes) -> bytes:
 
 
 class Encoder:
-    """Turn values into JSON; arrays are collected in `arrays` and referred to by number."""
+    """Turn values into JSON; arrays are collected in `arrays` and referred to by number.
 
-    def __init__(self) -> None:
+    Attributes of estimators that are called as in `leave_out` are left out.
+    """
+
+    def __init__(self, leave_out: tuple[str, ...] = ()) -> None:
         self.arrays: list[Array] = []
+        self._leave_out = leave_out
 
     def estimator(self, model: Any) -> dict[str, Any]:
         """Return class name, parameters and fitted attributes."""
         params = model.get_params(deep=False)
         # A place on this machine, of a fit that is done.
         params |= {"checkpoint": None} if "checkpoint" in params else {}
-        attributes = {k: v for k, v in vars(model).items() if k not in {*params, *_NOT_STATE}}
+        others = {*params, *_NOT_STATE, *self._leave_out}
+        attributes = {k: v for k, v in vars(model).items() if k not in others}
         name = type(model).__name__
         return {
             "class": name,
@@ -400,6 +385,8 @@ class Encoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if is_device_array(value):
+            value = to_numpy(value)
         if isinstance(value, np.ndarray | np.generic):
             return self._array(value, where)
         if sp.issparse(value):
