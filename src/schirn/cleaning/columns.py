@@ -612,7 +612,7 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
             f"{features!r} is neither an .npy file nor a column of {table}", parameter="features"
         )
     is_small = not path.exists() or fits(path.stat().st_size)
-    rows: Any = np.asarray(read_npy(path)) if is_small else RowFile(path)
+    rows: Any = read_npy(path) if is_small else RowFile(path)
     shape = rows.shape
     is_matrix = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
     if not is_matrix or rows.dtype.kind not in "biuf":

@@ -101,7 +101,7 @@ def add_noise(
            [1, 1, 1, 0]], dtype=uint8)
     """
     _check_kind(kind, r, rate, X)
-    truth = _truth(y)
+    truth = sparse.csr_array(as_binary(y, "y"))
     if kind == "legacy":
         random = np.random.RandomState(_legacy_seed(seed, random_state, r))
     elif seed is not None:
@@ -221,14 +221,6 @@ def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) ->
     """Return a 0/1 CSR matrix with ones at the given cells."""
     ones = np.ones(len(rows), dtype=np.uint8)
     return sparse.csr_array((ones, (rows, labels)), shape=shape)
-
-
-def _truth(y: Any) -> sparse.csr_array:
-    """Return the truth as CSR with ones only."""
-    truth = sparse.csr_array(as_binary(y, "y"))
-    truth.eliminate_zeros()
-    truth.sort_indices()
-    return truth
 
 
 def _legacy_seed(seed: int | None, random_state: Any, r: int | None) -> int:

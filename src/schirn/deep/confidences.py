@@ -5,9 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from schirn._input import OneOf
 from schirn.exceptions import InputError
-
-_TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 class Confidences(nn.Module):
@@ -48,9 +47,8 @@ class Confidences(nn.Module):
         self, n_rows: int, n_labels: int, *, dtype: Literal["float32", "float16"] = "float32"
     ):
         super().__init__()
-        if dtype not in _TYPES:
-            raise InputError(f"dtype must be one of 'float32', 'float16', got {dtype!r}")
-        self.register_buffer("table", torch.zeros(n_rows, n_labels, dtype=_TYPES[dtype]))
+        OneOf(("float32", "float16")).check("dtype", dtype)
+        self.register_buffer("table", torch.zeros(n_rows, n_labels, dtype=getattr(torch, dtype)))
         self.register_buffer("written", torch.zeros(n_rows, dtype=torch.bool))
 
     def read(self, rows: Tensor, candidates: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import secrets
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -201,11 +202,8 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _start(self, X: "Array | sp.csr_array", n_labels: int) -> None:
         """Set seed, device, scaling and the initial weights of the backbone."""
-        self._seed = int(
-            np.random.SeedSequence().generate_state(1)[0]
-            if self.random_state is None
-            else self.random_state
-        )
+        seed = self.random_state
+        self._seed = secrets.randbits(32) if seed is None else int(seed)
         self._device = pick_device(torch, self.device)
         self._scaling = _scaling(X, self.scale)
         self._n_labels = n_labels
