@@ -307,8 +307,12 @@ def read_array(stream: Any) -> np.ndarray:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """Read one array from an .npy file; a wrong header takes no memory."""
+    """Read one array from an .npy file after checking its size; a wrong header takes no memory."""
+    limit = byte_limit()
     with _damage_named(path, ".npy file"):
+        size = path.stat().st_size
+        if size > limit:
+            raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
         return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
