@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from schirn import find_noisy_labels
 from schirn.cleaning import RankingTask, TextRanker, model_rankers
 from schirn.cleaning import find as find_module
-from schirn.cleaning.text_ranker import Sum, fold_scores
+from schirn.cleaning.text_ranker import WeightedSum, compared_with_unlisted, fold_scores
 from schirn.datasets import add_noise
 from schirn.labels.tags import read_tags
 
@@ -118,15 +118,32 @@ def test_tags_of_rare_labels_are_suspicious_where_wrong_tags_fall_on_all_labels_
     assert roc_auc_score(right, ranking.confidence) > 0.78
 
 
-def test_a_sum_has_the_scale_of_the_first_expert():
-    first, second = np.random.default_rng(0).normal((3, -50), (2, 10), (400, 2)).T
-    both = Sum(first, second, 0.5)
-    total = both(first, second)
-    np.testing.assert_allclose([total.mean(), total.std()], [first.mean(), first.std()])
-    # Twice the weight of the first expert, each in units of its spread.
-    steps = both(first + first.std(), second) - total, both(first, second + second.std()) - total
-    np.testing.assert_allclose(steps[0], 2 * steps[1])
-    np.testing.assert_allclose(Sum(first, second, 0)(first, second), first)
+def test_a_sum_of_experts_has_the_scale_of_the_first_one_or_of_other_log_odds():
+    first, second, other = np.random.default_rng(0).normal((3, -50, 1), (2, 10, 5), (400, 3)).T
+    for like in (None, other):
+        both, scale = WeightedSum([first, second], (1, 0.5), like), first if like is None else like
+        total = both(first, second)
+        np.testing.assert_allclose([total.mean(), total.std()], [scale.mean(), scale.std()])
+        # Twice the weight of the first expert, each in units of its spread.
+        steps = [both(first + first.std(), second), both(first, second + second.std())] - total
+        np.testing.assert_allclose(steps[0], 2 * steps[1])
+        np.testing.assert_allclose(both(first, second, shift=0.5), total + scale.std() / 2)
+    np.testing.assert_allclose(WeightedSum([first, second], (1, 0))(first, second), first)
+    same = np.zeros(5)
+    np.testing.assert_array_equal(WeightedSum([same, same], (1, 1))(same, same), 0)
+
+
+def test_scores_are_compared_with_those_of_unlisted_rows():
+    rng = np.random.default_rng(0)
+    scores, Y = rng.normal((0, 5), (1, 3), (500, 2)), np.zeros((500, 2), dtype=np.uint8)
+    Y[:400, 0], Y[:5, 1] = 1, 1
+    relative = compared_with_unlisted(scores, Y)
+    for j, known in enumerate((400 / 405, 5 / 10)):
+        unlisted = scores[Y[:, j] == 0, j]
+        expected = known * (scores[:, j] - unlisted.mean()) / unlisted.std()
+        np.testing.assert_allclose(relative[:, j], expected)
+    # A label that all rows list has nothing to be compared with.
+    assert np.isfinite(compared_with_unlisted(scores, np.ones_like(Y))).all()
 
 
 def test_few_texts_have_centroids_and_ridges_as_experts(table, monkeypatch):

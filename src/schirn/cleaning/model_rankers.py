@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -27,7 +27,7 @@ from schirn.cleaning.ranker import (
     likeliest_unlisted,
 )
 from schirn.cleaning.storage import Needs
-from schirn.cleaning.text_ranker import Sum, fold_scores
+from schirn.cleaning.text_ranker import WeightedSum, compared_with_unlisted, fold_scores
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
@@ -46,9 +46,9 @@ _BYTES_PER_LANDMARK = 4
 _BYTES_IN_BLOCKS = 9
 # Log-odds beyond this are clipped before votes are added to them.
 _LARGEST = 11
-# How much centroids count for the listed tags of texts, and ridges for the missing ones; Sieve
-# counts for 1.
-_CENTROIDS, _RIDGES = 0.25, 0.5
+# What the experts on texts count for: Sieve, the ridge, which is Sieve before its rounds, and, for
+# listed tags, the centroids.
+_SIEVE, _RIDGES, _CENTROIDS = 1.0, 0.5, 1.0
 # No classifier is quite sure.
 _LEAST = 1e-7
 
@@ -91,7 +91,7 @@ class SieveRanker(ModelRanker):
     of rare labels. How many tags of labels as frequent are right rather than wrong, which the order
     of the scores tells (`schirn.cleaning.label_shares`), is therefore a second expert: a number
     between -1 and 1, in units of the spread of Sieve's log-odds. Sparse rows with a linear kernel,
-    as those of texts, have two more: centroids for the listed tags, ridges for the missing ones.
+    as those of texts, have two more: a ridge on the listed tags and, for listed tags, centroids.
 
     Parameters
     ----------
@@ -123,6 +123,26 @@ class SieveRanker(ModelRanker):
             memory=_BYTES_PER_CELL * cells + landmarks,
             blocks=_BYTES_IN_BLOCKS * cells,
         )
+
+    def _experts(
+        self,
+        fitted: Any,
+        X: Any,
+        Z: Array,
+        Y: Array,
+        task: RankingTask,
+        judged: Array,
+        groups: Array | None,
+    ) -> "_Experts":
+        tags, columns = task.tags, task.columns
+        others: tuple[Array, ...] = ()
+        cells = tags.row[judged], np.searchsorted(columns, tags.column[judged])
+        shares = np.zeros(len(tags.names))
+        shares[columns] = 1 - 2 * wrong_shares(Z, Y, *cells)
+        if self._ranks_texts(X):
+            centroids, ridges = fold_scores(X, task, groups)
+            others = ridges, compared_with_unlisted(centroids, Y)
+        return _Experts(task, fitted.caution_.factors, shares, others)
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
         """Judge by one fit, or return what an earlier run that was killed found."""
@@ -164,24 +184,61 @@ class SieveRanker(ModelRanker):
         z = _log_odds_of_planted(fitted, Z, Y, task, planted)
         # Whoever knows the noise, or counts votes, is believed.
         if self.model.noise_level is None and task.votes is None and judged.any():
-            cells = tags.row[judged], np.searchsorted(columns, tags.column[judged])
-            labels = np.zeros(len(tags.names))
-            labels[columns] = 1 - 2 * wrong_shares(Z, Y, *cells)
-            # The mean stays, so that confidences are as high as those of Sieve.
-            labels = np.std(log_odds[judged]) * (labels - labels[tags.column[judged]].mean())
-            if self._ranks_texts(X):
-                centroids, linear = fold_scores(X, task, groups)
-                both = Sum(log_odds[judged], centroids[cells], _CENTROIDS)
-                log_odds[judged] = both(log_odds[judged], centroids[cells])
-                z = both(z, centroids[planted.row, np.searchsorted(columns, planted.column)])
-                Z = Sum(Z[Y == 0], linear[Y == 0], _RIDGES)(Z, linear)
-            log_odds, z = log_odds + labels[tags.column], z + labels[planted.column]
+            experts = self._experts(fitted, X, Z, Y, task, judged, groups)
+            log_odds, z = experts.judge(log_odds, judged, planted, z)
+            Z = experts.judge_unlisted(Z, Y)
         planted = planted._replace(log_odds=z)
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:
             unlisted = likeliest_unlisted(Z, Y, columns, task.n_unlisted)
         return Evidence(log_odds, judged, planted, unlisted, annotators=annotators)
+
+
+@dataclass(frozen=True, eq=False)
+class _Experts:
+    """What else is known about the cells besides the log-odds of Sieve."""
+
+    task: RankingTask
+    caution: Array
+    """How much of the claimed noise Sieve believes, by label: no matter for a ranking."""
+    shares: Array
+    """Share of right minus wrong tags among labels as frequent, by name of a label."""
+    others: tuple[Array, ...] = ()
+    """Scores (n, k) of texts by ridges and by centroids."""
+
+    def judge(
+        self, log_odds: Array, judged: Array, planted: PlantedTags, z: Array
+    ) -> tuple[Array, Array]:
+        """Combine all experts on the listed tags and on the planted ones.
+
+        The mean and the spread stay, so that confidences are as high as those of Sieve.
+        """
+        row, column = self.task.tags.row, self.task.tags.column
+        experts = self._about(log_odds[judged], row[judged], column[judged])
+        weights = (_SIEVE, _RIDGES, _CENTROIDS)[: len(experts)]
+        total = WeightedSum(experts, weights, like=log_odds[judged])
+        shares = self.shares - self.shares[column[judged]].mean()
+        ranked = np.isin(column, self.task.columns)
+        experts = self._about(log_odds[ranked], row[ranked], column[ranked])
+        log_odds = log_odds.copy()
+        log_odds[ranked] = total(*experts, shift=shares[column[ranked]])
+        experts = self._about(z, planted.row, planted.column)
+        return log_odds, total(*experts, shift=shares[planted.column])
+
+    def judge_unlisted(self, Z: Array, Y: Array) -> Array:
+        """Add the ridges, if there are any, to the log-odds (n, k) of unlisted cells."""
+        if not self.others:
+            return Z
+        ridges, _ = self.others
+        return WeightedSum((Z[Y == 0], ridges[Y == 0]), (_SIEVE, _RIDGES))(Z, ridges)
+
+    def _about(self, log_odds: Array, row: Array, column: Array) -> list[Array]:
+        """What Sieve, without caution, and the others say about some cells."""
+        place = np.searchsorted(self.task.columns, column)
+        wrong = (1 - expit(log_odds)) / self.caution[place]
+        plain = logit(np.clip(1 - wrong, _LEAST, 1 - _LEAST))
+        return [plain, *(scores[row, place] for scores in self.others)]
 
 
 @dataclass(eq=False)

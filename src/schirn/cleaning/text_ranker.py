@@ -7,6 +7,7 @@ spread. As for fewer texts, the share of right minus wrong tags among labels as 
 where wrong tags fall on all labels alike, tags of rare labels are mostly wrong.
 """
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -49,6 +50,8 @@ _N_UNLISTED = 200
 # Spreads of the log-odds that a share of 1 counts for; where wrong tags follow the frequency of the
 # labels, the share says nothing, and costs least if it counts for less than one.
 _SHARE = 0.5
+# Rows that list a label of which half is known.
+_FEW_ROWS = 5
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
 
@@ -150,49 +153,77 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     cells = Cells(judged, listed[0], row, column, other[0])
     law, planted = judge_by_law(cells, task, rng)
     experts = [logit(law.q), listed[1]]
-    total = Sum(*(expert[judged] for expert in experts))
-    log_odds = total(*experts)
+    total = WeightedSum([expert[judged] for expert in experts], (1, 1))
     place = np.searchsorted(columns, tags.column[judged])
     medians = label_medians(other[1], np.searchsorted(columns, column), len(columns))
     shares = np.zeros(len(tags.names))
-    shares[columns] = wrong_shares_of_tags(listed[1, judged], place, medians)
+    shares[columns] = 2 * _SHARE * wrong_shares_of_tags(listed[1, judged], place, medians)
     # The mean stays, so that confidences are as high as without the shares.
     shares = shares[tags.column[judged]].mean() - shares
-    shares *= 2 * _SHARE * float(np.std(log_odds[judged]))
+    log_odds = total(*experts, shift=shares[tags.column])
     second = scores(planted.row, planted.column)[1]
-    z = total(planted.log_odds, second) + shares[planted.column]
+    z = total(planted.log_odds, second, shift=shares[planted.column])
     planted = planted._replace(log_odds=z)
     unlisted = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
-        both = Sum(logit(law.before(other[0], column)), other[1])
+        both = WeightedSum([logit(law.before(other[0], column)), other[1]], (1, 1))
         blocks = store.gather(_likeliest, law.before, both, columns, task.n_unlisted)
         unlisted = UnlistedCells.first(blocks, task.n_unlisted)
-    return Evidence(log_odds + shares[tags.column], judged, planted, unlisted)
+    return Evidence(log_odds, judged, planted, unlisted)
 
 
-class Sum:
-    """Sum of two experts, each divided by its spread, on the scale of the first.
+class WeightedSum:
+    """Log-odds by several experts: a weighted sum, each expert divided by its spread.
 
     Parameters
     ----------
-    first, second : float arrays
+    experts : sequence of float arrays
         What they say about the same cells.
-    weight : float
-        How much the second one counts.
+    weights : sequence of float
+        How much each of them counts.
+    like : float array, optional
+        Log-odds whose mean and spread the sum gets; those of the first expert by default.
     """
 
-    def __init__(self, first: Array, second: Array, weight: float = 1.0) -> None:
-        self.centres = float(first.mean()), float(second.mean())
-        self.spread = float(first.std()) or 1.0
-        self.slope = weight * self.spread / (float(second.std()) or 1.0)
-        self.scale = 1.0
-        self.scale = self.spread / (float(np.std(self(first, second))) or 1.0)
+    def __init__(
+        self, experts: Sequence[Array], weights: Sequence[float], like: Array | None = None
+    ) -> None:
+        like = experts[0] if like is None else like
+        self.centres = [float(expert.mean()) for expert in experts]
+        spreads = [float(expert.std()) or 1.0 for expert in experts]
+        self.slopes = [weight / spread for weight, spread in zip(weights, spreads, strict=True)]
+        self.mean, self.spread = float(like.mean()), float(like.std()) or 1.0
+        self.unit = float(self._total(experts).std()) or 1.0
 
-    def __call__(self, first: Array, second: Array) -> Array:
-        """Log-odds of the same or of other cells."""
-        (a, b) = self.centres
-        return np.asarray(a + self.scale * (first - a + self.slope * (second - b)))
+    def __call__(self, *experts: Array, shift: Any = 0.0) -> Array:
+        """Log-odds of the same or of other cells, shifted by so many spreads."""
+        return self.mean + self.spread * (self._total(experts) / self.unit + shift)
+
+    def _total(self, experts: Sequence[Array]) -> Array:
+        parts = zip(experts, self.centres, self.slopes, strict=True)
+        return np.sum([slope * (expert - centre) for expert, centre, slope in parts], axis=0)
+
+
+def compared_with_unlisted(scores: Array, Y: Array) -> Array:
+    """Scores (n, k) relative to those of the rows that do not list a label.
+
+    From each score their mean is subtracted, and it is divided by their spread, so that the scores
+    of different labels can be compared. A label that few rows list is hardly known: its scores are
+    drawn towards 0.
+
+    Parameters
+    ----------
+    scores : (n, k) float array
+    Y : (n, k) 0/1 array
+        Listed tags.
+    """
+    n_listed, unlisted = Y.sum(axis=0), Y == 0
+    counts = np.maximum(len(Y) - n_listed, 1)
+    mean = scores.sum(axis=0, where=unlisted, dtype=np.float64) / counts
+    squares = np.square(scores - mean).sum(axis=0, where=unlisted) / counts
+    known = n_listed / (n_listed + _FEW_ROWS)
+    return np.asarray((scores - mean) * (known / (np.sqrt(squares) + 1e-9)))
 
 
 def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) -> None:
@@ -271,7 +302,7 @@ def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Arra
 
 
 def _likeliest(
-    block: Block, lesson: Lesson, before: Any, both: Sum, columns: Array, count: int
+    block: Block, lesson: Lesson, before: Any, both: WeightedSum, columns: Array, count: int
 ) -> UnlistedCells:
     """Return the likeliest unlisted cells of a block, some rows at a time."""
     scores, parts = cast(Array, lesson.scores), []

@@ -96,25 +96,31 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             Texts; a missing one counts as empty.
         y : ignored
         """
-        texts = _clean(X)
-        counts, self.words_ = _counts(texts, ngram_range=(1, 2), max_features=self.max_words)
-        if not len(self.words_):
-            raise InputError(
-                "the texts have no words of two or more letters, so there is nothing to learn from"
-            )
-        self.idf_ = _idf(len(texts), np.bincount(counts.indices)).astype(np.float32)
-        self._learn_characters(texts)
+        self._learn(X)
         return self
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
         """Learn words and character sequences, and return the weights of the same texts."""
-        X = X if isinstance(X, str) else list(X)
-        return self.fit(X).transform(X)
+        return self._weights(self._learn(X))
 
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
         """Return the weights (n, features) of texts; unknown words and sequences are left out."""
         check_is_fitted(self)
-        weights = self._terms.counts(_clean(X))
+        return self._weights(self._terms.counts(_clean(X)))
+
+    def _learn(self, X: Iterable[Any]) -> "sp.csr_array":
+        """Learn the terms, and count them in the same texts."""
+        texts = _clean(X)
+        words, self.words_ = _counts(texts, ngram_range=(1, 2), max_features=self.max_words)
+        if not len(self.words_):
+            raise InputError(
+                "the texts have no words of two or more letters, so there is nothing to learn from"
+            )
+        self.idf_ = _idf(len(texts), np.bincount(words.indices)).astype(np.float32)
+        return sp.csr_array(sp.hstack([words, self._learn_characters(texts)], format="csr"))
+
+    def _weights(self, weights: "sp.csr_array") -> "sp.csr_array":
+        """Turn counts into weights, in place."""
         weights.sort_indices()
         weights.data = self._terms.idf[weights.indices] * (1 + np.log(weights.data))
         # Words and sequences have unit length each, and so has the row.
@@ -152,8 +158,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         sequences = [f"~{each}" for each in getattr(self, "characters_", ())]
         return np.array([*self.words_, *sequences], dtype=object)
 
-    def _learn_characters(self, texts: list[str]) -> None:
-        """Choose the character sequences."""
+    def _learn_characters(self, texts: list[str]) -> "sp.csr_array":
+        """Choose the character sequences, and count them in the same texts."""
         tokens, spelled = _tokens(texts)
         letters, names = _spelling(spelled)
         totals = np.asarray(tokens.sum(axis=0)).ravel() @ letters
@@ -169,6 +175,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         chosen = np.sort(order[n_texts[order] >= _MIN_TEXTS])
         self.characters_ = names[frequent[chosen]]
         self.characters_idf_ = _idf(len(texts), n_texts[chosen])
+        return sp.csr_array(tokens @ letters[:, chosen])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
