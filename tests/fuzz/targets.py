@@ -21,10 +21,10 @@ from schirn.cleaning import (
     votes_to_candidates,
 )
 from schirn.datasets import load
-from schirn.datasets.cache import recorded_options
 from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import IDENTITY
 from schirn.lab.bench.running.scores import compute_metrics, read_arrays
+from schirn.lab.data.registry import recorded_options
 from schirn.persist import read_notes
 
 Target = Callable[[Path, bytes], object]

@@ -1,13 +1,11 @@
-"""The download cache: its folder, and a record of each file that detects changes."""
+"""The folder of downloads."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
-from schirn._files import file_hash, reason_of
+from schirn._files import reason_of
 from schirn.exceptions import DataError
 
 
@@ -29,27 +27,3 @@ def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
             f"variable SCHIRN_CACHE"
         ) from None
     return Path(base) / "schirn"
-
-
-def record_path(path: Path) -> Path:
-    """Return the path of the record that belongs to a cached file."""
-    return path.with_name(f"{path.name}.json")
-
-
-def recorded_options(path: Path) -> dict[str, Any]:
-    """Return the reader options recorded for a downloaded file after checking its checksum."""
-    record_file = record_path(path)
-    if not record_file.is_file():
-        return {}
-    try:
-        record = json.loads(record_file.read_text("utf-8"))
-        expected, options = record["sha256"], dict(record.get("options", {}))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{record_file}: not a download record; delete it.") from None
-    if file_hash(path) != expected:
-        raise DataError(
-            f"{path}: the file has changed since it was downloaded; "
-            f"download it again with schirn.lab.data.fetch({path.stem!r}, force=True)",
-            parameter="force",
-        )
-    return options

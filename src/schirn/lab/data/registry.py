@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,9 +11,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from schirn._files import file_hash
 from schirn._input import suggest
 from schirn.datasets import Dataset, load_digits_attributes
-from schirn.datasets.cache import cache_folder, recorded_options
+from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 from schirn.lab.data._brighter import BRIGHTER_SETS
 from schirn.lab.data._emoji import EMOJI_SETS
@@ -150,6 +152,30 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
     if unknown:
         raise DataError(f"{path}: {unknown[0]!r} is not an option of {reader.__name__}.")
     return reader(path, **(recorded_options(path) | options))
+
+
+def record_path(path: Path) -> Path:
+    """Return the path of the record that belongs to a cached file."""
+    return path.with_name(f"{path.name}.json")
+
+
+def recorded_options(path: Path) -> dict[str, Any]:
+    """Return the reader options recorded for a downloaded file after checking its checksum."""
+    record_file = record_path(path)
+    if not record_file.is_file():
+        return {}
+    try:
+        record = json.loads(record_file.read_text("utf-8"))
+        expected, options = record["sha256"], dict(record.get("options", {}))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DataError(f"{record_file}: not a download record; delete it.") from None
+    if file_hash(path) != expected:
+        raise DataError(
+            f"{path}: the file has changed since it was downloaded; "
+            f"download it again with schirn.lab.data.fetch({path.stem!r}, force=True)",
+            parameter="force",
+        )
+    return options
 
 
 def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
