@@ -127,6 +127,6 @@ def _without_networks(model: "DeepSieve") -> "DeepSieve":
     """Copy an estimator without its networks, which are stored as tensors."""
     plain = copy(model)
     plain.module = None
-    for name in ("network_", "_backbone", "_device"):
+    for name in ("network_", "_device"):
         plain.__dict__.pop(name, None)
     return plain

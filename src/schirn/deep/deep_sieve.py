@@ -236,6 +236,8 @@ class DeepSieve(PartialMultiLabelClassifier):
         weights, log_odds, Q, law, (self._slope, self._offset) = run.best
         self.network_ = run.learners[-1].averaged.eval()
         self.network_.load_state_dict(weights)
+        # A fitted model does not need its initial backbone.
+        del self._backbone
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
         # As arrays, because the attributes in model files cannot be tensors.
@@ -298,12 +300,6 @@ class DeepSieve(PartialMultiLabelClassifier):
             raise ValueError(message) from error
         self._device = pick_device(torch, self.device)
         self.network_ = network.to(self._device).eval()
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        # A fitted model does not need its initial backbone.
-        state.pop("_backbone", None)
-        return state
 
 
 def _scaling(X: "Array | sp.csr_array", scale: str) -> tuple[Array, Array]:
