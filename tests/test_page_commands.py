@@ -232,7 +232,7 @@ def test_the_commands_of_a_page_run(tmp_path, monkeypatch, capfd, page, slow):
         pytest.importorskip(name, reason="commands of the pages need it")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr(review, "serve", serve_briefly)
+    monkeypatch.setattr("schirn.cli.review.serve", serve_briefly)
     write_tables()
     for call in program_calls(PAGES[page]):
         if (SLOW.search(call) is not None) == slow and reason_not_to_run(call) is None:
