@@ -420,11 +420,11 @@ def test_the_svd_drops_directions_of_rounding_noise(storage):
 @storages
 @pytest.mark.filterwarnings("ignore::schirn.linalg.row_space.DensifyWarning")
 def test_the_svd_drops_directions_whose_squares_vanish(storage):
-    """In single precision the square of 1e-25 is 0, and nothing may be divided by it."""
-    X = (np.eye(6, 3) * [1.0, 1e-3, 1e-25]).astype(np.float32)
-    space = factored(X, storage, ridge=1e-20)
+    """Nothing may be divided by the square of 1e-21, which single precision does not have."""
+    X = (np.eye(6, 3) * [1e-17, 1e-18, 1e-21]).astype(np.float32)
+    space = factored(X, storage, ridge=1e-45)
     assert space.how == "svd"
-    np.testing.assert_allclose(np.sort(space.eigenvalues), [1e-6, 1.0], rtol=1e-4)
+    np.testing.assert_allclose(np.sort(space.eigenvalues), [1e-36, 1e-34], rtol=1e-4)
 
 
 @storages

@@ -74,7 +74,10 @@ def test_tables_of_names_are_refused(function):
 def test_columns_in_another_order_are_refused():
     truth = pd.DataFrame(TRUTH, columns=["a", "b", "c"])
     scores = pd.DataFrame(SCORES, columns=["a", "c", "b"])
-    with pytest.raises(InputError, match="column 1 is 'b' in y_true but 'c' in scores"):
+    sentence = (
+        r"column 1 is 'b' in y_true but 'c' in scores; put the labels of both in the same order\.$"
+    )
+    with pytest.raises(InputError, match=sentence):
         metrics.average_precision(truth, scores)
     assert metrics.average_precision(truth, scores.to_numpy()) > 0
 

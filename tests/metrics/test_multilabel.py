@@ -93,7 +93,7 @@ def test_blocks_of_rows_change_nothing(empty_rows):
     truth, scores = rng.random((7, 6)) < 0.4, rng.integers(0, 4, (7, 6)) / 4
     truth[2], truth[5] = 0, 1
     # Two million cells, of which a block holds one.
-    tall = [np.tile(table, (50_000, 1)) for table in (truth, scores)]
+    tall = [np.repeat(table, 50_000, axis=0) for table in (truth, scores)]
     expected = metrics.evaluate(truth, scores, empty_rows=empty_rows)
     assert metrics.evaluate(*tall, empty_rows=empty_rows) == pytest.approx(expected, abs=1e-12)
 

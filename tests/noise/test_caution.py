@@ -29,7 +29,10 @@ def test_equals_the_plain_transcription(seed):
     Y[:, 0], Y[:, 1] = np.arange(n) < 4 + seed % 2, np.arange(n) >= 5 - seed % 2
     strength, crowd = rng.uniform(0, 6, l), rng.random((n, 1)) > 0.8
     z = (rng.normal(size=Y.shape) + strength * (Y - 0.5)).round(int(rng.integers(0, 3)))
+    # Some scores are all but certain, and once nothing is claimed to be wrong.
+    z *= 1 + 9 * (seed % 2)
     Q = np.clip(rng.uniform(0.5, 1, Y.shape) - 0.4 * (seed % 3) * crowd, 0, 1) * Y
+    Q = Y if seed == 3 else Q
     rate = rng.uniform(0.05, 0.6)
     found = caution(z, Y, Q, rate)
     factors, separation = plain_caution(z, Y, Q, rate)
@@ -73,6 +76,13 @@ def test_random_scores_are_not_believed(strong):
     found, _, confidence = judged(P, Y, 0.4)
     assert found.factors.max() < 0.1
     assert not ((Y == 1) & (confidence < 0.5)).any()
+
+
+def test_scores_that_say_the_opposite_separate_nothing(strong):
+    P, _, Y = strong
+    found = caution(-logit(P), Y, 0.5 * Y, 0.25)
+    assert found.separation == 0
+    assert found.factors.tolist() == [0.02] * 8
 
 
 def test_one_label_that_the_features_do_not_describe_is_left_alone(strong):

@@ -57,6 +57,11 @@ def test_top_k_takes_the_first_of_equal_scores(rule, expected):
     assert label_threshold(rule, 3).apply(S).tolist() == expected
 
 
+def test_the_first_of_many_equal_scores():
+    predicted = label_threshold("top-3", 500).apply(np.zeros((2, 500)))
+    assert [np.flatnonzero(row).tolist() for row in predicted] == [[0, 1, 2]] * 2
+
+
 @given(matrices, st.integers(1, 8))
 def test_top_k_takes_k_of_the_best(scores, k):
     predicted = label_threshold(f"top-{k}", scores.shape[1]).apply(scores).astype(bool)
@@ -175,6 +180,7 @@ def test_tensors_have_the_labels_of_arrays(rule):
         "top-²",
         "row-",
         "row-nan",
+        "row-0.9.9",
         "Top-1",
     ],
 )
