@@ -238,6 +238,9 @@ def test_tensors_have_the_posterior_of_arrays(kind, monkeypatch):
         np.testing.assert_allclose(found.Q.numpy(), expected.Q, atol=1e-13)
         np.testing.assert_allclose(found.noise_counts, expected.noise_counts, atol=1e-10)
         np.testing.assert_allclose(found.true_counts, expected.true_counts, atol=1e-10)
+    single = cell_posterior(torch.asarray(p, dtype=torch.float32), indptr, label, model)
+    assert single.Q.dtype == torch.float64
+    np.testing.assert_allclose(single.Q, expected.Q, atol=1e-5)
 
 
 def test_a_few_long_rows_do_not_pad_all_others(monkeypatch):
