@@ -97,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder, "tagger.schirn"))
         schirn.save(tagger, model)
-        command = [sys.executable, "-m", "schirn", "serve", model, "--port", "0", "--quiet"]
+        command = [sys.executable, "-m", "schirn", "serve", model, "--port", "0"]
         command += ["--workers", str(args.workers)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None

@@ -25,8 +25,7 @@ def run(args: argparse.Namespace) -> int:
     POST /predict tags rows, POST /judge judges their tags; /health, /metrics (for Prometheus) and
     /openapi.json describe the server. SIGTERM and Ctrl-C stop it after the requests in flight;
     SIGHUP loads the model file again; each open connection gets the answer to its next request
-    before it is closed. Workers that die are started again, unless they die five times within a
-    minute (exit code 1).
+    before it is closed. Workers that die are started again.
 
     Examples
     --------
@@ -34,27 +33,23 @@ def run(args: argparse.Namespace) -> int:
     schirn serve tagger.schirn --host 0.0.0.0 --port 8000 --workers 2
     SCHIRN_TOKEN=secret schirn serve tagger.schirn
     """
-    from schirn.serving import ServerError, serve
+    from schirn.serving import serve
 
     def announce(address: str) -> None:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    try:
-        serve(
-            args.model,
-            host=args.host,
-            port=args.port,
-            workers=args.workers,
-            token=args.token or os.environ.get("SCHIRN_TOKEN") or None,
-            max_rows=args.max_rows,
-            max_bytes=args.max_bytes,
-            timeout=args.timeout,
-            ready=announce,
-            tell=note,
-        )
-    except ServerError as error:
-        note(str(error), error=True)
-        return 1
+    serve(
+        args.model,
+        host=args.host,
+        port=args.port,
+        workers=args.workers,
+        token=args.token or os.environ.get("SCHIRN_TOKEN") or None,
+        max_rows=args.max_rows,
+        max_bytes=args.max_bytes,
+        timeout=args.timeout,
+        ready=announce,
+        tell=note,
+    )
     note("stopped; all requests were answered")
     return 0

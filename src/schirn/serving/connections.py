@@ -33,6 +33,7 @@ OPTIONS: dict[str, Any] = {
 """How uvicorn serves."""
 MAX_CONNECTIONS = 128
 REQUEST_SECONDS = 10.0
+_CLOSE = (b"connection", b"close")
 
 
 class LimitedProtocol(H11Protocol):
@@ -135,9 +136,12 @@ class PatientProtocol(LimitedProtocol):
     def shutdown(self) -> None:
         """End the connection after the next answer."""
         self._is_last = True
+        headers = self.server_state.default_headers
+        if _CLOSE not in headers:
+            headers.append(_CLOSE)
         if self.cycle is not None:
             # uvicorn makes new headers every second, and a slow answer has older ones.
-            self.cycle.default_headers = self.server_state.default_headers
+            self.cycle.default_headers = headers
         if not self._is_waiting():
             H11Protocol.shutdown(self)
 

@@ -1,9 +1,11 @@
 """Counters of a server, shared by its processes, in the text format of Prometheus."""
 
+import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+
+from schirn._files import lock
 
 PATHS = ("/predict", "/judge", "/health", "/metrics", "/openapi.json", "other")
 STATUSES = (200, 400, 401, 404, 405, 413, 415, 500, 503)
@@ -19,49 +21,45 @@ _COUNTERS = np.dtype(
 
 
 class Metrics:
-    """Counts requests, rows and seconds; each process counts in a line of one file.
-
-    A process that takes the place of another goes on where that one has stopped.
+    """Counts requests, rows and seconds; each process counts in a file of its own.
 
     Parameters
     ----------
-    path : Path, optional
-        The file; by default the counters are in memory.
-    n_workers, worker : int
-        Number of processes, and which one this is.
+    folder : Path, optional
+        Folder of the files of all processes; by default the counters are in memory.
     """
 
-    def __init__(self, path: Path | None = None, n_workers: int = 1, worker: int = 0) -> None:
-        self._worker = worker
-        if path is None:
-            self._all: np.ndarray = np.zeros(n_workers, _COUNTERS)
-        else:
-            path.touch()
-            mode: Any = "w+" if path.stat().st_size == 0 else "r+"
-            self._all = np.memmap(path, _COUNTERS, mode, shape=n_workers)
-        # A process that was killed leaves its requests in flight.
-        self._all["in_flight"][worker] = 0
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._own: np.ndarray = np.zeros(1, _COUNTERS)
+        if folder is not None:
+            # Open as long as this process lives: the lock says so.
+            self._file = Path(folder, str(os.getpid())).open("w+b")  # noqa: SIM115
+            lock(self._file)
+            self._own = np.memmap(self._file, _COUNTERS, "w+", shape=1)
 
     def begin(self) -> None:
         """Count a request in flight."""
-        self._all["in_flight"][self._worker] += 1
+        self._own["in_flight"] += 1
 
     def end(self, path: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         line = PATHS.index(path if path in PATHS else "other")
         column = STATUSES.index(status if status in STATUSES else 500)
-        self._all["requests"][self._worker, line, column] += 1
-        self._all["times"][self._worker, np.searchsorted(BOUNDS, seconds)] += 1
-        self._all["seconds"][self._worker] += seconds
-        self._all["in_flight"][self._worker] -= 1
+        self._own["requests"][0, line, column] += 1
+        self._own["times"][0, np.searchsorted(BOUNDS, seconds)] += 1
+        self._own["seconds"] += seconds
+        self._own["in_flight"] -= 1
 
     def add_rows(self, n: int) -> None:
         """Count rows that were tagged or judged."""
-        self._all["rows"][self._worker] += n
+        self._own["rows"] += n
 
     def text(self) -> str:
         """Return the counters of all processes."""
-        total = {name: self._all[name].sum(axis=0) for name in _COUNTERS.fields or ()}
+        files = [] if self._folder is None else self._folder.iterdir()
+        counters = np.concatenate([*map(_read, files)] or [self._own])
+        total = {name: counters[name].sum(axis=0) for name in _COUNTERS.fields or ()}
         lines = ["# TYPE schirn_requests_total counter"]
         for i, k in np.argwhere(total["requests"]).tolist():
             labels = f'path="{PATHS[i]}",status="{STATUSES[k]}"'
@@ -79,3 +77,12 @@ class Metrics:
             f"schirn_requests_in_flight {total['in_flight']:g}",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _read(path: Path) -> np.ndarray:
+    """Return the counters of a process; one that was killed has no requests in flight."""
+    with path.open("rb") as file:
+        counters = np.fromfile(file, _COUNTERS)
+        if lock(file):
+            counters["in_flight"] = 0
+    return counters
