@@ -201,7 +201,7 @@ class _Experts:
 
     task: RankingTask
     caution: Array
-    """How much of the claimed noise Sieve believes, by label: no matter for a ranking."""
+    """How much of the claimed noise Sieve believes, by label."""
     shares: Array
     """Share of right minus wrong tags among labels as frequent, by name of a label."""
     others: tuple[Array, ...] = ()
@@ -234,7 +234,13 @@ class _Experts:
         return WeightedSum((Z[Y == 0], ridges[Y == 0]), (_SIEVE, _RIDGES))(Z, ridges)
 
     def _about(self, log_odds: Array, row: Array, column: Array) -> list[Array]:
-        """What Sieve, without caution, and the others say about some cells."""
+        """What Sieve and the others say about some cells.
+
+        Where there are others, Sieve need not be cautious: a label that a few more rows make
+        doubtful would change its place among the others.
+        """
+        if not self.others:
+            return [log_odds]
         place = np.searchsorted(self.task.columns, column)
         wrong = (1 - expit(log_odds)) / self.caution[place]
         plain = logit(np.clip(1 - wrong, _LEAST, 1 - _LEAST))
