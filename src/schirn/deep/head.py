@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from schirn._input import Number
 from schirn.deep.confidences import Confidences
-from schirn.deep.losses import at_least_single, check_batch, judge, soft_cross_entropy
+from schirn.deep.losses import at_least_single, check_batch, soft_cross_entropy
 from schirn.deep.posterior import NoiseLaw, NoiseSums
 from schirn.deep.ridge import Ridge, RidgeSums
 from schirn.exceptions import InputError
@@ -235,11 +235,9 @@ class SieveHead(nn.Module):
         """Turn ridge scores into confidences of the candidates."""
         slope, offset = self.calibration
         assert self.law is not None
-        posterior = judge((slope * scores + offset).sigmoid(), candidates, self.law, self.counts)
         if self._noise is None:
             self._noise = NoiseSums(self.n_labels, scores.device)
-        self._noise.add(candidates, posterior)
-        return posterior.Q
+        return self._noise.judge(slope * scores + offset, candidates, self.law, self.counts)
 
     def _calibrate(self) -> None:
         """Fit a sigmoid to the leave-one-out scores of the sampled rows, and a first noise rate."""

@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from schirn._input import Number
 from schirn.deep.confidences import Confidences
-from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_posterior
+from schirn.deep.posterior import NoiseLaw, NoiseSums
 from schirn.deep.rank import rank_loss
 from schirn.exceptions import InputError
 from schirn.noise.calibration import calibrate
@@ -138,13 +138,11 @@ class PartialMultiLabelLoss(nn.Module):
         new = old = self.confidences.read(rows, candidates)
         if self.passes >= self.warm_up:
             slope, offset = self.calibration
-            p = (slope * logits + offset).sigmoid()
-            posterior = judge(p, candidates, self.law, self.counts)
-            new = torch.lerp(posterior.Q.float(), old, self.momentum)
-            self.confidences.write(rows, new)
             if self._sums is None:
                 self._sums = NoiseSums(self.n_labels, candidates.device)
-            self._sums.add(candidates, posterior)
+            Q = self._sums.judge(slope * logits + offset, candidates, self.law, self.counts)
+            new = torch.lerp(Q.float(), old, self.momentum)
+            self.confidences.write(rows, new)
         self._count(logits, candidates)
         return new
 
@@ -252,14 +250,6 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor, rank_weight: float) -> T
     if rank_weight:
         loss = loss + rank_weight * rank_loss(logits.sigmoid()) / len(logits)
     return loss
-
-
-def judge(p: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool) -> RowPosterior:
-    """Posterior of the candidates: of whole rows with `counts`, else cell by cell."""
-    if counts:
-        return row_posterior(p, candidates, law)
-    no_counts = law.tilt.new_zeros(())
-    return RowPosterior(bayes(p, candidates, law.rates), no_counts, no_counts)
 
 
 def check_batch(

@@ -191,6 +191,19 @@ class NoiseSums:
         self.noise_counts += posterior.noise_counts
         self.true_counts += posterior.true_counts
 
+    def judge(self, log_odds: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool) -> Tensor:
+        """Add some rows; return the posterior of their candidates.
+
+        It is that of whole rows with `counts`, else cell by cell.
+        """
+        p, no_counts = log_odds.sigmoid(), law.tilt.new_zeros(())
+        if counts:
+            posterior = row_posterior(p, candidates, law)
+        else:
+            posterior = RowPosterior(bayes(p, candidates, law.rates), no_counts, no_counts)
+        self.add(candidates, posterior)
+        return posterior.Q
+
     def law(self, counts: bool = True) -> NoiseLaw:
         """Estimate the law from the rows added so far; `counts=False` leaves the tilt at zero."""
         noise, false = self.noise.cpu().numpy(), self.false.cpu().numpy()
