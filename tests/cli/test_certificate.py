@@ -73,7 +73,7 @@ def test_too_few_answers_make_no_file(items, tmp_path, capsys):
     fill(path, items)
     assert clean(table, *order, "--answers", path, "-o", out) == 0
     printed = capsys.readouterr().out
-    assert "Not certified" in printed
+    assert "Not yet certified" in printed
     assert "so far" in printed
     assert not (tmp_path / "c.csv.certificate.json").exists()
     # Answers to other removals do not count.

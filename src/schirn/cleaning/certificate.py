@@ -47,6 +47,8 @@ _WORDS = {
     REMAINING: "remaining tags are right",
     ADDED: "added tags are right",
 }
+# Answers from which on their rate of misses tells how many more it will take.
+_FEW_ANSWERS = 20
 _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
 _CONFIDENCE, _FIRST_DRAW = 0.95, 0.9
 # Numbers of misses for which the bound is computed.
@@ -147,6 +149,23 @@ class Certificate:
             return f"Not certified that at least {self.target:.0%} {tags}"
         share = max(self.target, self.precision_at_least)
         return f"With {self.confidence:.0%} confidence, at least {share:.1%} {tags}"
+
+    @property
+    def progress(self) -> str:
+        """What is certified, or else how far the answers have come, in words."""
+        if self.certified:
+            return f"The certificate is reached. {self}."
+        answers, needed, known = "no answers about these yet", "needed", ""
+        if n := self.n_answers:
+            answers, needed = f"{n:,} answer{'' if n == 1 else 's'} so far", "more needed"
+            known = f" The answers certify {self.precision_at_least:.0%}."
+        n_more, ahead = self.more_answers, "it is probably out of reach"
+        if n_more is not None:
+            ahead = f"probably {n_more:,} {needed}"
+        if n < _FEW_ANSWERS and (fewest := self.fewest_answers) is not None:
+            ahead = f"at least {fewest:,} {needed}"
+        claim = f"at least {self.target:.0%} of the {self.n_tags:,} {_WORDS[self.of]}"
+        return f"Not yet certified that {claim}: {answers}; {ahead}.{known}"
 
     def questions(self, n: int = 10) -> Questions:
         """Return the next tags of the draw that have no answer."""

@@ -452,19 +452,8 @@ class Run:
             "more removals": no_others(ranking),
             "added": f"{number(n_added, 'tag')}{self._unchecked}" if n_added else "",
             "left without tags": number(n_bare, "row") if n_bare else "",
-            "certificate": "" if self.certificate is None else self._certificate_text(),
+            "certificate": "" if self.certificate is None else self.certificate.progress,
         }
-
-    def _certificate_text(self) -> str:
-        certificate: Any = self.certificate
-        if certificate.certified:
-            return str(certificate)
-        n_answers, least = certificate.more_answers, f"{certificate.precision_at_least:.0%}"
-        distance = "is probably out of reach"
-        if n_answers is not None:
-            distance = f"will probably take {number(n_answers, 'more answer')}"
-        target = f"{certificate.target:.0%}"
-        return f"{certificate}. The answers so far certify {least}; {target} {distance}."
 
     def _print_suspects(self) -> None:
         """Print the most suspicious tags, if nothing was decided yet."""

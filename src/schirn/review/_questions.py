@@ -247,24 +247,3 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
     line = "; ".join(parts) or "no missing tag is left to ask about"
     return f"{line[0].upper()}{line[1:]}."
-
-
-def describe_certificate(certificate: Certificate) -> dict[str, Any]:
-    """Return what the page shows about a certificate."""
-    n_answers = certificate.n_answers
-    if certificate.certified:
-        words = f"The certificate is reached. {certificate}."
-        return {"words": words, "certified": True, "asked": n_answers, "more": 0}
-    answers, needed = "no answers about these yet", "needed"
-    if n_answers:
-        answers, needed = f"{n_answers} answer{'s' * (n_answers > 1)} so far", "more needed"
-    n_more, ahead = certificate.more_answers, "it is probably out of reach"
-    if n_more is not None:
-        ahead = f"probably {n_more:,} {needed}"
-    if n_answers < _SUREST and (fewest := certificate.fewest_answers) is not None:
-        ahead = f"at least {fewest:,} {needed}"
-    words = (
-        f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
-        f"tags removed at once are wrong: {answers}; {ahead}."
-    )
-    return {"words": words, "certified": False, "asked": n_answers, "more": n_more}

@@ -28,7 +28,6 @@ from schirn.review._questions import (
     SKIP,
     SUGGESTED,
     SWAPS,
-    describe_certificate,
     say_what_is_known,
 )
 from schirn.review._state import KIND, STATUS, ReviewState, Step
@@ -305,7 +304,8 @@ class Session(ReviewState):
             "swaps": len(questions.swaps(status)),
             "removed": int((is_listed & ~final).sum()),
             "added": int((~is_listed & final).sum()),
-            "certificate": certificate and describe_certificate(certificate),
+            "certificate": certificate
+            and {"words": certificate.progress, "certified": certificate.certified},
         }
 
     def _ready(self, kind: str) -> dict[str, int]:
