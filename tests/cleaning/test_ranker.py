@@ -1,11 +1,9 @@
 """The contract of rankers: every implementation keeps it, and classifiers can be one."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit, logit
+from scipy.special import logit
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -22,7 +20,6 @@ from schirn.cleaning import (
     CentroidRanker,
     Evidence,
     FoldRanker,
-    PlantedTags,
     Ranker,
     RankingTask,
     SieveRanker,
@@ -66,21 +63,11 @@ def test_every_ranker_finds_wrong_tags_and_planted_ones(small, name):
     assert evidence.log_odds.shape == evidence.judged.shape == true.shape
     assert evidence.judged.all()
     assert roc_auc_score(true, evidence.log_odds) > 0.7
-    planted = evidence.planted
-    assert len(planted.row) > 100
-    assert not small.candidates[planted.row, planted.column].any()
-    np.testing.assert_array_equal(planted.row, task.tags.row[planted.replaced])
-    assert np.median(planted.log_odds) < np.median(evidence.log_odds)
-
-
-@pytest.mark.parametrize("name", ["sieve", "folds", "classifier"])
-def test_planted_tags_replace_no_known_ones(small, name):
-    plain = task_for(small)
-    known = np.where(np.arange(len(plain.known)) < 50, 1, 0).astype(np.int8)
-    planted = RANKERS[name].rank(small.X, replace(plain, known=known)).planted
-    assert len(planted.row) > 100
-    assert (planted.replaced >= 50).all()
-    assert not np.isnan(planted.log_odds).any()
+    row, column = task.planted
+    assert len(row) > 100
+    assert not small.candidates[row, column].any()
+    assert len(np.unique(row)) == len(row) == len(evidence.planted)
+    assert np.median(evidence.planted) < np.median(evidence.log_odds)
 
 
 @pytest.mark.parametrize("name", ["sieve", "folds", "classifier", "own"])
@@ -125,6 +112,16 @@ class Broken(Ridge):
     def rank(self, X, task):
         evidence = super().rank(X, task)
         return evidence._replace(**self.change(evidence))
+
+
+def test_a_ranker_need_not_judge_planted_tags(small):
+    class Unplanted(Broken):
+        def change(self, evidence):
+            return {"planted": np.zeros(0)}
+
+    for prior in (None, np.full(small.candidates.shape, 0.7)):
+        ranking = find_noisy_labels(small.X, small.candidates, method=Unplanted(), prior=prior)
+        assert np.isnan(ranking.planted_among_suspects())
 
 
 @pytest.mark.parametrize("what", ["log_odds", "judged"])
@@ -240,8 +237,6 @@ def test_texts_and_a_classifier():
 
 
 def test_confidences_and_log_odds_agree(small):
-    planted = PlantedTags(log_odds=np.array([-1.0, 2.0]))
-    np.testing.assert_allclose(planted.confidence, expit([-1.0, 2.0]))
     model = Sieve().fit(small.X, small.candidates)
     again = model.posterior_of_candidates(model.training_log_odds_, small.candidates)
     np.testing.assert_allclose(again, model.label_confidence_, atol=0.05)

@@ -381,7 +381,7 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
     assert make_project(source, target, "--text", "description") == 0
     assert tmp_path.stat().st_ino in synced
     assert sorted(path.name for path in target.iterdir()) == [
-        "evidence.npz", "items.jsonl", "journal.jsonl", "project.json", "table.csv"
+        "items.jsonl", "journal.jsonl", "project.json", "table.csv"
     ]  # fmt: skip
 
 

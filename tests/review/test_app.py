@@ -135,7 +135,6 @@ def test_a_change_without_origin_is_refused(client, session):
         "//etc/passwd",
         "/project.json",
         "/journal.jsonl",
-        "/evidence.npz",
         "/page.js/../../_app.py",
         "/page.js%00.html",
         "/tags.csv",

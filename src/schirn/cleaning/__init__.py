@@ -11,7 +11,6 @@ from schirn.cleaning.questions import Questions
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
-    PlantedTags,
     Ranker,
     RankingTask,
     UnlistedCells,
@@ -50,7 +49,6 @@ __all__ = [
     "MissingTags",
     "Neighbour",
     "NoisyLabels",
-    "PlantedTags",
     "Questions",
     "Ranker",
     "RankingTask",

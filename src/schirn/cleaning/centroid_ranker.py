@@ -13,7 +13,6 @@ and k sampled cells per label, memory and time grow with c + k l.
    of similar frequency. The odds of a tag are h (1 - w) / w, with the w of its label.
 4. The number of wrong tags per row follows the count law of `schirn.noise.model`, which lets the
    tags of a row inform each other.
-5. Planted tags tell how suspicious random wrong tags look.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from schirn._progress import stage, track
 from schirn.cleaning.centroids import score_by_centroids
 from schirn.cleaning.groups import with_copies
 from schirn.cleaning.label_shares import is_below, label_medians
-from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ranker, RankingTask
+from schirn.cleaning.ranker import Evidence, Ranker, RankingTask
 from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
 from schirn.scale.copies import equal_rows
@@ -89,16 +88,6 @@ class CentroidRanker(Ranker):
         listed = [_tags_of(tags, half != side) for side in range(2)]
         counts = np.stack([np.bincount(Y.indices, minlength=len(tags.names)) for Y in listed])
 
-        def score(row: Array, column: Array) -> Array:
-            """Scores of cells by the other half."""
-            scores = np.zeros(len(row))
-            for side in track(range(2), "half"):
-                cells = np.flatnonzero(half[row] == side)
-                scores[cells] = score_by_centroids(
-                    X, listed[side], half != side, row[cells], column[cells]
-                )
-            return scores
-
         row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED, rng)
         scored = counts[half[row], column] > 0
         row, column = row[scored], column[scored]
@@ -106,12 +95,22 @@ class CentroidRanker(Ranker):
         judged = np.bincount(column, minlength=len(tags.names))[tags.column] > 0
         judged &= np.isin(tags.column, task.judged_columns)
         judged &= counts[half[tags.row], tags.column] > 0
-        scores = score(np.r_[tags.row[judged], row], np.r_[tags.column[judged], column])
-        listed_scores = np.zeros(len(tags.row))
-        listed_scores[judged] = scores[: judged.sum()]
-        cells = Cells(judged, listed_scores, row, column, scores[judged.sum() :])
-        law, planted = judge_by_law(cells, task, rng)
-        return Evidence(logit(law.q), cells.judged, planted)
+        planted = task.planted
+        rows, labels = np.c_[(tags.row, tags.column), (row, column), planted]
+        scores = np.zeros(len(rows))
+        for side in track(range(2), "half"):
+            cells = np.flatnonzero(half[rows] == side)
+            scores[cells] = score_by_centroids(
+                X, listed[side], half != side, rows[cells], labels[cells]
+            )
+        tag_scores, unlisted, planted_scores = np.split(
+            scores, np.cumsum([len(tags.row), len(row)])
+        )
+        law = judge_by_law(Cells(judged, tag_scores, row, column, unlisted), tags)
+        z = np.where(
+            counts[half[planted[0]], planted[1]], law.judge_planted(task, planted_scores), np.nan
+        )
+        return Evidence(logit(law.q), judged, z)
 
 
 def _tags_of(tags: Tags, rows: Array) -> sp.csr_array:
@@ -126,7 +125,7 @@ class Cells:
     """Held-out scores of the tags and of sampled cells that are not listed."""
 
     judged: Array
-    """Whether each tag can be judged; the others have score 0."""
+    """Whether each tag can be judged."""
     listed: Array
     row: Array
     column: Array
@@ -207,24 +206,25 @@ class Law:
     """What the scores say about tags, and the posterior of all tags."""
 
     q: Array
+    indptr: Array
     p: Array
     """Probability of each tag before the tags of its row are considered."""
     before: Callable[[Array, Array], Array]
     """The same of any cells, from their scores and labels, as if they were listed."""
     model: NoiseModel
 
+    def judge_planted(self, task: RankingTask, scores: Array) -> Array:
+        """Return the log-odds of planted tags."""
+        p, label, replaced = self.p.copy(), task.tags.column.copy(), task.replaced(self.q)
+        p[replaced], label[replaced] = self.before(scores, task.planted[1]), task.planted[1]
+        return logit(cell_posterior(p, self.indptr, label, self.model).Q[replaced])
 
-def judge_by_law(
-    cells: Cells, task: RankingTask, rng: np.random.Generator
-) -> tuple[Law, PlantedTags]:
-    """Return the posterior of all tags, and sampled cells as planted tags with their log-odds."""
-    tags = task.tags
+
+def judge_by_law(cells: Cells, tags: Tags) -> Law:
+    """Return the posterior of all tags."""
     shares = _apparent_shares(cells, tags)
     stage("posterior")
-    law = _law(cells, tags, shares)
-    stage("judging planted tags")
-    planted, p = _plant(law, cells, task, shares.each, rng)
-    return law, planted._replace(log_odds=logit(_judge_planted(law, tags, planted, p)))
+    return _law(cells, tags, shares)
 
 
 def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
@@ -261,7 +261,7 @@ def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
         tilt = count_tilt(once.noise_counts, once.true_counts, rate)
         model = model._replace(tilt=tilt)
     q = cell_posterior(p, indptr, tags.column, model, blocks).Q
-    return Law(q, p, before, model)
+    return Law(q, indptr, p, before, model)
 
 
 def _ratio(listed: Array, unlisted: Array, weight: Array, share: float) -> Callable[[Array], Array]:
@@ -283,43 +283,3 @@ def _ratio(listed: Array, unlisted: Array, weight: Array, share: float) -> Calla
         return np.asarray(np.clip(h, _LEAST_RATIO, 1 / _LEAST_RATIO), dtype=np.float64)
 
     return ratio
-
-
-def _plant(
-    law: Law, cells: Cells, task: RankingTask, shares: Array, rng: np.random.Generator
-) -> tuple[PlantedTags, Array]:
-    """Plant sampled cells in the place of tags that are probably wrong; also their probability."""
-    tags, l = task.tags, len(task.tags.names)
-    wrong = np.where(cells.judged, SELDOM + 1 - law.q, 0)
-    total = np.r_[0.0, np.cumsum(wrong)]
-    indptr = np.searchsorted(tags.row, np.arange(tags.n_rows + 1))
-    low, high = total[indptr[cells.row]], total[indptr[cells.row + 1]]
-    # Labels are planted as often as they are listed wrongly.
-    sampled = np.maximum(np.bincount(cells.column, minlength=l), 1)
-    weight = np.where(high > low, (shares * tags.counts / sampled)[cells.column], 0)
-    if not weight.sum():
-        return PlantedTags(), np.zeros(0)
-    cost = float((np.diff(indptr).astype(float) ** 2).sum() / len(tags.row))
-    count = min(task.planted, len(tags.row), max(1, int(MAX_CELLS / cost)))
-    k = rng.choice(len(weight), count, p=weight / weight.sum())
-    target = low[k] + rng.random(len(k)) * (high[k] - low[k])
-    tag = np.searchsorted(total, target, side="right") - 1
-    tag = np.clip(tag, indptr[cells.row[k]], indptr[cells.row[k] + 1] - 1)
-    planted = PlantedTags(tag, cells.row[k], cells.column[k])
-    return planted, law.before(cells.unlisted[k], cells.column[k])
-
-
-def _judge_planted(law: Law, tags: Tags, planted: PlantedTags, p_planted: Array) -> Array:
-    """Posterior of planted tags, from their probability before the row is considered."""
-    if not len(planted.row):
-        return np.zeros(0)
-    indptr = np.searchsorted(tags.row, np.arange(tags.n_rows + 1))
-    # Rows of the planted tags, one after the other, with one tag exchanged.
-    first, size = indptr[planted.row], np.diff(indptr)[planted.row]
-    starts = np.r_[0, np.cumsum(size)]
-    within = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
-    source = np.repeat(first, size) + within
-    p, label = law.p[source], tags.column[source]
-    place = starts[:-1] + planted.replaced - first
-    p[place], label[place] = p_planted, planted.column
-    return np.asarray(cell_posterior(p, starts, label, law.model).Q[place])

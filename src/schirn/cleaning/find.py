@@ -118,7 +118,7 @@ def find_noisy_labels(
         folder = ranker.checkpoint if checkpoint is None else checkpoint
         with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
             evidence = _rank(ranker, X, task, storage)
-    evidence = _add_prior(evidence, prior, tags)
+    evidence = _add_prior(evidence, prior, task)
     ranking = _ranking(evidence, task, _missing(evidence, known, tags), ranker.name, storage)
     index = candidates.index if hasattr(candidates, "iloc") else None
     return replace(ranking, precision=float(precision), keep_one=keep_one, index=index)
@@ -176,7 +176,7 @@ def _ranking(
         judged=evidence.judged | (task.known != 0),
         method=method,
         known=task.known,
-        planted_confidence=evidence.planted.confidence,
+        planted_confidence=expit(evidence.planted[~np.isnan(evidence.planted)]),
         missing=missing,
         annotators=evidence.annotators,
         storage=storage,
@@ -288,13 +288,13 @@ def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Eviden
         return check_evidence(ranker.rank(X, task), task, ranker.name)
 
 
-def _add_prior(evidence: Evidence, prior: Any, tags: Tags) -> Evidence:
+def _add_prior(evidence: Evidence, prior: Any, task: RankingTask) -> Evidence:
     """Add the log-odds of its prior to those of each tag."""
     if prior is None:
         return evidence
-    z, planted = logit(np.clip(read_prior(prior, tags), 1e-6, 1 - 1e-6)), evidence.planted
+    z = logit(np.clip(read_prior(prior, task.tags), 1e-6, 1 - 1e-6))
     # A planted tag has the prior of the tag that it replaces.
-    planted = planted._replace(log_odds=planted.log_odds + z[planted.replaced])
+    planted = evidence.planted + z[task.replaced(evidence.log_odds)]
     return evidence._replace(log_odds=evidence.log_odds + z, planted=planted)
 
 

@@ -21,7 +21,6 @@ from schirn.cleaning.label_shares import wrong_shares
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
-    PlantedTags,
     Ranker,
     RankingTask,
     likeliest_unlisted,
@@ -176,18 +175,14 @@ class SieveRanker(ModelRanker):
         others = tags.counts[tags.column] - _count_in_group(tags, groups)
         judged = np.isin(tags.column, task.judged_columns)
         judged &= others >= max(task.min_count - 1, 1)
-        stage("judging planted tags")
-        propensity, weights = fitted.noise_model_.propensity, None
-        if propensity is not None:
-            weights = np.exp(propensity)[np.isin(columns, task.judged_columns)]
-        planted, log_odds = task.plant(confidence, judged, weights=weights), logit(confidence)
-        z = _log_odds_of_planted(fitted, Z, Y, task, planted)
+        row, column = task.planted
+        log_odds = logit(confidence)
+        planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
         # Whoever knows the noise, or counts votes, is believed.
         if self.model.noise_level is None and task.votes is None and judged.any():
             experts = self._experts(fitted, X, Z, Y, task, judged, groups)
-            log_odds, z = experts.judge(log_odds, judged, planted, z)
+            log_odds, planted = experts.judge(log_odds, judged, planted)
             Z = experts.judge_unlisted(Z, Y)
-        planted = planted._replace(log_odds=z)
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:
@@ -207,9 +202,7 @@ class _Experts:
     others: tuple[Array, ...] = ()
     """Scores (n, k) of texts by ridges and by centroids."""
 
-    def judge(
-        self, log_odds: Array, judged: Array, planted: PlantedTags, z: Array
-    ) -> tuple[Array, Array]:
+    def judge(self, log_odds: Array, judged: Array, planted: Array) -> tuple[Array, Array]:
         """Combine all experts on the listed tags and on the planted ones.
 
         The mean and the spread stay, so that confidences are as high as those of Sieve.
@@ -223,8 +216,8 @@ class _Experts:
         experts = self._about(log_odds[ranked], row[ranked], column[ranked])
         log_odds = log_odds.copy()
         log_odds[ranked] = total(*experts, shift=shares[column[ranked]])
-        experts = self._about(z, planted.row, planted.column)
-        return log_odds, total(*experts, shift=shares[planted.column])
+        row, column = self.task.planted
+        return log_odds, total(*self._about(planted, row, column), shift=shares[column])
 
     def judge_unlisted(self, Z: Array, Y: Array) -> Array:
         """Add the ridges, if there are any, to the log-odds (n, k) of unlisted cells."""
@@ -291,15 +284,10 @@ class FoldRanker(ModelRanker):
     def rank(self, X: Any, task: RankingTask) -> Evidence:
         """Judge the tags of each fold by a model trained on the others."""
         n_tests, folds = np.zeros(task.tags.n_rows, dtype=int), []
-        rng = np.random.default_rng(task.random_state)
-
-        def judge(train: Array, test: Array) -> Any:
-            return self._rank_fold(X, task, train, test, rng), rng.bit_generator.state
-
         for k, (train, test) in enumerate(self._folds(X, task)):
             n_tests[test] += 1
-            fold, rng.bit_generator.state = remembered(f"fold-{k}", partial(judge, train, test))
-            folds.append(Evidence.restore(fold))
+            judge = partial(self._rank_fold, X, task, train, test)
+            folds.append(Evidence.restore(remembered(f"fold-{k}", judge)))
         if (n_tests != 1).any():
             row = int(np.flatnonzero(n_tests != 1)[0])
             raise InputError(
@@ -307,12 +295,9 @@ class FoldRanker(ModelRanker):
                 f"{n_tests[row]}",
                 parameter="cv",
             )
-        folds = [fold for fold in folds if fold.judged.any()] or folds[:1]
         return Evidence.merge(folds, task.n_unlisted)
 
-    def _rank_fold(
-        self, X: Any, task: RankingTask, train: Array, test: Array, rng: np.random.Generator
-    ) -> Evidence:
+    def _rank_fold(self, X: Any, task: RankingTask, train: Array, test: Array) -> Evidence:
         """Judge the tags of the test rows by a model trained on the others."""
         tags, columns = task.tags, task.judged_columns
         Y = tags.dense(columns)
@@ -331,19 +316,19 @@ class FoldRanker(ModelRanker):
         judged = (place[tags.row] >= 0) & np.isin(tags.column, columns)
         at = place[tags.row[judged]], np.searchsorted(columns, tags.column[judged])
         confidence = np.full(len(tags.row), 0.5)
-        confidence[judged] = to_numpy(fitted.disambiguate(X[test], Y[test]))[at]
-        count = max(1, task.planted * len(test) // tags.n_rows)
-        count = min(count, int((judged & (task.known == 0)).sum()))
-        planted = task.plant(confidence, judged, columns=columns, count=count, rng=rng)
-        if len(planted.row):
-            candidates, k, new = _swap(Y, tags, columns, planted)
-            p = to_numpy(fitted.disambiguate(X[planted.row], candidates))[k, new]
-            planted = planted._replace(log_odds=logit(p.astype(np.float64)))
+        P = to_numpy(fitted.disambiguate(X[test], Y[test]))
+        confidence[judged] = P[at]
+        planted, (row, column) = np.full(len(task.planted[0]), np.nan), task.planted
+        here = np.flatnonzero((place[row] >= 0) & np.isin(column, columns))
+        if len(here):
+            row, new = row[here], np.searchsorted(columns, column[here])
+            P = to_numpy(fitted.disambiguate(X[row], _swap(Y[row], P[place[row]], new)[0]))
+            planted[here] = logit(P[np.arange(len(row)), new].astype(np.float64))
         unlisted = None
         if task.n_unlisted is not None:
             z = logit(to_numpy(fitted.predict_proba(X[test])).astype(np.float64))
             unlisted = likeliest_unlisted(z, Y[test], columns, task.n_unlisted)
-            unlisted = unlisted and unlisted._replace(row=test[unlisted.row])
+            unlisted = unlisted._replace(row=test[unlisted.row])
         return Evidence(logit(confidence), judged, planted, unlisted)
 
     def _folds(self, X: Any, task: RankingTask) -> Iterable[tuple[Array, Array]]:
@@ -381,13 +366,13 @@ def _fit(model: Any, X: Any, Y: Array, options: dict[str, Any]) -> Any:
         return model.fit(X, Y, **options)
 
 
-def _swap(Y: Array, tags: Tags, columns: Array, planted: PlantedTags) -> tuple[Array, Array, Array]:
-    """Candidates of the rows of planted tags, and the places of these tags among them."""
-    candidates, k = Y[planted.row], np.arange(len(planted.row))
-    new = np.searchsorted(columns, planted.column)
-    candidates[k, np.searchsorted(columns, tags.column[planted.replaced])] = 0
-    candidates[k, new] = 1
-    return candidates, k, new
+def _swap(Y: Array, scores: Array, planted: Array) -> tuple[Array, tuple[Array, Array]]:
+    """Put planted tags in the place of the least likely candidates; return also where these are."""
+    k = np.arange(len(Y))
+    replaced = k, np.where(Y, scores, np.inf).argmin(axis=1)
+    Y = Y.copy()
+    Y[replaced], Y[k, planted] = 0, 1
+    return Y, replaced
 
 
 def _count_in_group(tags: Tags, groups: Array | None) -> Array:
@@ -399,20 +384,18 @@ def _count_in_group(tags: Tags, groups: Array | None) -> Array:
     return np.asarray(counts[inverse])
 
 
-def _log_odds_of_planted(
-    fitted: Any, Z: Array, Y: Array, task: RankingTask, planted: PlantedTags
-) -> Array:
+def _log_odds_of_planted(fitted: Any, Z: Array, Y: Array, row: Array, place: Array) -> Array:
     """Log-odds of planted tags, from the left-out log-odds Z of all cells."""
-    row, votes = planted.row, fitted.vote_model_
-    candidates, k, new = _swap(Y, task.tags, task.columns, planted)
+    votes, k = fitted.vote_model_, np.arange(len(row))
+    scores = Z[row] if votes is None else fitted.label_confidence_[row]
+    candidates, replaced = _swap(Y[row], scores, place)
     if votes is None:
-        return np.asarray(logit(fitted.posterior_of_candidates(Z[row], candidates)[k, new]))
+        return np.asarray(logit(fitted.posterior_of_candidates(Z[row], candidates)[k, place]))
     # A planted tag has the votes of the tag that it replaces.
-    old = np.searchsorted(task.columns, task.tags.column[planted.replaced])
     z = np.clip(Z, -_LARGEST, _LARGEST)
-    z = z + frequency_shift(z, votes.frequency)
-    confidence = fitted.label_confidence_[row, old].astype(np.float64)
-    return np.asarray(logit(np.clip(confidence, 1e-9, 1 - 1e-9)) - z[row, old] + z[row, new])
+    z = (z + frequency_shift(z, votes.frequency))[row]
+    confidence = scores[replaced].astype(np.float64)
+    return np.asarray(logit(np.clip(confidence, 1e-9, 1 - 1e-9)) - z[replaced] + z[k, place])
 
 
 def _annotators(votes: Any, model: Any) -> list[Annotator] | None:

@@ -35,10 +35,10 @@ Here, the ten nearest rows vote for each label:
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from schirn.cleaning.storage import Needs
 from schirn.exceptions import InputError
@@ -47,12 +47,8 @@ from schirn.labels.tags import Tags
 Array = np.ndarray
 
 MIN_COUNT = 5
-MAX_PLANTED = 5000
-# Cells of the rows of all planted tags.
-MAX_CELLS = 20_000_000
-_TRIES = 30
-# Even sure tags are sometimes replaced by planted ones.
-SELDOM = 1e-3
+# Planted tags, and cells among which each of them is sought.
+_MAX_PLANTED, _TRIES = 5000, 20
 
 
 class Annotator(NamedTuple):
@@ -73,30 +69,6 @@ class Annotator(NamedTuple):
     ballots: int
     sensitivity: float
     false_factor: float
-
-
-class PlantedTags(NamedTuple):
-    """Wrong tags that are judged as if they were listed, each in the place of a listed one.
-
-    Attributes
-    ----------
-    replaced : (k,) int array
-        Indices into the listed tags. The row keeps its number of tags.
-    row, column : (k,) int arrays
-        The cells of the planted tags.
-    log_odds : (k,) float array
-        Log-odds that they are correct; empty before they are judged.
-    """
-
-    replaced: Array = np.zeros(0, dtype=np.int64)
-    row: Array = np.zeros(0, dtype=np.int64)
-    column: Array = np.zeros(0, dtype=np.int64)
-    log_odds: Array = np.zeros(0)
-
-    @property
-    def confidence(self) -> Array:
-        """Probability that each tag is correct."""
-        return np.asarray(expit(self.log_odds))
 
 
 class UnlistedCells(NamedTuple):
@@ -132,8 +104,6 @@ class RankingTask:
         Rows of one group must not judge each other.
     min_count : int
         Rows other than its own in which a tag must be listed to be judged, plus one.
-    planted : int
-        How many wrong tags to plant.
     n_unlisted : int, optional
         How many of the likeliest unlisted cells to return; None returns none.
     random_state : int, optional
@@ -145,7 +115,6 @@ class RankingTask:
     votes: Any = None
     groups: Array | None = None
     min_count: int = MIN_COUNT
-    planted: int = MAX_PLANTED
     n_unlisted: int | None = None
     random_state: int | None = 0
 
@@ -159,50 +128,26 @@ class RankingTask:
         """Whether anything but features and tags is given."""
         return bool(self.known.any()) or self.votes is not None
 
-    def plant(
-        self,
-        confidence: Array,
-        judged: Array,
-        *,
-        columns: Array | None = None,
-        weights: Array | None = None,
-        count: int | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> PlantedTags:
-        """Return the tags to plant, each in the place of a listed tag that is probably wrong.
+    @cached_property
+    def planted(self) -> tuple[Array, Array]:
+        """Row and column of wrong tags to judge as if they were listed: random unlisted cells.
 
-        Parameters
-        ----------
-        confidence : (m,) float array
-            Probability that each listed tag is correct.
-        judged : (m,) bool array
-            Tags that may be replaced; known ones never are.
-        columns : int array, optional
-            Labels to plant; by default all that are judged.
-        weights : float array, optional
-            How often each of these labels is planted, relative to the others.
-        count : int, optional
-            Number of tags to draw, if not that of the task.
-        rng : Generator, optional
+        There is at most one in a row, and none in rows without a tag that is judged.
         """
-        columns = self.judged_columns if columns is None else columns
-        free = judged & (self.known == 0)
-        count = min(self.planted, len(free)) if count is None else count
-        count = min(count, max(1, MAX_CELLS // max(len(columns), 1)))
-        if not free.any() or not count:
-            return PlantedTags()
-        rng = np.random.default_rng(self.random_state) if rng is None else rng
-        wrong = np.where(free, SELDOM + 1 - confidence.astype(np.float64), 0)
-        tag = rng.choice(len(wrong), count, p=wrong / wrong.sum())
-        row, p = self.tags.row[tag], None if weights is None else weights / weights.sum()
-        label = rng.choice(len(columns), count, p=p)
-        for _ in range(_TRIES):
-            clash = np.flatnonzero(self.tags.lists(row, columns[label]))
-            if not len(clash):
-                break
-            label[clash] = rng.choice(len(columns), len(clash), p=p)
-        unlisted = ~self.tags.lists(row, columns[label])
-        return PlantedTags(tag[unlisted], row[unlisted], columns[label[unlisted]])
+        tags, columns = self.tags, self.judged_columns
+        rng = np.random.default_rng(self.random_state)
+        row = rng.permutation(np.unique(tags.row[np.isin(tags.column, columns)]))
+        row = np.sort(row[:_MAX_PLANTED])
+        draws = rng.choice(columns, (len(row), _TRIES))
+        is_listed = tags.lists(row[:, None], draws)
+        column = draws[np.arange(len(row)), is_listed.argmin(axis=1)]
+        is_wrong = ~is_listed.all(axis=1)
+        return row[is_wrong], column[is_wrong]
+
+    def replaced(self, log_odds: Array) -> Array:
+        """Return the listed tag whose place each planted one takes: the least likely of its row."""
+        order = np.lexsort((log_odds, self.tags.row))
+        return order[np.searchsorted(self.tags.row, self.planted[0])]
 
 
 class Evidence(NamedTuple):
@@ -214,8 +159,8 @@ class Evidence(NamedTuple):
         Log-odds that each listed tag is correct.
     judged : (m,) bool array
         Which tags could be judged.
-    planted : PlantedTags
-        The planted tags that could be judged.
+    planted : (k,) float array
+        Log-odds of the wrong tags that the task plants; NaN for those that could not be judged.
     unlisted : UnlistedCells or None
         The likeliest unlisted cells; None if the ranker looks for none.
     annotators : list of Annotator or None
@@ -224,7 +169,7 @@ class Evidence(NamedTuple):
 
     log_odds: Array
     judged: Array
-    planted: PlantedTags = PlantedTags()
+    planted: Array = np.zeros(0)
     unlisted: UnlistedCells | None = None
     annotators: list[Annotator] | None = None
 
@@ -233,37 +178,33 @@ class Evidence(NamedTuple):
         """Pick what a task asks for from the log-odds (n, l) of all cells."""
         tags = task.tags
         judged, z = np.isin(tags.column, task.judged_columns), log_odds[tags.row, tags.column]
-        planted, unlisted = task.plant(expit(z), judged), None
+        unlisted = None
         if task.n_unlisted is not None:
             Z, listed = log_odds[:, task.columns], tags.dense(task.columns)
             unlisted = likeliest_unlisted(Z, listed, task.columns, task.n_unlisted)
-        planted = planted._replace(log_odds=log_odds[planted.row, planted.column])
-        return cls(z, judged, planted, unlisted)
+        return cls(z, judged, log_odds[task.planted], unlisted)
 
     @classmethod
     def empty(cls, task: RankingTask) -> "Evidence":
         """Return evidence without a single tag that could be judged."""
         nothing = np.zeros(len(task.tags.row))
-        return cls(nothing, nothing > 0)
+        return cls(nothing, nothing > 0, np.full(len(task.planted[0]), np.nan))
 
     @classmethod
     def restore(cls, values: Sequence[Any]) -> "Evidence":
         """Return the evidence that a checkpoint has kept."""
         evidence = cls(*values)
         unlisted = None if evidence.unlisted is None else UnlistedCells(*evidence.unlisted)
-        return evidence._replace(planted=PlantedTags(*evidence.planted), unlisted=unlisted)
+        return evidence._replace(unlisted=unlisted)
 
     @classmethod
     def merge(cls, parts: "Sequence[Evidence]", n_unlisted: int | None = None) -> "Evidence":
         """Join evidence about several folds."""
-        if len(parts) == 1:
-            return parts[0]
-
         unlisted = [part.unlisted for part in parts if part.unlisted is not None]
         return cls(
             np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
             np.any([part.judged for part in parts], axis=0),
-            PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
+            np.fmax.reduce([part.planted for part in parts]),
             UnlistedCells.first(unlisted, n_unlisted) if unlisted else None,
             parts[0].annotators,
         )
@@ -337,4 +278,6 @@ def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence
     judged = np.isin(task.tags.column, task.judged_columns)
     judged &= np.asarray(evidence.judged, dtype=bool)
     log_odds = np.where(judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
-    return evidence._replace(log_odds=log_odds, judged=judged)
+    # A ranker of somebody's own need not judge planted tags.
+    planted = evidence.planted if len(evidence.planted) else Evidence.empty(task).planted
+    return evidence._replace(log_odds=log_odds, judged=judged, planted=planted)

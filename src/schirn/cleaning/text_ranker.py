@@ -151,7 +151,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     listed = np.zeros((2, len(tags.row)))
     listed[:, judged] = scores(tags.row[judged], tags.column[judged])
     cells = Cells(judged, listed[0], row, column, other[0])
-    law, planted = judge_by_law(cells, task, rng)
+    law = judge_by_law(cells, tags)
     experts = [logit(law.q), listed[1]]
     total = WeightedSum([expert[judged] for expert in experts], (1, 1))
     place = np.searchsorted(columns, tags.column[judged])
@@ -161,9 +161,8 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     # The mean stays, so that confidences are as high as without the shares.
     shares = shares[tags.column[judged]].mean() - shares
     log_odds = total(*experts, shift=shares[tags.column])
-    second = scores(planted.row, planted.column)[1]
-    z = total(planted.log_odds, second, shift=shares[planted.column])
-    planted = planted._replace(log_odds=z)
+    first, second = scores(*task.planted)
+    planted = total(law.judge_planted(task, first), second, shift=shares[task.planted[1]])
     unlisted = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")

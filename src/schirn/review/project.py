@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, file_hash, read_archive, reason_of, whole_folder
+from schirn._files import brief, file_hash, reason_of, whole_folder
 from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
@@ -19,7 +19,6 @@ from schirn.review.table import TableRoles, read_roles, write_project_table
 from schirn.tables.files import Table
 
 FORMAT, VERSION = "schirn-review", 2
-EVIDENCE = "evidence.npz"
 _RESTART = "start the review again from the table"
 
 Cell = tuple[int, str]
@@ -61,9 +60,6 @@ class Project:
         missing = MissingTags(
             self.row[suggested], self.column[suggested], self.confidence[suggested], self.labels
         )
-        evidence: dict[str, Any] = {}
-        if (self.folder / EVIDENCE).is_file():
-            evidence["planted_confidence"] = _read_planted(self.folder / EVIDENCE)
         return NoisyLabels(
             n_rows=len(self.ids),
             label_names=self.labels,
@@ -74,17 +70,8 @@ class Project:
             method=self.method,
             known=known,
             missing=missing,
-            **evidence,
             **self.limits,
         )
-
-
-def _read_planted(path: Path) -> Array:
-    """Read the confidence of planted tags, from which answers rank again."""
-    planted = read_archive(path).get("planted")
-    if planted is None or planted.ndim != 1 or not np.isfinite(planted.astype(float)).all():
-        raise DataError(f"{path}: does not hold the confidence of planted tags; {_RESTART}")
-    return planted
 
 
 def write_project(
@@ -137,7 +124,6 @@ def write_project(
                 ]
                 item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
                 stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
-        np.savez_compressed(folder / EVIDENCE, planted=ranking.planted_confidence)
         head = {
             "format": FORMAT,
             "version": VERSION,
