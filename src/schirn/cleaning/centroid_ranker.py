@@ -133,20 +133,11 @@ class Cells:
     """Row, label and score of the sampled cells, sorted by label."""
 
 
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Shares of wrong tags."""
+def _apparent_shares(cells: Cells, tags: Tags) -> tuple[Array, Array, Array]:
+    """Group (l,) of each label, the rarest first, and share of wrong tags of groups and labels.
 
-    group: Array
-    """Group of each label, the rarest first."""
-    groups: Array
-    """Share of each group."""
-    each: Array
-    """Share of each label."""
-
-
-def _apparent_shares(cells: Cells, tags: Tags) -> Shares:
-    """Share of wrong tags of each label, pulled towards the share of its group."""
+    The share of a label is pulled towards that of its group.
+    """
     l = len(tags.names)
     column = tags.column[cells.judged]
     medians = label_medians(cells.unlisted, cells.column, l)
@@ -166,8 +157,8 @@ def _apparent_shares(cells: Cells, tags: Tags) -> Shares:
     between = coin * np.clip(between, 1e-4, 1.0)
     pulled = mean[group] + between / (between + chance) * (share - mean[group])
     each = 2 * np.where(number, pulled, mean[group])
-    shares = (np.clip(values, _LEAST_SHARE, 1 - _LEAST_SHARE) for values in (2 * mean, each))
-    return Shares(group, *shares)
+    least, most = _LEAST_SHARE, 1 - _LEAST_SHARE
+    return group, np.clip(2 * mean, least, most), np.clip(each, least, most)
 
 
 def _by_frequency(number: Array) -> Array:
@@ -221,34 +212,29 @@ class Law:
 
 
 def judge_by_law(cells: Cells, tags: Tags) -> Law:
-    """Return the posterior of all tags."""
-    shares = _apparent_shares(cells, tags)
+    """Return the posterior of all tags, by the shares of wrong tags."""
+    group, group_shares, wrong_shares = _apparent_shares(cells, tags)
     stage("posterior")
-    return _law(cells, tags, shares)
-
-
-def _law(cells: Cells, tags: Tags, shares: Shares) -> Law:
-    """Compute the posterior of all tags from the shares of wrong tags."""
     n, l = tags.shape
     # Each label has the weight that it has among the tags.
     counts = np.bincount(tags.column[cells.judged], minlength=l)
     weight = (counts / np.maximum(np.bincount(cells.column, minlength=l), 1))[cells.column]
     ratios = []
-    for k, share in enumerate(shares.groups):
-        listed, unlisted = shares.group[tags.column] == k, shares.group[cells.column] == k
+    for k, share in enumerate(group_shares):
+        listed, unlisted = group[tags.column] == k, group[cells.column] == k
         scores = cells.listed[listed & cells.judged]
         ratios.append(_ratio(scores, cells.unlisted[unlisted], weight[unlisted], share))
     # Rate at which rows without the label list it all the same, for each label and for all.
-    wrong = shares.each * tags.counts
+    wrong = wrong_shares * tags.counts
     rates = np.clip(wrong / np.maximum(n - tags.counts + wrong, 1), 1e-9, 0.99)
     rate = float(np.clip(wrong.sum() / max(n * l - len(tags.row) + wrong.sum(), 1), 1e-9, 0.99))
-    prior = logit(1 - shares.each) + np.log(rates)
+    prior = logit(1 - wrong_shares) + np.log(rates)
 
     def before(score: Array, label: Array) -> Array:
         """Probability before a cell is known to be listed."""
         h = np.ones(len(score))
         for k, ratio in enumerate(ratios):
-            cells = shares.group[label] == k
+            cells = group[label] == k
             if cells.any():
                 h[cells] = ratio(score[cells])
         return np.asarray(expit(np.log(h) + prior[label]))

@@ -381,24 +381,17 @@ class TagTable:
         numbers = ParquetNumbers.of(Path(self.path), self._unread)
         if numbers is None:
             raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
-        n, size, blocks = self.table.n_rows, numbers.n_bytes, numbers.blocks()
         X: Any
-        if fits(size):
-            X = np.empty((n, size // (n * numbers.dtype.itemsize)), numbers.dtype)
-            first = 0
-            for block in blocks:
-                if block.shape[1] != X.shape[1] or first + len(block) > n:
-                    break
-                X[first : first + len(block)] = block
-                first += len(block)
-            if first == n:
-                return X
+        if fits(numbers.n_bytes):
+            blocks = list(numbers.blocks())
+            widths = {block.shape[1] for block in blocks}
+            X = np.concatenate(blocks) if len(widths) == 1 else np.zeros(0)
         else:
-            check_room(size, f"the numbers in {brief_list(self._unread, 6)}")
+            check_room(numbers.n_bytes, f"the numbers in {brief_list(self._unread, 6)}")
             stage("copying the features to a temporary file")
-            X = copy_to_file(blocks)
-            if X.shape[0] == n:
-                return X
+            X = copy_to_file(numbers.blocks())
+        if X.shape[0] == self.table.n_rows:
+            return X
         raise DataError(
             f"{self.path}: not all rows have as many numbers in {brief_list(self._unread, 6)}, or "
             f"the files were changed while they were read"

@@ -228,7 +228,8 @@ def state_after_training(
     time, last = utc_now(), last or TagState()
     cells = _number_tags(tags, model.label_names_)
     _, is_same, place = last.find(rows, cells)
-    return TagState(
+    return replace(
+        last,
         model=model_hash,
         time=time,
         trained=time,
@@ -240,10 +241,8 @@ def state_after_training(
         column=cells.column,
         probability=_of_cells(np.asarray(p), cells.row, cells.column),
         removed=is_same[cells.row] & np.r_[last.removed, False][place],
-        has_limit=last.has_limit,
         tag_counts=_count(cells),
         profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
-        summary=last.summary,
     )
 
 
