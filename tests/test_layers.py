@@ -177,6 +177,29 @@ def test_packages_import_public_names_of_others():
         assert not private_names(package(path), path.read_text("utf-8")), path
 
 
+def test_tests_import_public_names():
+    """Apart from a few, each with a reason."""
+    reasons = {
+        "deep/test_posterior.py": "what only a GPU computes is compared on the processor",
+        "lab/data/test_brighter.py": "small files take the place of large downloads",
+        "lab/data/test_emoji.py": "small packages take the place of those with known checksums",
+        "review/page_helpers.py": "the page runs in a thread of the tests",
+        "review/test_app.py": "requests without a server",
+        "test_progress.py": "displays that a test looks at while work goes on",
+    }
+    tests = Path(__file__).parent
+    private = {
+        path.relative_to(tests).as_posix()
+        for path in tests.rglob("*.py")
+        if any(
+            part.startswith("_") and not part.startswith("__")
+            for name in imported_names(path.read_text("utf-8"))
+            for part in name.split(".")
+        )
+    }
+    assert private == set(reasons)
+
+
 def test_wrong_links_are_found():
     assert forbidden_in_lab("rivals", "from schirn.lab.bench import run") == ["bench"]
     assert forbidden_in_lab("bench", "from schirn.lab import leaderboard") == ["leaderboard"]
