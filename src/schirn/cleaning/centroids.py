@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._progress import track
-from schirn.linalg.arrays import BLOCK_CELLS, row_pieces, rows_per_block
+from schirn.linalg.arrays import BLOCK_CELLS, rows_per_block
 
 Array = np.ndarray
 
@@ -30,19 +30,22 @@ def score_by_centroids(
     rows, labels : int arrays
         The cells to score.
     """
-    lengths = np.maximum(_lengths(X), 1e-30)
+    if sp.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    lengths = np.maximum(np.sqrt(squares), 1e-30)
     inverse = train / lengths
-    g = np.zeros(X.shape[1])
-    for i, block in _row_blocks(X):
-        g += np.asarray(inverse[i : i + block.shape[0]] @ block).ravel()
-    g /= max(train.sum(), 1)
+    # In the precision of X, which a product in another one would copy.
+    dtype = np.result_type(X.dtype, np.float32)
+    g = np.asarray(inverse.astype(dtype) @ X).ravel() / max(train.sum(), 1)
     # Each row that lists the label, divided by its length and by the number of such rows.
     weights = sp.csr_array(listed.T).astype(np.float32)
     counts = np.maximum(np.diff(weights.indptr), 1)
     weights.data = (inverse[weights.indices] / np.repeat(counts, np.diff(weights.indptr))).astype(
         np.float32
     )
-    common = np.concatenate([np.asarray(block @ g).ravel() for _, block in _row_blocks(X)])
+    common = np.asarray(X @ g).ravel()
     order = np.argsort(labels, kind="stable")
     distinct, starts = np.unique(labels[order], return_index=True)
     ends = np.r_[starts[1:], len(order)]
@@ -82,24 +85,6 @@ def score_by_centroids(
         if line is not None:
             buffer[line, M.indices] = 0
     return scores
-
-
-def _lengths(X: Any) -> Array:
-    """Euclidean length of each row."""
-    if not sp.issparse(X):
-        squares = (
-            np.einsum("ij,ij->i", block, block, dtype=np.float64) for _, block in _row_blocks(X)
-        )
-        return np.sqrt(np.concatenate(list(squares)))
-    line = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    return np.sqrt(np.bincount(line, X.data.astype(np.float64) ** 2, minlength=X.shape[0]))
-
-
-def _row_blocks(X: Any) -> Iterator[tuple[int, Any]]:
-    """First row and rows of each block: products in double precision copy no more than that."""
-    if sp.issparse(X):
-        return iter([(0, X)])
-    return row_pieces(X)
 
 
 def _pieces(sizes: Array, most: int) -> Iterator[slice]:
