@@ -280,15 +280,18 @@ class Review(Soak):
         self.project = self.folder / "project"
         self.project.mkdir()
         labels = [f"label {j}" for j in range(50)]
-        tags = [{"label": label, "confidence": 0.5, "kept": True} for label in labels]
         table = {"file": "table.csv", "column": "tags", "separator": ";"}
-        head = {"format": "schirn-review", "version": 2, "labels": labels, "method": "Sieve",
-                "n_items": 400, "table": table}  # fmt: skip
+        head = {"format": "schirn-review", "version": 3, "labels": labels, "method": "Sieve",
+                "ids": [f"item {i}" for i in range(400)], "texts": [""] * 400,
+                "table": table}  # fmt: skip
         rows = "".join(f"{i},{';'.join(labels)}\n" for i in range(400))
         (self.project / "table.csv").write_text(f"id,tags\n{rows}")
         (self.project / "project.json").write_text(json.dumps(head))
-        lines = (json.dumps({"id": f"item {i}", "text": "", "tags": tags}) for i in range(400))
-        (self.project / "items.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        row, column = np.divmod(np.arange(400 * 50), 50)
+        ones = np.ones(len(row), bool)
+        tags = {"row": row, "column": column, "confidence": 0.5 * ones}
+        tags |= dict.fromkeys(("kept", "judged", "listed"), ones)
+        np.savez(self.project / "tags.npz", **tags)
         self.decided: list[tuple[str, str]] = []
 
     def round(self) -> None:

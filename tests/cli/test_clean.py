@@ -11,6 +11,7 @@ from cli.clean_helpers import WORDS, make_items, make_project, read_csv, refused
 
 from schirn.cli import main
 from schirn.datasets import load_digits_attributes
+from schirn.review.project import read_project
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +141,12 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     assert head.pop("source_sha256") == hashlib.sha256(source_bytes).hexdigest()
     assert head == {
         "format": "schirn-review",
-        "version": 2,
+        "version": 3,
         "labels": sorted(WORDS),
         "command": ["--id", "id", "--text", "description"],
         "method": "Sieve",
-        "n_items": 160,
+        "ids": [f"{i:04d}" for i in range(160)],
+        "texts": [text for text, _, _ in items],
         "precision": 0.9,
         "keep_one": True,
         "table": {
@@ -162,11 +164,11 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         },
     }
     assert read_csv(folder / "table.csv") == read_csv(Path(source))
-    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
-    for i, (line, (text, tags, _)) in enumerate(zip(lines, items, strict=True)):
-        assert (line["id"], line["text"]) == (f"{i:04d}", text)
-        assert {tag["label"] for tag in line["tags"]} == set(tags)
-        assert all(tag["kept"] for tag in line["tags"])
+    project = read_project(folder)
+    assert project.kept[project.listed].all()
+    for i, (_, tags, _) in enumerate(items):
+        listed = [k for k in project.tags_of_row(i) if project.listed[k]]
+        assert {project.labels[project.column[k]] for k in listed} == set(tags)
     # Without decisions, the review exports the table as it is.
     reviewed = tmp_path / "reviewed.csv"
     assert main(["review", str(folder), "--export", str(reviewed)]) == 0

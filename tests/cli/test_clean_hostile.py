@@ -23,8 +23,9 @@ def test_duplicate_ids_fall_back_to_row_numbers(items, tmp_path, capsys):
     folder = tmp_path / "p"
     assert make_project(source, folder, "--text", "description", "--id", "code") == 0
     assert "the id '000' occurs more than once" in capsys.readouterr().err
-    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
-    assert [line["id"] for line in lines] == [str(i + 1) for i in range(160)]
+    assert json.loads((folder / "project.json").read_text("utf-8"))["ids"] == [
+        str(i + 1) for i in range(160)
+    ]
 
 
 HOSTILE = ["<script>alert(1)</script>", "=HYPERLINK(1)", '"><img src=x onerror=y>', "a</title>b"]
@@ -381,7 +382,7 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
     assert make_project(source, target, "--text", "description") == 0
     assert tmp_path.stat().st_ino in synced
     assert sorted(path.name for path in target.iterdir()) == [
-        "items.jsonl", "journal.jsonl", "project.json", "table.csv"
+        "journal.jsonl", "project.json", "table.csv", "tags.npz"
     ]  # fmt: skip
 
 

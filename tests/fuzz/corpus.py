@@ -194,28 +194,31 @@ LABELS = ["dog", "cat", "beach"]
 
 def _project() -> list[bytes]:
     table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
-    head = {"format": "schirn-review", "version": 2, "labels": LABELS, "table": table}
-    head |= {"method": "Sieve", "n_items": 2}
+    head = {"format": "schirn-review", "version": 3, "labels": LABELS, "table": table}
+    head |= {"method": "Sieve", "ids": ["a", "b"], "texts": ["", "<b>"]}
     limits = {"precision": 0.9, "keep_one": True}
     return [json.dumps(head | limits).encode(), json.dumps(head).encode()]
 
 
-def _items() -> list[bytes]:
-    def tag(label, value):
-        return {"label": label, "confidence": value, "kept": value >= 0.5, "judged": True}
-
-    suggested = [{"label": "beach", "confidence": 0.9}]
-    items = [
-        {"id": "a", "text": "", "tags": [tag("dog", 0.6), tag("cat", 0.1)], "suggested": suggested},
-        {"id": "b", "text": "<b>", "tags": [tag("beach", 0.4)]},
-    ]
-    return ["".join(json.dumps(item) + "\n" for item in items).encode()]
+def _review_tags() -> list[bytes]:
+    stream = io.BytesIO()
+    is_listed = np.array([True, True, False, True])
+    np.savez(
+        stream,
+        row=np.array([0, 0, 0, 1]),
+        column=np.array([LABELS.index(label) for label in ("dog", "cat", "beach", "beach")]),
+        confidence=np.array([0.6, 0.1, 0.9, 0.4]),
+        kept=np.array([True, False, False, False]),
+        judged=np.ones(4, bool),
+        listed=is_listed,
+    )
+    return [stream.getvalue()]
 
 
 def write_review(folder: Path) -> None:
     """Write a review project without decisions."""
     (folder / "project.json").write_bytes(corpus("project")[0])
-    (folder / "items.jsonl").write_bytes(corpus("items")[0])
+    (folder / "tags.npz").write_bytes(corpus("review_tags")[0])
     (folder / "table.csv").write_text("id,text,tags\na,,dog;cat\nb,<b>,beach\n")
 
 
@@ -333,7 +336,7 @@ SEEDS = {
     "bench_rows": _bench_row,
     "scores": _scores,
     "project": _project,
-    "items": _items,
+    "review_tags": _review_tags,
     "journal": _journal,
     "confidence": _confidence,
     "answers": _answers,

@@ -29,7 +29,7 @@ def damaged_file(choose, target: str) -> bytes:
         return gzip.compress(damages(choose, corpus(target.removesuffix("_gz"))), mtime=0)
     if target in ("npz", "scores", "confidence") and not by_bytes:
         return archive(choose, corpus(target))
-    lines = ("items", "project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record")
+    lines = ("project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record")
     if target in (*lines, "certificate") and not by_bytes:
         return json_lines(choose, corpus(target))
     return damages(choose, corpus(target))

@@ -214,7 +214,7 @@ TARGETS: dict[str, Target] = {
     "bench_rows": _rows,
     "scores": _scores,
     "project": _review("project.json"),
-    "items": _review("items.jsonl"),
+    "review_tags": _review("tags.npz"),
     "journal": _review("journal.jsonl"),
     "confidence": _review("confidence.npz"),
     "answers": _answers,

@@ -7,6 +7,8 @@ import sys
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+import numpy as np
+
 DECISIONS = ("keep", "drop", "swap")
 
 
@@ -18,38 +20,49 @@ def write_project(folder, items, labels, **head):
     folder.mkdir(exist_ok=True)
     document = {
         "format": "schirn-review",
-        "version": 2,
+        "version": 3,
         "labels": labels,
         "method": "Sieve",
-        "n_items": len(items),
+        "ids": [name for name, *_ in items],
+        "texts": [text for _, text, *_ in items],
         "table": {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]},
         **head,
     }
     (folder / "project.json").write_text(json.dumps(document), "utf-8")
-    lines = [
-        json.dumps(
-            {
-                "id": name,
-                "text": text,
-                "tags": [
-                    {"label": label, "confidence": value, "kept": value >= 0.5}
-                    for label, value in tags.items()
-                ],
-                "suggested": [
-                    {"label": label, "confidence": value}
-                    for suggested in more
-                    for label, value in suggested.items()
-                ],
-            }
-        )
-        for name, text, tags, *more in items
+    tags = [
+        (i, labels.index(label), value, is_listed and value >= 0.5, value != 0.5, is_listed)
+        for i, (_, _, *both) in enumerate(items)
+        for is_listed, values in zip((True, False), both, strict=False)
+        for label, value in values.items()
     ]
-    (folder / "items.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    kinds = {"row": int, "column": int, "confidence": float}
+    kinds |= dict.fromkeys(("kept", "judged", "listed"), bool)
+    columns = zip(*tags, strict=True) if tags else [()] * len(kinds)
+    arrays = {
+        name: np.array(values, kind)
+        for (name, kind), values in zip(kinds.items(), columns, strict=True)
+    }
+    np.savez(folder / "tags.npz", **arrays)
     options = {"newline": "", "encoding": "utf-8", "errors": "replace"}
     with (folder / "table.csv").open("w", **options) as stream:
         rows = [(name, text, ";".join(tags)) for name, text, tags, *_ in items]
         csv.writer(stream).writerows([("id", "text", "tags"), *rows])
     return folder
+
+
+def change_tags(folder, **arrays):
+    """Write other arrays of tags, given as functions of the old ones; None leaves one out."""
+    with np.load(folder / "tags.npz") as archive:
+        old = dict(archive)
+    new = old | {name: make and make(old[name]) for name, make in arrays.items()}
+    np.savez(folder / "tags.npz", **{name: x for name, x in new.items() if x is not None})
+
+
+def keep_all(folder):
+    """Mark all listed tags as kept, as `schirn clean` does without orders."""
+    with np.load(folder / "tags.npz") as archive:
+        listed = archive["listed"]
+    change_tags(folder, kept=lambda _: listed)
 
 
 def final_tags(session):

@@ -135,6 +135,7 @@ def test_a_change_without_origin_is_refused(client, session):
         "//etc/passwd",
         "/project.json",
         "/journal.jsonl",
+        "/tags.npz",
         "/page.js/../../_app.py",
         "/page.js%00.html",
         "/tags.csv",

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 from browser_helpers import needs_browser, open_browser, until
-from review.review_helpers import final_tags, write_project
+from review.review_helpers import final_tags, keep_all, write_project
 
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
@@ -138,8 +138,7 @@ def larger(driver, tmp_path):
     ]
     items += [("last", "Nobody tagged the sea.", {"dog": 0.95}, {"sea": 0.97})]
     folder = write_project(tmp_path / "project", items, [*labels, "sea"])
-    path = folder / "items.jsonl"
-    path.write_text(path.read_text().replace('"kept": false', '"kept": true'))
+    keep_all(folder)
     with ThreadServer(open_session(folder)) as server:
         yield server
         # A page without its server would log errors.

@@ -1,7 +1,8 @@
 import json
 
+import numpy as np
 import pytest
-from review.review_helpers import write_project
+from review.review_helpers import change_tags, write_project
 
 from schirn.exceptions import DataError
 from schirn.review import open_session
@@ -37,9 +38,12 @@ def sentence(folder):
     ("change", "says"),
     [
         ({"format": "other"}, "does not describe a review project"),
-        ({"version": 1}, "(format 1, not 2); start the review again from the table"),
-        ({"version": 3}, "made by another version of schirn (format 3, not 2)"),
-        ({"version": True}, "(format True, not 2)"),
+        (
+            {"version": 1},
+            "(format 1, not 3); move the folder away, and start the review again from the table",
+        ),
+        ({"version": 2}, "made by another version of schirn (format 2, not 3)"),
+        ({"version": True}, "(format True, not 3)"),
         ({"table": None}, "'table' does not describe a table"),
         ({"table": "table.csv"}, "'table' does not describe a table"),
         ({"table": {"column": "tags"}}, "'table' does not describe a table"),
@@ -50,11 +54,13 @@ def sentence(folder):
         ({"table": {**TABLE, "file": "table.tsv"}}, "table.tsv: the table is missing"),
         ({"labels": "dog"}, "'labels' cannot be 'dog'"),
         ({"labels": ["dog", "dog"]}, "'labels' cannot be ['dog', 'dog']"),
-        ({"labels": ["dog", "cat"]}, "line 1: not an item of a review ('beach')"),
+        ({"labels": ["dog", "cat"]}, "tags.npz: not the tags of this review"),
         ({"precision": 1.5}, "'precision' cannot be 1.5"),
         ({"precision": True}, "cannot be True"),
-        ({"n_items": None}, "'n_items' cannot be None"),
-        ({"n_items": 4}, "3 items, but project.json announces 4"),
+        ({"ids": None}, "'ids' cannot be None"),
+        ({"ids": ["a", "b", "a"]}, "'ids' cannot be ['a', 'b', 'a']"),
+        ({"ids": ["a", "b"]}, "'texts' cannot be"),
+        ({"texts": ["", "", 3]}, "'texts' cannot be ['', '', 3]"),
         ({"precision": "high"}, "'precision' cannot be 'high'"),
     ],
 )
@@ -65,40 +71,30 @@ def test_damaged_head(folder, change, says):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    "change",
     [
-        ("{", "line 4: not an item of a review"),
-        ("[1]", "line 4: not an item of a review"),
-        ('{"id": "a", "text": "", "tags": []}', "an id occurs twice"),
-        ('{"id": 3, "text": "", "tags": []}', "line 4: not an item of a review"),
-        ('{"id": "d", "text": "", "tags": 1}', "line 4: not an item of a review"),
-        ('{"id": "d", "tags": [{"label": ["x"]}]}', "line 4: not an item of a review"),
-        ('{"id": "d", "tags": [{"label": "dog", "confidence": NaN, "kept": true}]}', "'dog' needs"),
-        ('{"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": 1}]}', "and 'kept'"),
-        (
-            json.dumps({"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": True}] * 2}),
-            "a tag occurs twice",
-        ),
-        ('{"id": "d", "tags": [], "suggested": 1}', "line 4: not an item of a review"),
-        ('{"id": "d", "tags": [], "suggested": [{"label": "sea", "confidence": 1}]}', "'sea'"),
-        ('{"id": "d", "tags": [], "suggested": [{"label": "dog"}]}', "('confidence')"),
-        (
-            '{"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": true}], '
-            '"suggested": [{"label": "dog", "confidence": 1}]}',
-            "a tag occurs twice",
-        ),
+        {"row": None},
+        {"row": lambda x: x[:-1]},
+        {"row": lambda x: x[::-1]},
+        {"row": lambda x: x + 1},
+        {"row": lambda x: x.astype(float)},
+        {"column": lambda x: x - 1},
+        {"column": lambda x: 0 * x},
+        {"confidence": lambda x: x * np.nan},
+        {"confidence": lambda x: x + 1},
+        {"kept": lambda x: x.astype(int)},
+        {"listed": lambda x: x[:, None]},
     ],
 )
-def test_damaged_items(folder, line, says):
-    with (folder / "items.jsonl").open("a") as stream:
-        stream.write(line)
-    assert says in sentence(folder)
+def test_damaged_tags(folder, change):
+    change_tags(folder, **change)
+    assert "tags.npz: not the tags of this review" in sentence(folder)
 
 
 def test_foreign_folders(tmp_path, folder):
     assert "schirn review TABLE" in sentence(tmp_path)
-    (folder / "items.jsonl").unlink()
-    assert "items.jsonl: the file is missing" in sentence(folder)
+    (folder / "tags.npz").unlink()
+    assert "tags.npz: the file is missing" in sentence(folder)
     (folder / "project.json").write_bytes(b"\xff\xfe")
     assert "not valid JSON" in sentence(folder)
     assert "nothing to review" in sentence(write_project(tmp_path / "n", [("a", "", {})], ["x"]))

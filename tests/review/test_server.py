@@ -146,9 +146,9 @@ def test_mistakes_get_one_sentence(folder, tmp_path, capsys):
     assert "not a review project" in sentence(capsys, tmp_path, "--no-browser")
     assert "must end as that of a table" in sentence(capsys, folder, "--export", "tags.xls")
     assert "does not exist" in sentence(capsys, folder, "--export", tmp_path / "no" / "tags.csv")
-    (folder / "items.jsonl").write_text("{")
+    (folder / "tags.npz").write_text("{")
     message = sentence(capsys, folder, "--export", tmp_path / "tags.csv")
-    assert "line 1: not an item of a review" in message
+    assert "tags.npz: not a" in message
 
 
 def test_without_the_packages(folder, tmp_path, capsys, monkeypatch):

@@ -70,20 +70,6 @@ def test_tags_removed_at_once_are_asked_about_for_a_certificate_only(session):
     assert session.current(order="suspicious") in (1, 5, 6)
 
 
-def test_journals_in_which_people_undid_their_own_records(session):
-    """As version 0.3 wrote them: not always the last record was undone."""
-    session.journal.append(
-        {"action": "keep", "item": "a", "label": "dog", "person": "Ada"},
-        {"action": "drop", "item": "c", "label": "dog", "person": "Bob"},
-        {"action": "drop", "item": "a", "label": "dog", "person": "Bob"},
-        {"action": "undo", "of": 1, "item": "a", "label": "dog", "person": "Ada"},
-    )
-    again = open_session(session.project.folder, write=False)
-    assert again.n_decided == 2
-    assert not again.final()[[again.find("a", "dog"), again.find("c", "dog")]].any()
-    assert [step.seq for step in again.history] == [2, 3]
-
-
 @pytest.mark.parametrize("name", ["x" * 61, "a\nb", "\u0000"])
 def test_names_that_are_none(session, name):
     with pytest.raises(InputError, match="a name has at most 60"):

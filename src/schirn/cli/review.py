@@ -172,7 +172,7 @@ def _set_aside(folder: str, decisions: str) -> None:
 def _holds_tables(folder: Path) -> bool:
     """Whether a folder may be a table in several files, and not a damaged project."""
     parts = [*folder.glob("*.parquet"), *folder.glob("*.jsonl")]
-    return bool(parts) and not (folder / "items.jsonl").exists()
+    return bool(parts) and not (folder / "tags.npz").exists()
 
 
 def _announce(folder: str, address: str) -> None:

@@ -128,11 +128,9 @@ class ReviewState:
             raise InputError("the tags to remove must be listed, and those to add must not be")
 
     def _undoable(self, record: Record) -> Step:
-        # Not always the last one: in earlier versions, several people undid their own records.
-        step = next((step for step in self.history if step.seq == record.get("of")), None)
-        if step is None:
-            raise InputError("there is no such record to undo")
-        return step
+        if not self.history or self.history[-1].seq != record.get("of"):
+            raise InputError("only the last record can be undone")
+        return self.history[-1]
 
     def _apply(self, record: Record, tags: list[int]) -> None:
         """Change the state as a checked record says."""
@@ -152,15 +150,13 @@ class ReviewState:
         self.history.append(Step(seq, record, tags, former))
 
     def _apply_undo(self, step: Step, seq: int) -> None:
-        self.history.remove(step)
+        self.history.pop()
         action = step.record["action"]
         if action in KIND:
             self._count_draw()
             self.chosen[KIND[action]], self._certificate = step.before
             return
-        later = {tag for later in self.history if later.seq > step.seq for tag in later.tags}
-        if later.isdisjoint(step.tags):
-            self._answer(step.tags, step.before, seq)
+        self._answer(step.tags, step.before, seq)
         self._undone = step.tags[0]
 
     def _choose(self, kind: str, tags: Array) -> None:

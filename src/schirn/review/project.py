@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, file_hash, reason_of, whole_folder
-from schirn._input import Array, is_count, is_share, repeated, whole_text
+from schirn._files import brief, file_hash, read_archive, whole_folder
+from schirn._input import Array, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 from schirn.review.table import TableRoles, read_roles, write_project_table
 from schirn.tables.files import Table
 
-FORMAT, VERSION = "schirn-review", 2
+FORMAT, VERSION = "schirn-review", 3
+TAGS = "tags.npz"
+# The arrays of all tags, and their kinds.
+_KINDS = {"row": "i", "column": "i", "confidence": "f", "kept": "b", "judged": "b", "listed": "b"}
 _RESTART = "start the review again from the table"
 
 Cell = tuple[int, str]
@@ -106,30 +109,28 @@ def write_project(
     suggestions = _suggestions(ranking, accepted)
     labels = list(ranking.label_names)
     labels += dict.fromkeys(tag for _, tag in suggestions if tag not in labels)
-    suggested: list[list[dict[str, Any]]] = [[] for _ in range(ranking.n_rows)]
-    for (row, label), confidence in suggestions.items():
-        suggested[row].append({"label": label, "confidence": confidence})
-    start = np.searchsorted(ranking.row, np.arange(ranking.n_rows + 1))
+    column_of = {name: j for j, name in enumerate(labels)}
+    new = np.array([(row, column_of[label]) for row, label in suggestions], int).reshape(-1, 2)
+    no_tag = np.zeros(len(new), bool)
+    tags = {
+        "row": np.r_[ranking.row, new[:, 0]],
+        "column": np.r_[ranking.column, new[:, 1]],
+        "confidence": np.r_[ranking.confidence, list(suggestions.values())],
+        "kept": np.r_[~ranking.removed, no_tag],
+        "judged": np.r_[ranking.judged, ~no_tag],
+        "listed": np.r_[np.ones(len(ranking.row), bool), no_tag],
+    }
+    order = np.argsort(tags["row"], kind="stable")
     with whole_folder(path) as folder:
-        with (folder / "items.jsonl").open("wb") as stream:
-            for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
-                tags = [
-                    {
-                        "label": ranking.label_names[ranking.column[k]],
-                        "confidence": float(ranking.confidence[k]),
-                        "kept": not ranking.removed[k],
-                        "judged": bool(ranking.judged[k]),
-                    }
-                    for k in range(start[i], start[i + 1])
-                ]
-                item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
-                stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
+        arrays = {name: values[order] for name, values in tags.items()}
+        np.savez_compressed(folder / TAGS, **arrays)
         head = {
             "format": FORMAT,
             "version": VERSION,
             "labels": labels,
             "method": ranking.method,
-            "n_items": ranking.n_rows,
+            "ids": ids,
+            "texts": texts,
             "precision": ranking.precision,
             "keep_one": ranking.keep_one,
             "command": list(command),
@@ -167,30 +168,17 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     """Read a project folder; raise `DataError` if it is damaged or not a project."""
     folder = Path(folder)
     head = _read_head(folder)
-    labels = [whole_text(name) for name in head["labels"]]
-    path = folder / "items.jsonl"
-    ids, texts, tags = _read_items(path, labels)
-    if head["n_items"] != len(ids):
-        raise DataError(
-            f"{path}: has {len(ids)} items, but project.json announces {head['n_items']}; "
-            f"{_RESTART}"
-        )
-    if not tags:
+    labels, ids, texts = ([*map(whole_text, head[name])] for name in ("labels", "ids", "texts"))
+    arrays = _read_tags(folder / TAGS, len(ids), len(labels))
+    if not len(arrays["row"]):
         raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
-    row, column, confidence, is_kept, is_judged, is_listed = map(np.array, zip(*tags, strict=True))
-    names = [(ids[i], labels[j]) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
-    content = names if is_listed.all() else [names, is_listed.tolist()]
+    content = [ids, labels, *(arrays[name].tolist() for name in ("row", "column", "listed"))]
     return Project(
         folder=folder,
         labels=labels,
         ids=ids,
         texts=texts,
-        row=row,
-        column=column,
-        confidence=confidence,
-        kept=is_kept,
-        judged=is_judged,
-        listed=is_listed,
+        **arrays,
         method=str(head.get("method")),
         limits={
             "precision": head.get("precision") or PRECISION,
@@ -218,62 +206,40 @@ def _read_head(folder: Path) -> dict[str, Any]:
     if type(head.get("version")) is not int or head["version"] != VERSION:
         raise DataError(
             f"{path}: made by another version of schirn (format {brief(head.get('version'))}, not "
-            f"{VERSION}); {_RESTART}"
+            f"{VERSION}); move the folder away, and {_RESTART}"
         )
-    labels, precision = head.get("labels"), head.get("precision")
-    rules = {
-        "labels": isinstance(labels, list)
-        and all(isinstance(name, str) for name in labels)
-        and repeated(map(whole_text, labels)) is None,
-        "precision": precision is None or (is_share(precision) and precision > 0),
-        "n_items": is_count(head.get("n_items")),
-    }
+    precision, names = head.get("precision"), ("labels", "ids", "texts")
+    rules = {name: _are_texts(head.get(name), unique=name != "texts") for name in names}
+    rules["texts"] = rules["texts"] and rules["ids"] and len(head["texts"]) == len(head["ids"])
+    rules["precision"] = precision is None or (is_share(precision) and precision > 0)
     for key, holds in rules.items():
         if not holds:
             raise DataError(f"{path}: {key!r} cannot be {brief(head.get(key))}; {_RESTART}")
     return dict(head)
 
 
-Tag = tuple[int, float, bool, bool, bool]
-"""Column, confidence, kept, judged and listed."""
+def _are_texts(values: Any, unique: bool) -> bool:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        return False
+    return not unique or repeated(map(whole_text, values)) is None
 
 
-def _read_items(
-    path: Path, labels: list[str]
-) -> tuple[list[str], list[str], list[tuple[int, *Tag]]]:
-    """Return the ids, the texts, and row and description of every tag."""
-    column = {name: j for j, name in enumerate(labels)}
-    ids: list[str] = []
-    texts: list[str] = []
-    tags: list[tuple[int, *Tag]] = []
-    try:
-        with path.open(encoding="utf-8") as stream:
-            for i, line in enumerate(stream):
-                record = json.loads(line)
-                item_tags = [_read_tag(tag, column, True) for tag in record["tags"]]
-                item_tags += [_read_tag(tag, column, False) for tag in record.get("suggested", ())]
-                if repeated(str(tag[0]) for tag in item_tags) is not None:
-                    raise ValueError("a tag occurs twice")
-                ids.append(whole_text(record["id"]))
-                texts.append(whole_text(record["text"]))
-                tags += [(i, *tag) for tag in item_tags]
-        if repeated(ids) is not None:
-            raise ValueError("an id occurs twice")
-    except FileNotFoundError:
-        raise DataError(f"{path}: the file is missing; {_RESTART}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{path}, line {len(ids) + 1}: not an item of a review ({reason_of(error)}); {_RESTART}"
-        ) from None
-    return ids, texts, tags
-
-
-def _read_tag(tag: Any, column: dict[str, int], is_listed: bool) -> Tag:
-    """Return the description of a tag after checking it."""
-    label, confidence = whole_text(tag["label"]), tag["confidence"]
-    is_kept = tag["kept"] if is_listed else False
-    if not is_share(confidence) or type(is_kept) is not bool:
-        raise ValueError(f"the tag {brief(label)} needs 'confidence' and 'kept'")
-    # Tags that could not be judged have one half.
-    is_judged = tag.get("judged", confidence != UNSURE) is True
-    return column[label], float(confidence), is_kept, is_judged, is_listed
+def _read_tags(path: Path, n_rows: int, n_labels: int) -> dict[str, Array]:
+    """Read the arrays of all tags, sorted by row."""
+    if not path.is_file():
+        raise DataError(f"{path}: the file is missing; {_RESTART}")
+    arrays = read_archive(path)
+    shapes = {arrays[name].shape for name in _KINDS if name in arrays}
+    fits = len(shapes) == 1 and all(
+        name in arrays and arrays[name].ndim == 1 and arrays[name].dtype.kind == kind
+        for name, kind in _KINDS.items()
+    )
+    if fits:
+        row, column, p = (arrays[name] for name in ("row", "column", "confidence"))
+        in_range = (0 <= row) & (row < n_rows) & (0 <= column) & (column < n_labels)
+        is_new = np.unique(np.stack([row, column]), axis=1).shape[1] == len(row)
+        is_sorted = is_new and bool((np.diff(row) >= 0).all())
+        fits = is_sorted and bool((in_range & (p >= 0) & (p <= 1)).all())
+    if not fits:
+        raise DataError(f"{path}: not the tags of this review; {_RESTART}")
+    return {name: arrays[name] for name in _KINDS}

@@ -36,8 +36,6 @@ from schirn.review.table import ProjectTable
 from schirn.tables.changes import Change, ChangeList, certainty, with_merges
 from schirn.tables.files import write_copy
 
-# Actions of earlier versions without any effect on tags.
-_IGNORED = ("ask", "audit", "threshold")
 # A larger set is offered once it has this share of new tags: every set needs its own certificate.
 _FEW_MORE = 0.05
 _LONGEST_NAME = 60
@@ -378,8 +376,6 @@ class Session(ReviewState):
         return float(self.questions.confidence(self.status)[tag])
 
     def _replay(self, record: Record) -> None:
-        if record.get("action") in _IGNORED:
-            return
         try:
             tags = self._tags_of(record)
         except InputError:
