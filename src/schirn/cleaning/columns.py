@@ -259,13 +259,7 @@ class TagTable:
         changes = with_merges(ranking.changes(), self._listed, self._merge)
         return ChangeList.from_cells(cells, changes, **about)
 
-    def write_clean(
-        self,
-        path: str,
-        ranking: NoisyLabels,
-        *,
-        suggest: bool = False,
-    ) -> None:
+    def write_clean(self, path: str, ranking: NoisyLabels, *, suggest: bool = False) -> None:
         """Write a copy with the clean tags, and removed tags and confidences as new columns.
 
         If removals were ordered without answers, a note in the changed rows says "not checked".
@@ -281,13 +275,6 @@ class TagTable:
             Whether to write columns of likely missing tags that are not added, and their
             confidences.
         """
-        clean, added = self._clean_columns(ranking, suggest)
-        write_copy(path, self.table, {self.labels: clean}, added, separator=self.separator)
-
-    def _clean_columns(
-        self, ranking: NoisyLabels, suggest: bool
-    ) -> tuple[list[Any], dict[str, list[Any]]]:
-        """Return the clean tags and the new columns, which hold lists if they can."""
         cells, spreadsheet = self.table.column(self.labels), self.table.spreadsheet
         changes = self.changes(ranking)
         clean = changes.apply(cells, **self.table.cell_options(self.labels))
@@ -332,7 +319,8 @@ class TagTable:
             columns.append([tags_cell(list(values)) for values in suggested])
             columns.append([confidence_cell(values) for values in suggested])
         names = self.new_columns(suggest, bool(added), not ranking.is_checked)
-        return clean, dict(zip(names, columns, strict=True))
+        new = dict(zip(names, columns, strict=True))
+        write_copy(path, self.table, {self.labels: clean}, new, separator=self.separator)
 
     def features(self, where: str = "memory") -> Features:
         """Return what to learn from: texts, pictures, embeddings or numbers.
