@@ -11,7 +11,8 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "leaderboard"
 
 def write_pages(app: Sphinx, exception: Exception | None) -> None:
     """Write the folder that `leaderboard.md` links to."""
-    if exception is None and app.builder.format == "html":
+    # A source distribution has no results.
+    if exception is None and app.builder.format == "html" and any(RESULTS.glob("*.jsonl.gz")):
         build_leaderboard([RESULTS], Path(app.outdir) / "leaderboard")
 
 

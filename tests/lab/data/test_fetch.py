@@ -153,15 +153,6 @@ def test_a_file_that_cannot_be_read_is_not_kept(server, cache):
     assert fetch("odd", url=f"{server.address}/odd.npz").n_samples == 3
 
 
-def test_another_file_than_last_time_is_told(server):
-    fetch("mine", url=f"{server.address}/good.npz")
-    other = io.BytesIO()
-    np.savez(other, X=np.ones((1, 1)), Y=np.ones((1, 1)))
-    server.files["/good.npz"] = other.getvalue()
-    with pytest.warns(UserWarning, match="another file than at the last download"):
-        fetch("mine", url=f"{server.address}/good.npz", force=True)
-
-
 @pytest.mark.parametrize(
     "url",
     ["http://example.org/a.npz", "http://127.0.0.1.example.org/a.npz", "ftp://127.0.0.1/a.npz",

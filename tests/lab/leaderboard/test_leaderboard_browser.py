@@ -116,14 +116,6 @@ def test_filters_compute_the_means_again(page):
     assert page.find_element("id", "status").text.startswith("1 of 5 methods")
 
 
-def test_oracle_tuning_is_chosen_deliberately_and_marked(page):
-    warning = page.find_element("id", "oracle")
-    assert not warning.is_displayed()
-    choose(page, "tuning", "oracle")
-    assert warning.is_displayed()
-    assert column(page, "numbers", 0)[0] == "Sieve†"
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hostile_names_run_nothing(driver, tmp_path, width):
     names = (HOSTILE, "x" * 400, "javascript:alert(1)", "$&'\"<b>")

@@ -7,7 +7,6 @@
 from schirn._plugins import moved_names
 from schirn.lab.bench.baselines import CleanlabBaseline, LogisticBaseline
 from schirn.lab.bench.results import read_rows
-from schirn.lab.bench.running.engine import Report
 from schirn.lab.bench.running.methods import GRIDS, RECOMMENDED, default_grid, recommended
 from schirn.lab.bench.running.plan import Settings
 from schirn.lab.bench.running.run import DEFAULT_METHODS, run
@@ -19,7 +18,6 @@ __all__ = [
     "RECOMMENDED",
     "CleanlabBaseline",
     "LogisticBaseline",
-    "Report",
     "Settings",
     "default_grid",
     "read_rows",

@@ -69,7 +69,6 @@ import hashlib
 import json
 import math
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -280,12 +279,10 @@ class ResultWriter:
 
     def __init__(self, folder: Path, name: str):
         self.path = folder / f"rows-{name}.jsonl"
-        self._lock = threading.Lock()
 
     def append(self, result: Result) -> None:
         """Append one result; numbers that JSON lacks become null."""
-        with self._lock:
-            append_lines(self.path, [plain(result)])
+        append_lines(self.path, [plain(result)])
 
 
 def plain(value: Any) -> Any:

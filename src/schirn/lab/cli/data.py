@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
+from schirn._files import file_hash
 from schirn.cli.output import facts, note, print_json, table, working
 from schirn.cli.reading import READING, read
 from schirn.datasets import available
 from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
-from schirn.lab.data._fetch import recorded_sum
 
 _CARD = f"""
 --memory SIZE:memory_size = {MAX_RANK_BYTES // 2**20}M  memory limit for exact ranks, such as 800M
@@ -76,7 +76,7 @@ def run_fetch(args: argparse.Namespace) -> None:
     with working(f"downloading {args.name}", args):
         data = fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
     paths = [entry.path for entry in available() if entry.name == args.name]
-    checksum = recorded_sum(paths[0]) if paths and paths[0] is not None else None
+    checksum = file_hash(paths[0]) if paths and paths[0] is not None else None
     if args.json:
         print_json({**data_card(data), "sha256": checksum})
     else:

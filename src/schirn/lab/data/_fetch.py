@@ -7,7 +7,6 @@ import json
 import os
 import re
 import urllib.parse
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,13 +139,6 @@ def _keep(
                 f"{source}: the SHA-256 checksum is {digest}, expected {sha256}; the file was "
                 "discarded."
             )
-        recorded = recorded_sum(target)
-        if recorded not in (None, digest):
-            warnings.warn(
-                f"{source}: another file than at the last download (SHA-256 {digest}, before "
-                f"{recorded})",
-                stacklevel=3,
-            )
         # The record goes first: a record without a file is harmless, a file without one is not.
         _write_record(target, {"url": source, "bytes": size, "sha256": digest, "options": options})
 
@@ -221,11 +213,3 @@ def _write_record(path: Path, record: dict[str, Any]) -> None:
     """Write the record of a file, whole or not at all."""
     with atomic_write(record_path(path)) as stream:
         stream.write(json.dumps(record, indent=1).encode())
-
-
-def recorded_sum(path: Path) -> str | None:
-    """Return the checksum recorded for a file, or None if there is no record."""
-    try:
-        return str(json.loads(record_path(path).read_text("utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None

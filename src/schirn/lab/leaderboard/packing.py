@@ -3,7 +3,7 @@
 ``NAME.jsonl.gz`` holds the results, ``NAME.scores.npz`` what the metrics of single test rows need:
 for every row, its labels in the order of their scores, and whether each is true, predicted, and
 tied with the one before. That takes a few bits per row, a hundredth of the scores. Metrics over
-columns and confidences of candidates cannot be computed from it.
+labels and confidences of candidates cannot be computed from it.
 """
 
 import gzip
@@ -29,9 +29,6 @@ _SCORES = ".scores.npz"
 _DROPPED = ("traceback", "host")
 _DIGITS = 6
 _BITS = ("truth", "predicted", "tied")
-
-OVER_COLUMNS = ("macro_auc", "micro_auc", "mean_average_precision", "macro_f1")
-"""Metrics that packed scores, with every row in its own order, do not give."""
 
 
 def pack_results(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> list[Path]:

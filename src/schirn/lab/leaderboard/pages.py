@@ -1,9 +1,9 @@
 """The leaderboard: a static page that compares methods over tracks, from result files.
 
-A track is a kind of noise, the features and the selection of parameters. A setting is a data set at
-a noise level within a track. A value of a method in a setting is its mean over all folds and seeds;
-a method that lacks some of them has no value there. The script of the page computes means
-over settings, which state how many they cover, and ranks.
+A track is a kind of noise and the features. A setting is a data set at a noise level within a
+track. A value of a method in a setting is its mean over all folds and seeds; a method that lacks
+some of them has no value there. The script of the page computes means over settings, which state
+how many they cover, and ranks. Results whose parameters were not chosen on candidates are left out.
 """
 
 import json
@@ -12,7 +12,7 @@ import os
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from schirn.exceptions import InputError
 from schirn.lab.bench.comparison import (
     CEILING,
     FLOOR,
-    MARKS,
     SMALLEST_GAP,
     Contender,
     compare,
@@ -32,13 +31,12 @@ from schirn.lab.bench.comparison import (
     value_of,
 )
 from schirn.lab.bench.results import Result, newest
-from schirn.lab.bench.running.plan import FEATURES, TUNINGS
+from schirn.lab.bench.running.plan import FEATURES
 from schirn.lab.leaderboard.submission import SUMS, implausible, is_stale, read_entries
 from schirn.report.page import render
 
 TITLE = "Leaderboard of partial multi-label methods"
 _MOST_SHOWN = 3
-_TUNINGS = ("candidates", *(name for name in TUNINGS if name != "candidates"))
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Track:
-    """A kind of noise, the features and the selection of parameters."""
+    """A kind of noise and the features."""
 
     noise: str
     features: str
-    tuning: str
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ def build_leaderboard(
     >>> from schirn.lab import bench, leaderboard
     >>> folder = tempfile.mkdtemp()
     >>> data, method = "digits_attributes:1", "CandidateRidge"
-    >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
+    >>> results = bench.run([data], [method], output=folder, folds=2, jobs=0)
     >>> leaderboard.build_leaderboard([folder], folder + "/site").name
     'index.html'
     """
@@ -156,26 +153,21 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
 
 
 def make_board(results: Sequence[Result]) -> Board:
-    """Arrange results by track, setting and method."""
+    """Arrange the results tuned on candidates by track, setting and method."""
+    results = [result for result in results if result["tuning"] == "candidates"]
+    if not results:
+        raise InputError("there are no results tuned on candidates to show")
     by_track: dict[Track, list[Result]] = {}
     for result in results:
-        track = Track(str(result["noise"]), result["features"], result["tuning"])
+        track = Track(str(result["noise"]), result["features"])
         by_track.setdefault(track, []).append(result)
-    order = ((*KINDS, "own"), FEATURES, _TUNINGS)
-    tracks = sorted(
-        by_track,
-        key=lambda t: [
-            known.index(v) for known, v in zip(order, (t.noise, t.features, t.tuning), strict=True)
-        ],
-    )
+    kinds = (*KINDS, "own")
+    tracks = sorted(by_track, key=lambda t: (kinds.index(t.noise), FEATURES.index(t.features)))
     values: dict[tuple[Place, str], dict[str, float]] = {}
     contenders: dict[str, Contender] = {}
     for track in tracks:
         for contender in compare(by_track[track], "average_precision").contenders:
-            old = contenders.setdefault(contender.method, contender)
-            contenders[contender.method] = replace(
-                old, oracle=False, ceiling=old.ceiling or contender.ceiling
-            )
+            contenders.setdefault(contender.method, contender)
         values |= _track_values(track, by_track[track])
     names = list(contenders)
     places = sorted(
@@ -187,7 +179,7 @@ def make_board(results: Sequence[Result]) -> Board:
         for name in names:
             values.setdefault((place, name), {})
     columns = tuple(c for c in COLUMNS if any(c.name in line for line in values.values()))
-    return Board(values, contenders, columns, tuple(tracks), tuple(places), list(results))
+    return Board(values, contenders, columns, tuple(tracks), tuple(places), results)
 
 
 def _track_values(
@@ -237,8 +229,7 @@ def _number(result: Result, column: str) -> Any:
 def _marks(board: Board) -> list[str]:
     """What the marks of the methods mean."""
     contenders = board.contenders.values()
-    notes = [MARKS["oracle"]] if any(track.tuning == "oracle" for track in board.tracks) else []
-    notes += contender_notes(contenders)
+    notes = list(contender_notes(contenders))
     stale = sum(is_stale(result) for result in board.results)
     unscored = sum(r["status"] == "done" and not r["scores"] for r in board.results)
     if stale or unscored:
@@ -253,7 +244,7 @@ def _marks(board: Board) -> list[str]:
 
 
 def _name(contender: Contender) -> str:
-    """Name of a method with its marks, except that of the oracle, which belongs to a track."""
+    """Name of a method with its marks."""
     return contender.method + "".join(note[0] for note in mark_notes([contender]))
 
 
@@ -291,7 +282,6 @@ def _page(board: Board) -> str:
         datasets=datasets,
         noises=list(dict.fromkeys(track.noise for track in board.tracks)),
         features=sorted({track.features for track in board.tracks}, key=FEATURES.index),
-        tunings=sorted({track.tuning for track in board.tracks}, key=_TUNINGS.index),
         counts={
             "methods": len(names),
             "data sets": len(datasets),

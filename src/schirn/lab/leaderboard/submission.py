@@ -38,7 +38,7 @@ from schirn.lab.bench.running.methods import Method, make_methods, own_methods
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS, Facts, Run, Settings, method_runs
 from schirn.lab.bench.running.scores import compute_metrics, read_arrays
 from schirn.lab.bench.suite import suite_datasets
-from schirn.lab.leaderboard.packing import OVER_COLUMNS, read_scores, scores_file
+from schirn.lab.leaderboard.packing import read_scores, scores_file
 from schirn.methods import sees_truth
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -547,9 +547,7 @@ def _compare_scores(
         )
         if not agrees:
             raise DataError("the true labels stored with the scores are not those of the data")
-    values = compute_metrics(arrays)
-    for name in OVER_COLUMNS if is_packed else ():
-        values.pop(name, None)
+    values = compute_metrics(arrays, over_labels=not is_packed)
     return _compare_metrics(result, values, "the stored scores give", TOLERANCE)
 
 

@@ -25,32 +25,10 @@ class Batch(NamedTuple):
     runs: list[Run]
 
 
-class Report(NamedTuple):
-    """Progress of a benchmark after each finished run.
-
-    Attributes
-    ----------
-    row : dict
-        Result of the run.
-    finished : int
-        Number of finished runs.
-    total : int
-        Number of all runs.
-    seconds_left : float or None
-        Estimated time left; None if nothing is known yet.
-    """
-
-    row: Result
-    finished: int
-    total: int
-    seconds_left: float | None
-
-
 class Engine:
     """Executes the runs of a benchmark that are not finished.
 
-    After `stop_after` seconds no run is started, and unfinished runs leave no trace. `left` counts
-    them.
+    After `stop_after` seconds no run is started, and unfinished runs leave no trace.
     """
 
     def __init__(
@@ -61,7 +39,7 @@ class Engine:
         threads: int,
         time_limit: float | None,
         retry: bool = False,
-        report: Callable[[Report], None] | None = None,
+        report: Callable[[Result], None] | None = None,
         stop_after: float | None = None,
     ):
         self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
@@ -72,20 +50,13 @@ class Engine:
         self._folders = [
             ResultsFolder(path, runs, retry=retry, threads=threads) for path, runs in batches
         ]
-        self._all = [
+        pairs = [
             (folder, run)
             for folder, batch in zip(self._folders, batches, strict=True)
             for run in {run.key: run for run in batch.runs}.values()
         ]
-        self._pending = [
-            (folder, run) for folder, run in self._all if run.key not in folder.finished
-        ]
-        self._progress = _Progress([run for _, run in self._all], max(1, jobs), report)
-
-    @property
-    def left(self) -> int:
-        """Number of unfinished runs."""
-        return sum(run.key not in folder.finished for folder, run in self._all)
+        self._pending = [(folder, run) for folder, run in pairs if run.key not in folder.finished]
+        self._progress = _Progress([run for _, run in pairs], max(1, jobs), report)
 
     def run(self) -> None:
         """Work until every run is finished, or the time is up."""
@@ -151,7 +122,7 @@ class Engine:
 class _Progress:
     """Counts finished runs and learns how long the runs of a method take."""
 
-    def __init__(self, runs: list[Run], jobs: int, report: Callable[[Report], None] | None):
+    def __init__(self, runs: list[Run], jobs: int, report: Callable[[Result], None] | None):
         self._left = {run.key: run.fields["method"] for run in runs}
         self._total, self._jobs, self._report = len(self._left), jobs, report
         self._costs: dict[str, list[float]] = {}
@@ -173,14 +144,13 @@ class _Progress:
             self._costs.setdefault(result["method"], []).append(cost)
         if old:
             return
-        report = Report(result, self._total - len(self._left), self._total, self._seconds_left())
         if self._display is not None:
-            text = f"last: {in_words(result)}"
-            self._display.tell("run", report.finished, report.total, report.seconds_left, text)
+            finished, text = self._total - len(self._left), f"last: {in_words(result)}"
+            self._display.tell("run", finished, self._total, self._seconds_left(), text)
             if result["status"] in ("failed", "timeout"):
                 self._display.say(in_words(result))
         if self._report is not None:
-            self._report(report)
+            self._report(result)
 
     def _seconds_left(self) -> float | None:
         """Estimate from the finished runs of each method, else from all runs."""

@@ -8,7 +8,7 @@ from typing import Any
 from schirn._progress import shown, stage
 from schirn.exceptions import InputError
 from schirn.lab.bench.results import Result, newest, read_rows
-from schirn.lab.bench.running.engine import Batch, Engine, Report, default_threads
+from schirn.lab.bench.running.engine import Batch, Engine, default_threads
 from schirn.lab.bench.running.methods import check_importable, importable_here
 from schirn.lab.bench.running.plan import Run, plan_runs
 
@@ -25,7 +25,7 @@ def run(
     time_limit: float | None = None,
     retry: bool = False,
     stop_after: float | None = None,
-    report: Callable[[Report], None] | None = None,
+    report: Callable[[Result], None] | None = None,
     verbose: bool = False,
     **settings: Any,
 ) -> list[Result]:
@@ -55,7 +55,7 @@ def run(
     stop_after : float, optional
         Seconds after which no run is started any more; runs that are not finished have no result.
     report : callable, optional
-        Called with a `Report` after each finished run.
+        Called with the result of each finished run.
     verbose : bool
         Show the last result, the share of finished runs and the time left on stderr.
     **settings

@@ -22,8 +22,13 @@ NOTHING_PREDICTED = "hamming_loss_of_nothing"
 Extra = Mapping[str, Callable[[Array, Array], float]]
 
 
-def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> dict[str, float]:
-    """Compute all metrics in the field's convention, and further ones f(truth, scores)."""
+def compute_metrics(
+    arrays: Mapping[str, Array], extra: Extra | None = None, *, over_labels: bool = True
+) -> dict[str, float]:
+    """Compute all metrics in the field's convention, and further ones f(truth, scores).
+
+    `over_labels=False` omits those of `evaluate_labels`, which compare the rows of a label.
+    """
     scores = arrays["scores"]
     truth = _unpack(arrays["truth"], scores.shape)
     predicted = arrays.get("predicted")
@@ -31,7 +36,7 @@ def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> 
     values = evaluate(truth, scores, y_pred=y_pred)
     if "candidate_truth" in arrays:
         values |= _noise_metrics(arrays)
-    if y_pred is not None:
+    if y_pred is not None and over_labels:
         values |= evaluate_labels(truth, scores, y_pred)
     values["tied_rows"] = tied_rows(truth, scores)
     for name in ("average_precision", "one_error"):
