@@ -48,8 +48,8 @@ _LARGEST = 11
 # What the experts on texts count for: Sieve, the ridge, which is Sieve before its rounds, and, for
 # listed tags, the centroids.
 _SIEVE, _RIDGES, _CENTROIDS = 1.0, 0.5, 1.0
-# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
-_SHARES = 0.75
+# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for: of texts, and else.
+_TEXT_SHARES, _SHARES = 0.75, 1.0
 # No classifier is quite sure.
 _LEAST = 1e-7
 
@@ -213,7 +213,8 @@ class _Experts:
         experts = self._about(log_odds[judged], row[judged], column[judged])
         weights = (_SIEVE, _RIDGES, _CENTROIDS)[: len(experts)]
         total = WeightedSum(experts, weights, like=log_odds[judged])
-        shares = _SHARES * (self.shares - self.shares[column[judged]].mean())
+        unit = _TEXT_SHARES if self.others else _SHARES
+        shares = unit * (self.shares - self.shares[column[judged]].mean())
         ranked = np.isin(column, self.task.columns)
         experts = self._about(log_odds[ranked], row[ranked], column[ranked])
         log_odds = log_odds.copy()
