@@ -48,7 +48,7 @@ _LARGEST = 11
 # What the experts on texts count for: Sieve, the ridge, which is Sieve before its rounds, and, for
 # listed tags, the centroids.
 _SIEVE, _RIDGES, _CENTROIDS = 1.0, 0.5, 1.0
-# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for: of texts, and else.
+# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for: texts, other rows.
 _TEXT_SHARES, _SHARES = 0.75, 1.0
 # No classifier is quite sure.
 _LEAST = 1e-7
