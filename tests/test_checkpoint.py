@@ -32,7 +32,7 @@ class Stopped(BaseException):
 def stop_after(monkeypatch, module, rounds, what="round", *, seconds=3600):
     """Stop a loop at the beginning of a round; returns the rounds that were begun.
 
-    Every round seems to take so many seconds: after an hour, its state is saved.
+    Every round appears to take this many seconds, and the state is saved after an hour.
     """
     begun, monotonic = [], time.monotonic
 

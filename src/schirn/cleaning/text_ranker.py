@@ -196,7 +196,7 @@ class WeightedSum:
         self.unit = float(self._total(experts).std()) or 1.0
 
     def __call__(self, *experts: Array, shift: Any = 0.0) -> Array:
-        """Log-odds of the same or of other cells, shifted by so many spreads."""
+        """Log-odds of the same or other cells; `shift` is in units of the spread."""
         return self.mean + self.spread * (self._total(experts) / self.unit + shift)
 
     def _total(self, experts: Sequence[Array]) -> Array:

@@ -33,7 +33,7 @@ class Metrics:
         self._folder = folder
         self._own: np.ndarray = np.zeros(1, _COUNTERS)
         if folder is not None:
-            # Open as long as this process lives: the lock says so.
+            # Kept open for its lock, which shows that this process is alive.
             self._file = Path(folder, str(os.getpid())).open("w+b")  # noqa: SIM115
             lock(self._file)
             self._own = np.memmap(self._file, _COUNTERS, "w+", shape=1)

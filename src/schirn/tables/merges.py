@@ -38,11 +38,11 @@ from schirn.tables.text import check_size, header_delimiter
 _FIELDS = ("from", "to", "why", "from_rows", "to_rows")
 _MAX_BYTES = 64 * 1024**2
 
-# A typing error is at least so many times as rare as the right spelling.
+# A typing error is rarer than the right spelling by at least this factor.
 _RARER = 10
 # Letters of a word in which a typing error is believed, and of the longest name.
 _LONG_WORD, _LONGEST_NAME = 8, 80
-# A spelling that so many other rows use, in their texts or in other tags, is a word of its own.
+# A spelling that this many other rows use, in texts or other tags, is a word of its own.
 _WORD_ROWS = 3
 
 # Spaces, hyphens, underscores and apostrophes inside a name, but not between two digits.

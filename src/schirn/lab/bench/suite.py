@@ -244,7 +244,7 @@ def _source(name: str, entry: Mapping[str, Any]) -> Dataset | str:
 
 
 def _some_rows(data: Dataset, count: int) -> Dataset:
-    """At most so many rows, drawn once for all; of real candidates, rows that have one."""
+    """Draw a fixed sample of rows; with real candidates, only rows that have one."""
     rows = np.arange(data.n_samples)
     if data.candidates is not None:
         rows = rows[to_dense(data.candidates).any(axis=1)]

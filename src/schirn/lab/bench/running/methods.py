@@ -101,7 +101,7 @@ def default_grid(name: str) -> Grid | None:
 
 
 def thin_grid(grid: Grid, points: int) -> Grid:
-    """A grid of at most so many points: the longest lists lose values, their ends last.
+    """Shorten a grid to at most `points` points: the longest lists lose inner values first.
 
     Examples
     --------
