@@ -35,10 +35,8 @@ Array = np.ndarray
 
 # Sieve leaves out how labels occur together from here on; centroids are faster and as good.
 MANY_LABELS = MOST_STACKED
-# Sieve ranks the tags of texts best after two rounds, and as long as their kernel matrix can be
-# inverted. More texts are ranked nearly as well in a fraction of the time.
-MANY_TEXTS = 8000
-TEXT_OPTIONS = {"max_iter": 2, "max_kernel_rows": MANY_TEXTS}
+# Sieve ranks the tags of texts best after two rounds.
+TEXT_ROUNDS = 2
 # From here on, labels in fewer than `min_count` rows are not ranked as missing either: there may be
 # many times as many as others.
 _MANY_RARE = 1000
@@ -81,7 +79,7 @@ def find_noisy_labels(
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, lists of names, or texts such as "beach;dog".
     method : Ranker, estimator, class or str, default=None
-        None is `Sieve`, or a faster ranker for more than 3,000 labels or 8,000 texts.
+        None is `Sieve`, a `TextRanker` for texts, or a `CentroidRanker` for more than 3,000 labels.
     cv : int, splitter or iterable of (train, test) row indices, optional
         Folds; by default one fit of `Sieve`, and five folds of other methods.
     precision : float, default=0.9
@@ -224,7 +222,7 @@ def choose_ranker(
     if method is None and cv is None and task.votes is None and where != "device":
         if len(task.judged_columns) > MANY_LABELS and where != "dask":
             return CentroidRanker()
-        if scaled and sparse and task.tags.n_rows > MANY_TEXTS:
+        if scaled and sparse:
             return TextRanker()
     if not (method is None or isinstance(method, str | type | PartialMultiLabelClassifier)):
         if not hasattr(method, "fit") or not hasattr(method, "predict_proba"):
@@ -237,7 +235,7 @@ def choose_ranker(
     model = make_method(method, scaled=scaled, sparse=sparse)
     is_ours = isinstance(model, Sieve) and not isinstance(method, Sieve)
     if is_ours and scaled and sparse:
-        model.set_params(**TEXT_OPTIONS)
+        model.set_params(max_iter=TEXT_ROUNDS)
     if isinstance(model, OracleRidge):
         raise InputError(
             "OracleRidge needs the true labels; choose another method", parameter="method"

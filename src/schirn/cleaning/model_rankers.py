@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit, logit
+from scipy.special import logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -17,7 +17,7 @@ from schirn._checkpoint import fit_settings, remembered
 from schirn._input import location
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.label_shares import wrong_shares
+from schirn.cleaning.law import wrong_shares
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
@@ -26,7 +26,6 @@ from schirn.cleaning.ranker import (
     likeliest_unlisted,
 )
 from schirn.cleaning.storage import Needs
-from schirn.cleaning.text_ranker import WeightedSum, compared_with_unlisted, fold_scores
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
@@ -45,11 +44,6 @@ _BYTES_PER_LANDMARK = 4
 _BYTES_IN_BLOCKS = 9
 # Log-odds beyond this are clipped before votes are added to them.
 _LARGEST = 11
-# What the experts on texts count for: Sieve, the ridge, which is Sieve before its rounds, and, for
-# listed tags, the centroids.
-_SIEVE, _RIDGES, _CENTROIDS = 1.0, 0.5, 1.0
-# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for: texts, other rows.
-_TEXT_SHARES, _SHARES = 0.75, 1.0
 # No classifier is quite sure.
 _LEAST = 1e-7
 
@@ -90,9 +84,8 @@ class SieveRanker(ModelRanker):
 
     Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
     of rare labels. How many tags of labels as frequent are right rather than wrong, which the order
-    of the scores tells (`schirn.cleaning.label_shares`), is therefore a second expert: a number
-    between -1 and 1, in units of the spread of Sieve's log-odds. Sparse rows with a linear kernel,
-    as those of texts, have two more: a ridge on the listed tags and, for listed tags, centroids.
+    of the scores tells (`schirn.cleaning.law`), is therefore a second expert: a number
+    between -1 and 1, in units of the spread of Sieve's log-odds.
 
     Parameters
     ----------
@@ -104,11 +97,6 @@ class SieveRanker(ModelRanker):
     def leaves_groups_out(self, n_rows: int, sparse: bool) -> bool:
         """Whether groups of this many rows can be left out together."""
         return n_rows <= self.model.max_kernel_rows or (sparse and self.model.kernel == "linear")
-
-    def _ranks_texts(self, X: Any) -> bool:
-        """Whether the rows are sparse, as those of texts, and few enough for a kernel matrix."""
-        is_linear = sp.issparse(X) and self.model.kernel == "linear"
-        return is_linear and X.shape[0] <= self.model.max_kernel_rows
 
     def needs(self, task: RankingTask) -> Needs:
         """Many rows may also live elsewhere: on workers, or anywhere without answers and votes."""
@@ -124,26 +112,6 @@ class SieveRanker(ModelRanker):
             memory=_BYTES_PER_CELL * cells + landmarks,
             blocks=_BYTES_IN_BLOCKS * cells,
         )
-
-    def _experts(
-        self,
-        fitted: Any,
-        X: Any,
-        Z: Array,
-        Y: Array,
-        task: RankingTask,
-        judged: Array,
-        groups: Array | None,
-    ) -> "_Experts":
-        tags, columns = task.tags, task.columns
-        others: tuple[Array, ...] = ()
-        cells = tags.row[judged], np.searchsorted(columns, tags.column[judged])
-        shares = np.zeros(len(tags.names))
-        shares[columns] = 1 - 2 * wrong_shares(Z, Y, *cells)
-        if self._ranks_texts(X):
-            centroids, ridges = fold_scores(X, task, groups)
-            others = ridges, compared_with_unlisted(centroids, Y)
-        return _Experts(task, fitted.caution_.factors, shares, others)
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
         """Judge by one fit, or return what an earlier run that was killed found."""
@@ -182,65 +150,17 @@ class SieveRanker(ModelRanker):
         planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
         # Whoever knows the noise, or counts votes, is believed.
         if self.model.noise_level is None and task.votes is None and judged.any():
-            experts = self._experts(fitted, X, Z, Y, task, judged, groups)
-            log_odds, planted = experts.judge(log_odds, judged, planted)
-            Z = experts.judge_unlisted(Z, Y)
+            labels, listed = tags.column[judged], np.searchsorted(columns, tags.column[judged])
+            shares = np.zeros(len(tags.names))
+            shares[columns] = 1 - 2 * wrong_shares(Z, Y, tags.row[judged], listed)
+            # The mean stays, so that confidences are as high as those of Sieve.
+            shares = (shares - shares[labels].mean()) * log_odds[judged].std()
+            log_odds, planted = log_odds + shares[tags.column], planted + shares[column]
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:
             unlisted = likeliest_unlisted(Z, Y, columns, task.n_unlisted)
         return Evidence(log_odds, judged, planted, unlisted, annotators=annotators)
-
-
-@dataclass(frozen=True, eq=False)
-class _Experts:
-    """What else is known about the cells besides the log-odds of Sieve."""
-
-    task: RankingTask
-    caution: Array
-    """How much of the claimed noise Sieve believes, by label."""
-    shares: Array
-    """Share of right minus wrong tags among labels as frequent, by name of a label."""
-    others: tuple[Array, ...] = ()
-    """Scores (n, k) of texts by ridges and by centroids."""
-
-    def judge(self, log_odds: Array, judged: Array, planted: Array) -> tuple[Array, Array]:
-        """Combine all experts on the listed tags and on the planted ones.
-
-        The mean and the spread stay, so that confidences are as high as those of Sieve.
-        """
-        row, column = self.task.tags.row, self.task.tags.column
-        experts = self._about(log_odds[judged], row[judged], column[judged])
-        weights = (_SIEVE, _RIDGES, _CENTROIDS)[: len(experts)]
-        total = WeightedSum(experts, weights, like=log_odds[judged])
-        unit = _TEXT_SHARES if self.others else _SHARES
-        shares = unit * (self.shares - self.shares[column[judged]].mean())
-        ranked = np.isin(column, self.task.columns)
-        experts = self._about(log_odds[ranked], row[ranked], column[ranked])
-        log_odds = log_odds.copy()
-        log_odds[ranked] = total(*experts, shift=shares[column[ranked]])
-        row, column = self.task.planted
-        return log_odds, total(*self._about(planted, row, column), shift=shares[column])
-
-    def judge_unlisted(self, Z: Array, Y: Array) -> Array:
-        """Add the ridges, if there are any, to the log-odds (n, k) of unlisted cells."""
-        if not self.others:
-            return Z
-        ridges, _ = self.others
-        return WeightedSum((Z[Y == 0], ridges[Y == 0]), (_SIEVE, _RIDGES))(Z, ridges)
-
-    def _about(self, log_odds: Array, row: Array, column: Array) -> list[Array]:
-        """What Sieve and the others say about some cells.
-
-        Where there are others, Sieve need not be cautious: a label that a few more rows make
-        doubtful would change its place among the others.
-        """
-        if not self.others:
-            return [log_odds]
-        place = np.searchsorted(self.task.columns, column)
-        wrong = (1 - expit(log_odds)) / self.caution[place]
-        plain = logit(np.clip(1 - wrong, _LEAST, 1 - _LEAST))
-        return [plain, *(scores[row, place] for scores in self.others)]
 
 
 @dataclass(eq=False)

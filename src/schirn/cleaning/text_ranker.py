@@ -1,28 +1,30 @@
-"""Judge the tags of many texts: label centroids and a linear model, both on all sparse features.
+"""Judge the tags of texts: ridges, label correlations and label centroids, on all sparse features.
 
-The rows are judged in folds, each by what the others have taught. Centroids follow noise that
-depends on the label; a ridge regression on the listed tags weighs words against each other. Each
-makes up for what the other misses, so that the log-odds are the sum of both, each divided by its
-spread. As for fewer texts, the share of right minus wrong tags among labels as frequent is added:
-where wrong tags fall on all labels alike, tags of rare labels are mostly wrong.
+The rows are judged in folds, each by what the others have taught. A ridge regression on the listed
+tags weighs words against each other, and a label stack adds how tags occur together: the mean of
+their log-odds ranks tags that are missing. For listed tags, the law of `judge_by_law` makes a
+posterior of it, given all tags of a row. Label centroids are the other expert: they assume no noise
+model that could be wrong. The log-odds are the sum of both, each divided by its spread, plus the
+share of right minus wrong tags among labels as frequent: where wrong tags fall on all labels alike,
+tags of rare labels are mostly wrong.
 """
 
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logit
+from scipy.special import expit
 
 from schirn._checkpoint import remembered
 from schirn._input import canonical, location
 from schirn._progress import stage, track
-from schirn.cleaning.centroid_ranker import Cells, judge_by_law, sample_unlisted
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.label_shares import label_medians, wrong_shares_of_tags
+from schirn.cleaning.law import Cells, fit_law, sample_unlisted
 from schirn.cleaning.ranker import (
     Evidence,
     Ranker,
@@ -33,36 +35,47 @@ from schirn.cleaning.ranker import (
 from schirn.cleaning.storage import Needs
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import row_slices
-from schirn.scale.blocks import Block, FeatureRows, MemoryRows, RowStore, candidate_cells
+from schirn.noise.model import make_candidates
+from schirn.scale.blocks import (
+    Block,
+    FeatureRows,
+    MemoryRows,
+    RowStore,
+    add_sums,
+    candidate_cells,
+)
 from schirn.scale.cluster import DaskRows
 from schirn.scale.copies import number_distinct, row_digests
 from schirn.scale.input import check_blocks, summarise
+from schirn.solvers.feature_ridges import FittedStack, fit_stack, stack_sums
 from schirn.solvers.sieve import soft_logit
 from schirn.solvers.sparse_ridges import Lesson, LessonSums, lesson_sums, solve_on_blocks
 
 Array = np.ndarray
 
-_FOLDS = 5
-# Weight of the ridges, for rows of unit length.
+_FOLDS = 10
+# Weight of the ridges, relative to the mean squared length of the rows, which is 1 for texts.
 _WEIGHT = 2.0
 # Rows without the label that are sampled for each label.
 _N_UNLISTED = 200
-# Spreads of the log-odds that a share of 1 counts for; where wrong tags follow the frequency of the
-# labels, the share says nothing, and costs least if it counts for less than one.
-_SHARE = 0.5
+# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
+_SHARES = 0.5
 # Rows that list a label of which half is known.
-_FEW_ROWS = 5
+_FEW_ROWS = 15
+# What linear scores, centroids and the law of the linear scores count for.
+_WEIGHTS = (1.0, 1.0, 1 / 3)
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
+# Places of the scores in a lesson.
+_CENTROIDS, _LINEAR = 0, 1
 
 
 @dataclass(eq=False)
 class TextRanker(Ranker):
-    """Judge many sparse rows, such as texts, without any matrix of rows x rows.
+    """Judge sparse rows, such as texts, without any matrix of rows x rows.
 
-    `find_noisy_labels` takes it by itself for more than 8,000 texts. Rows of one group are in one
-    fold, and tags that are known to be wrong are not learned. Rows should have unit length, as
-    those of `TextFeatures`.
+    `find_noisy_labels` takes it by itself for texts. Rows of one group are in one fold, and tags
+    that are known to be wrong are not learned.
 
     Examples
     --------
@@ -88,27 +101,9 @@ class TextRanker(Ranker):
         if location(X) == "dask":
             with closing(DaskRows(X, listed, _as_it_is)) as rows:
                 return rows.run(lambda: _rank_on_workers(rows, task))
+        store = MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
         name = f"labels-{task.columns[0]}-{len(task.columns)}"
-        return Evidence.restore(remembered(name, lambda: _rank(_in_one_block(X, listed), task)))
-
-
-def fold_scores(X: Any, task: RankingTask, groups: Array | None) -> Array:
-    """Return the scores (2, n, k) of the labels to rank, by centroids and by ridges.
-
-    Parameters
-    ----------
-    X : (n, d) CSR array
-    task : RankingTask
-    groups : (n,) int array, optional
-        Rows that must be in one fold.
-    """
-    store = _in_one_block(X, _listed(task))
-    _score_in_folds(store, task, groups)
-    return cast(Array, store.gather(lambda block, lesson: lesson.scores)[0])
-
-
-def _in_one_block(X: Any, listed: "sp.csr_array") -> MemoryRows:
-    return MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
+        return Evidence.restore(remembered(name, lambda: _rank(store, task)))
 
 
 def _as_it_is(listed: "sp.csr_array", first: int) -> "sp.csr_array":
@@ -136,40 +131,41 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     stage("looking for copies")
     same = number_distinct(chain.from_iterable(store.gather(_digests)))
     _score_in_folds(store, task, with_copies(same, tags, task.groups))
+    typical = _typical_scores(store, tags.counts[columns], tags.n_rows)
 
-    def scores(row: Array, column: Array) -> Array:
-        """Scores (2, cells) by centroids and by ridges."""
-        values = np.empty((2, len(row)), dtype=np.float32)
-        for place, block in store.gather(_pick, row, np.searchsorted(columns, column)):
-            values[:, place] = block
-        return values
+    def scores(row: Array, column: Array) -> tuple[Array, Array]:
+        """Linear scores of some cells, and those of centroids relative to rows without the tag."""
+        place, values = np.searchsorted(columns, column), np.empty((2, len(row)), dtype=np.float32)
+        for cells, block in store.gather(_pick, row, place):
+            values[:, cells] = block
+        return values[_LINEAR], typical.compare(values[_CENTROIDS], place)
 
-    rng = np.random.default_rng(task.random_state)
-    row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED, rng)
-    other = scores(row, column)
+    row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
+    unlisted, _ = scores(row, column)
     judged = np.isin(tags.column, task.judged_columns)
-    listed = np.zeros((2, len(tags.row)))
-    listed[:, judged] = scores(tags.row[judged], tags.column[judged])
-    cells = Cells(judged, listed[0], row, column, other[0])
-    law = judge_by_law(cells, tags)
-    experts = [logit(law.q), listed[1]]
-    total = WeightedSum([expert[judged] for expert in experts], (1, 1))
-    place = np.searchsorted(columns, tags.column[judged])
-    medians = label_medians(other[1], np.searchsorted(columns, column), len(columns))
-    shares = np.zeros(len(tags.names))
-    shares[columns] = 2 * _SHARE * wrong_shares_of_tags(listed[1, judged], place, medians)
+    label = tags.column[judged]
+    linear, centroids = scores(tags.row[judged], label)
+    law = fit_law(Cells(label, linear, column, unlisted), len(tags.names))
+
+    def experts(linear: Array, centroids: Array, label: Array) -> list[Array]:
+        """Scores of both kinds, and the probability of being correct that the linear ones imply."""
+        return [linear, centroids, expit(law.log_odds(linear, label))]
+
+    total = WeightedSum(
+        experts(linear, centroids, label), _WEIGHTS, like=law.log_odds(linear, label)
+    )
     # The mean stays, so that confidences are as high as without the shares.
-    shares = shares[tags.column[judged]].mean() - shares
-    log_odds = total(*experts, shift=shares[tags.column])
-    first, second = scores(*task.planted)
-    planted = total(law.judge_planted(task, first), second, shift=shares[task.planted[1]])
-    unlisted = None
+    shares = 2 * _SHARES * (law.typical_shares[label].mean() - law.typical_shares)
+    log_odds = np.zeros(len(tags.row))
+    log_odds[judged] = total(experts(linear, centroids, label), shares[label])
+    label = task.planted[1]
+    planted = total(experts(*scores(*task.planted), label), shares[label])
+    missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
-        both = WeightedSum([logit(law.before(other[0], column)), other[1]], (1, 1))
-        blocks = store.gather(_likeliest, law.before, both, columns, task.n_unlisted)
-        unlisted = UnlistedCells.first(blocks, task.n_unlisted)
-    return Evidence(log_odds, judged, planted, unlisted)
+        blocks = store.gather(_likeliest, columns, task.n_unlisted)
+        missing = UnlistedCells.first(blocks, task.n_unlisted)
+    return Evidence(log_odds, judged, planted, missing)
 
 
 class WeightedSum:
@@ -181,21 +177,18 @@ class WeightedSum:
         What they say about the same cells.
     weights : sequence of float
         How much each of them counts.
-    like : float array, optional
-        Log-odds whose mean and spread the sum gets; those of the first expert by default.
+    like : float array
+        Log-odds whose mean and spread the sum gets.
     """
 
-    def __init__(
-        self, experts: Sequence[Array], weights: Sequence[float], like: Array | None = None
-    ) -> None:
-        like = experts[0] if like is None else like
+    def __init__(self, experts: Sequence[Array], weights: Sequence[float], like: Array) -> None:
         self.centres = [float(expert.mean()) for expert in experts]
         spreads = [float(expert.std()) or 1.0 for expert in experts]
         self.slopes = [weight / spread for weight, spread in zip(weights, spreads, strict=True)]
         self.mean, self.spread = float(like.mean()), float(like.std()) or 1.0
         self.unit = float(self._total(experts).std()) or 1.0
 
-    def __call__(self, *experts: Array, shift: Any = 0.0) -> Array:
+    def __call__(self, experts: Sequence[Array], shift: Any = 0.0) -> Array:
         """Log-odds of the same or other cells; `shift` is in units of the spread."""
         return self.mean + self.spread * (self._total(experts) / self.unit + shift)
 
@@ -204,45 +197,87 @@ class WeightedSum:
         return np.sum([slope * (expert - centre) for expert, centre, slope in parts], axis=0)
 
 
-def compared_with_unlisted(scores: Array, Y: Array) -> Array:
-    """Scores (n, k) relative to those of the rows that do not list a label.
+class _Typical(NamedTuple):
+    """Scores of the rows that do not list a label, to which others are compared."""
 
-    From each score their mean is subtracted, and it is divided by their spread, so that the scores
-    of different labels can be compared. A label that few rows list is hardly known: its scores are
-    drawn towards 0.
+    mean: Array
+    factor: Array
 
-    Parameters
-    ----------
-    scores : (n, k) float array
-    Y : (n, k) 0/1 array
-        Listed tags.
+    def compare(self, scores: Array, place: Array) -> Array:
+        """Return scores of labels of different kinds on one scale."""
+        return (scores - self.mean[place]) * self.factor[place]
+
+
+def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _Typical:
+    """Return mean and reciprocal spread of the centroid scores of rows that do not list a label.
+
+    A label that few rows list is hardly known: its scores are drawn towards 0.
     """
-    n_listed, unlisted = Y.sum(axis=0), Y == 0
-    counts = np.maximum(len(Y) - n_listed, 1)
-    mean = scores.sum(axis=0, where=unlisted, dtype=np.float64) / counts
-    squares = np.square(scores - mean).sum(axis=0, where=unlisted) / counts
+    counts = np.maximum(n - n_listed, 1)
+    total, squares = store.step(_unlisted_sums)
+    mean = total / counts
+    spread = np.sqrt(np.maximum(squares / counts - mean**2, 0))
     known = n_listed / (n_listed + _FEW_ROWS)
-    return np.asarray((scores - mean) * (known / (np.sqrt(squares) + 1e-9)))
+    return _Typical(mean, known / (spread + 1e-9))
+
+
+def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, Array]]:
+    """Sums of the centroid scores, and of their squares, of the cells that are not listed."""
+    scores, k = cast(Array, lesson.scores)[_CENTROIDS], block.cells.shape[1]
+    listed = scores[block.cells.row, block.cells.label].astype(np.float64)
+    sums = []
+    for power in (1, 2):
+        total = np.sum(scores**power, axis=0, dtype=np.float64)
+        sums.append(total - np.bincount(block.cells.label, listed**power, minlength=k))
+    return lesson, (sums[0], sums[1])
 
 
 def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) -> None:
-    """Leave the scores (2, n, k) of all cells, by centroids and by ridges, in the blocks."""
+    """Leave the scores (2, n, k) of all cells, by centroids and by linear models, in the blocks."""
     # By position: another seed or more rows at the end change the folds of no row.
     groups = np.arange(task.tags.n_rows) if groups is None else groups
     learned = _listed(task, known_wrong=False)
     forgotten = (_listed(task) - learned).nonzero()
+    n, k = learned.shape
+    squares, _ = store.step(_teach, np.zeros(n, dtype=bool), forgotten)
+    weight = _WEIGHT * squares / n
     for fold in track(range(_FOLDS), "fold"):
         held_out = groups % _FOLDS == fold
         if held_out.all() or not held_out.any():
             continue
         store.step(_teach, held_out, forgotten)
         sums = lesson_sums(store)
-        store.step(_score, held_out, 0, slice(None), store.near(_centroids, sums))
-        for columns, ridge in solve_on_blocks(store, sums, learned.shape[1], _WEIGHT):
-            store.step(_score, held_out, 1, columns, ridge)
+        store.step(_score, held_out, _CENTROIDS, slice(None), store.near(_centroids, sums))
+        for columns, ridge in solve_on_blocks(store, sums, k, weight):
+            store.step(_score, held_out, _LINEAR, columns, ridge)
+    stage("learning how tags occur together")
+    store.step(_teach, np.zeros(n, dtype=bool), forgotten)
+    stack = store.near(_fit_stack, store.start(_sum_scores))
+    store.step(_add_stack, stack)
 
 
-def _centroids(sums: LessonSums) -> tuple[Array, Array | None]:
+def _sum_scores(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
+    S, c = cast(Array, lesson.scores)[_LINEAR], make_candidates(lesson.Q)
+    return lesson, (S.shape[0], c.total(lesson.Q.data), stack_sums(S, lesson.Q.data, c))
+
+
+def _fit_stack(groups: Sequence[tuple[Any, ...]]) -> FittedStack:
+    n, total, sums = reduce(add_sums, groups)
+    return fit_stack(sums, total, n)
+
+
+def _add_stack(block: Block, lesson: Lesson, stack: FittedStack) -> tuple[Lesson, tuple[None]]:
+    """Replace the scores of the ridges by the mean of their log-odds and those of the stack."""
+    scores = cast(Array, lesson.scores)
+    scores = scores if block.in_place else scores.copy()
+    for rows in row_slices(*lesson.Q.shape):
+        S, targets = scores[_LINEAR, rows], lesson.Q[rows].toarray()
+        left_out = targets - (targets - stack.stack.scores(S)) * stack.factors(S)[:, None]
+        scores[_LINEAR, rows] = (soft_logit(S) + soft_logit(left_out)) / 2
+    return lesson._replace(scores=scores), (None,)
+
+
+def _centroids(sums: LessonSums) -> tuple[Array, Array | float]:
     """Directions from the mean of all rows to that of the rows that list a label, as columns.
 
     Products with them are scores as those of `schirn.cleaning.centroids`.
@@ -252,7 +287,7 @@ def _centroids(sums: LessonSums) -> tuple[Array, Array | None]:
     M -= (sums.features / sums.n)[:, None].astype(dtype)
     lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
     M /= np.maximum(lengths, 1e-9).astype(dtype)
-    return M, None
+    return M, 0.0
 
 
 def _digests(block: Block, lesson: Any) -> list[bytes]:
@@ -271,7 +306,7 @@ def _teach(
     Y = sp.csr_array((np.ones(len(places[0]), dtype=X.dtype), places), shape=(n, k))
     train = ~held_out[first : first + n]
     scores = np.zeros((2, n, k), dtype=np.float32) if lesson is None else lesson.scores
-    return Lesson(X[train], Y[train], scores), (None,)
+    return Lesson(X[train], Y[train], scores), (float(np.sum(X.data**2, dtype=np.float64)), None)
 
 
 def _score(
@@ -280,7 +315,7 @@ def _score(
     held_out: Array,
     expert: int,
     columns: slice,
-    weights: tuple[Array, Array | None],
+    weights: tuple[Array, Array | float],
 ) -> tuple[Lesson, tuple[Any, ...]]:
     """Score the rows that are held out, by centroids or by a ridge."""
     W, b = weights
@@ -288,8 +323,7 @@ def _score(
     test = np.flatnonzero(held_out[first : first + X.shape[0]])
     scores = cast(Array, lesson.scores)
     scores = scores if block.in_place else scores.copy()
-    product = X[test] @ W
-    scores[expert, test, columns] = product if b is None else soft_logit(product + b)
+    scores[expert, test, columns] = X[test] @ W + b
     return lesson._replace(scores=scores), (None,)
 
 
@@ -300,17 +334,12 @@ def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Arra
     return place, scores[:, row[place] - block.rows.first, column[place]]
 
 
-def _likeliest(
-    block: Block, lesson: Lesson, before: Any, both: WeightedSum, columns: Array, count: int
-) -> UnlistedCells:
+def _likeliest(block: Block, lesson: Lesson, columns: Array, count: int) -> UnlistedCells:
     """Return the likeliest unlisted cells of a block, some rows at a time."""
-    scores, parts = cast(Array, lesson.scores), []
+    scores, parts = cast(Array, lesson.scores)[_LINEAR], []
     listed = np.zeros(block.cells.shape, dtype=bool)
     listed[block.cells.row, block.cells.label] = True
     for rows in row_slices(len(listed), len(columns)):
-        centroids, linear = scores[:, rows]
-        first = logit(before(centroids.ravel(), np.tile(columns, len(linear))))
-        z = both(first.reshape(linear.shape), linear)
-        cells = likeliest_unlisted(z, listed[rows], columns, count)
+        cells = likeliest_unlisted(scores[rows], listed[rows], columns, count)
         parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
     return UnlistedCells.first(parts, count)

@@ -49,7 +49,7 @@ POOL_ROWS = 2400
 _LABELS = 128
 # Conjugate gradients stop when the gradient is this small, relative to the first one. Later steps
 # fit the wrong labels, and tags are ranked less well.
-_TOLERANCE = 0.2
+_TOLERANCE = 0.1
 _MOST_STEPS = 60
 
 

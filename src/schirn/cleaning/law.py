@@ -1,0 +1,212 @@
+"""How likely a listed tag is to be correct, given scores that need not be calibrated.
+
+Wrong tags that are listed regardless of the features score like the rows that do not list the
+label. Two estimates follow from this, both smooth functions of how many rows list a label:
+
+- the share w of wrong tags. Half of the wrong tags score below the median of the rows that do not
+  list the label, so w is twice the share of tags below that median;
+- the ratio r(s) of how often listed and unlisted cells have the score s: a rising function.
+
+A tag with score s is then correct with probability 1 - w/r(s).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logit
+
+from schirn.labels.tags import Tags
+
+Array = np.ndarray
+
+# Labels that are this many times as frequent, as a power of two, still count for each other: in
+# shares, and in ratios, which need more tags.
+_SHARE_WIDTH, _RATIO_WIDTH = 1.0, 1.5
+# Frequencies per doubling, and scores, at which ratios are estimated.
+_PER_DOUBLING, _BINS = 4, 256
+# The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
+_LEAST_RATIO = 1e-3
+# A label is never taken to be all wrong or all right.
+_LEAST_SHARE = 0.01
+# Draws of a row that does not list a label.
+_TRIES = 30
+# Frequent labels have more unlisted cells than others, but at most this many times as many.
+_MOST_UNLISTED = 25
+
+
+def wrong_shares(scores: Array, listed: Array, row: Array, column: Array) -> Array:
+    """Return the share (k,) of wrong tags of labels as frequent as each label.
+
+    Parameters
+    ----------
+    scores : (n, k) float array
+        Scores of all cells: the higher, the more likely the label is correct.
+    listed : (n, k) 0/1 array
+    row, column : int arrays
+        The tags to count.
+    """
+    n_tags, medians = np.bincount(column, minlength=scores.shape[1]), np.zeros(scores.shape[1])
+    for j in np.flatnonzero(n_tags):
+        medians[j] = np.median(scores[listed[:, j] == 0, j])
+    return _typical_shares(n_tags, _count_below(scores[row, column], column, medians))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Scores of listed tags, and of cells that are not listed."""
+
+    label: Array
+    score: Array
+    """Label and score of the tags that can be judged."""
+    unlisted_label: Array
+    unlisted_score: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """What scores say about listed tags."""
+
+    typical_shares: Array
+    """Share (l,) of wrong tags of labels as frequent as each label."""
+    shares: Array
+    """The share of each label itself, drawn towards the typical one."""
+    frequency: Array
+    """Which row of `ratios` each label has."""
+    score: Array
+    ratios: Array
+    """Ratio of listed to unlisted cells at these scores, (frequencies, scores)."""
+
+    def log_odds(self, score: Array, label: Array) -> Array:
+        """Log-odds that listed tags with these scores are correct."""
+        ratio, frequency = np.empty(len(score)), self.frequency[label]
+        for k in np.unique(frequency):
+            cells = frequency == k
+            ratio[cells] = np.interp(score[cells], self.score, self.ratios[k])
+        typical = self.typical_shares[label]
+        h = np.clip((ratio - typical) / (1 - typical), _LEAST_RATIO, 1 / _LEAST_RATIO)
+        return np.asarray(np.log(h) + logit(1 - self.shares[label]))
+
+
+def fit_law(cells: Cells, n_labels: int) -> Law:
+    """Estimate the law from the scores of tags and of sampled cells that are not listed."""
+    n_tags = np.bincount(cells.label, minlength=n_labels)
+    n_unlisted = np.bincount(cells.unlisted_label, minlength=n_labels)
+    medians = _label_medians(cells.unlisted_score, cells.unlisted_label, n_labels)
+    below = _count_below(cells.score, cells.label, medians)
+    typical = _typical_shares(n_tags, below)
+    shares = _own_shares(typical, n_tags, below, n_unlisted)
+    frequency = np.rint(_PER_DOUBLING * np.log2(np.maximum(n_tags, 1))).astype(np.int64)
+    # Each label has the weight that it has among the tags.
+    weight = (n_tags / np.maximum(n_unlisted, 1))[cells.unlisted_label]
+    edges = np.quantile(np.r_[cells.score, cells.unlisted_score], np.linspace(0, 1, _BINS + 1))
+    listed = _histogram(cells.score, frequency[cells.label], edges, frequency.max())
+    unlisted = _histogram(
+        cells.unlisted_score, frequency[cells.unlisted_label], edges, frequency.max(), weight
+    )
+    ratios = _rising_ratios(listed, unlisted)
+    bounds = _LEAST_SHARE, 1 - _LEAST_SHARE
+    centres = (edges[:-1] + edges[1:]) / 2
+    return Law(np.clip(typical, *bounds), np.clip(shares, *bounds), frequency, centres, ratios)
+
+
+def _count_below(scores: Array, label: Array, medians: Array) -> Array:
+    """Return how many tags of each label score below its median; those at the median count half."""
+    below = (scores < medians[label]) + 0.5 * (scores == medians[label])
+    return np.bincount(label, below, minlength=len(medians))
+
+
+def _typical_shares(n_tags: Array, n_below: Array) -> Array:
+    """Return the share of wrong tags among labels as frequent as each label."""
+    sizes, place = np.unique(n_tags, return_inverse=True)
+    nearness = _nearness(np.log2(np.maximum(sizes, 1)), _SHARE_WIDTH)
+    below, total = (np.bincount(place, c, minlength=len(sizes)) for c in (n_below, n_tags))
+    return np.clip(2 * (nearness @ below) / np.maximum(nearness @ total, 1e-9), 0, 1)[place]
+
+
+def _own_shares(typical: Array, n_tags: Array, n_below: Array, n_unlisted: Array) -> Array:
+    """Return the share of wrong tags of each label, drawn towards that of labels as frequent."""
+    mean, share = typical / 2, n_below / np.maximum(n_tags, 1)
+    # What chance adds to the variance: a coin toss per tag, and the median of few cells.
+    coin = np.maximum(mean * (1 - mean), 1e-9)
+    chance = coin / np.maximum(n_tags, 1) + mean**2 / (n_unlisted + 2)
+    # Variance between labels, by moments, in units of the coin toss.
+    several = n_tags > 1
+    excess = (n_tags * ((share - mean) ** 2 - chance))[several].sum()
+    between = excess / max(((n_tags - 1) * coin)[several].sum(), 1e-9)
+    between = coin * np.clip(between, 1e-4, 1.0)
+    return np.where(n_tags, 2 * (mean + between / (between + chance) * (share - mean)), typical)
+
+
+def _histogram(
+    scores: Array, frequency: Array, edges: Array, largest: int, weight: Array | None = None
+) -> Array:
+    """Return how many cells of each frequency have each score."""
+    place = frequency * _BINS + np.searchsorted(edges[1:-1], scores)
+    return np.bincount(place, weight, (largest + 1) * _BINS).reshape(largest + 1, _BINS)
+
+
+def _rising_ratios(listed: Array, unlisted: Array) -> Array:
+    """Return rising ratios of two histograms (frequencies, scores), smooth over frequencies."""
+    # Here, since most programs that import the library judge no tags.
+    from sklearn.isotonic import isotonic_regression
+
+    nearness = _nearness(np.arange(len(listed)) / _PER_DOUBLING, _RATIO_WIDTH)
+    listed, total = nearness @ listed, nearness @ (listed + unlisted)
+    # A score that no cell has takes the share of the others.
+    total += 1e-9 * total.sum(axis=1, keepdims=True)
+    shares = listed / total
+    rising = [
+        isotonic_regression(share, sample_weight=weight, y_min=1e-6, y_max=1 - 1e-6)
+        for share, weight in zip(shares, total, strict=True)
+    ]
+    return np.array([share / (1 - share) for share in rising])
+
+
+def _nearness(doublings: Array, width: float) -> Array:
+    return np.asarray(np.exp(-(((doublings[:, None] - doublings) / width) ** 2) / 2))
+
+
+def _label_medians(scores: Array, column: Array, n_labels: int) -> Array:
+    """Return the median score of the cells of each label."""
+    order = np.lexsort((scores, column))
+    ends = np.searchsorted(column[order], np.arange(n_labels + 1))
+    first, size = ends[:-1], np.maximum(np.diff(ends), 1)
+    ordered = np.r_[scores[order], 0.0]
+    return np.asarray((ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2)
+
+
+def sample_unlisted(tags: Tags, columns: Array, count: int) -> tuple[Array, Array]:
+    """Rows that do not list a label, at least `count` draws with replacement for each.
+
+    The draws follow from label and number alone, so that another seed changes none of them, and a
+    few more rows change few.
+    """
+    counts = np.clip(tags.counts[columns], count, _MOST_UNLISTED * count)
+    column = np.repeat(columns, counts)
+    number = np.arange(len(column)) - np.repeat(np.cumsum(counts) - counts, counts)
+    keys = (column.astype(np.uint64) << np.uint64(32)) + number.astype(np.uint64)
+    row, clash = _consistent_draws(keys, tags.n_rows), np.arange(len(column))
+    for _ in range(_TRIES):
+        clash = clash[tags.lists(row[clash], column[clash])]
+        keys[clash] += np.uint64(1 << 24)
+        row[clash] = _consistent_draws(keys[clash], tags.n_rows)
+    free = np.ones(len(row), dtype=bool)
+    free[clash] = ~tags.lists(row[clash], column[clash])
+    return row[free], column[free]
+
+
+def _consistent_draws(keys: Array, n: int) -> Array:
+    """Return a number below n for each key: jump consistent hashing (Lamping and Veach, 2014).
+
+    If n grows by 1, one key in n + 1 gets the new number, and all others keep theirs.
+    """
+    keys = keys.copy()
+    numbers, jumps = np.zeros((2, len(keys)), dtype=np.int64)
+    moving = np.arange(len(keys))
+    while len(moving):
+        numbers[moving] = jumps[moving]
+        keys[moving] = keys[moving] * np.uint64(2862933555777941757) + np.uint64(1)
+        uniform = ((keys[moving] >> np.uint64(33)).astype(np.float64) + 1) / 2**31
+        jumps[moving] = ((numbers[moving] + 1) / uniform).astype(np.int64)
+        moving = moving[jumps[moving] < n]
+    return numbers
