@@ -242,7 +242,7 @@ def test_splits_hold_out_every_row_once():
     rng = np.random.RandomState(0)
     whole, *inner = KernelRidges(K, data.candidates, [1.0], rng=rng).splits
     np.testing.assert_array_equal(listed(whole.train), data.candidates)
-    assert whole.held is None
+    assert len(whole.drawn) == 0
     held = np.concatenate([listed(s.held) for s in inner])
     np.testing.assert_array_equal(np.sort(held, axis=0), np.sort(data.candidates, axis=0))
     sizes = [len(s.rows) + len(s.drawn) for s in inner]

@@ -56,7 +56,6 @@ from schirn.solvers.sieve import (
     SieveResult,
     Split,
     choose_lams,
-    first_split,
     rankable,
     row_precisions,
     sieve,
@@ -166,13 +165,14 @@ class FeatureRidges(Ridges):
             self.values = to_numpy(self.values)
             candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
         self._cells = [_edges(Y, rows) for rows in kinds[:2]]
-        self.splits = [first_split(candidates[0], np.concatenate(blocks), knowledge)]
+        rows = np.concatenate(blocks)
+        self.splits = [Split(RowLabels(candidates[0], knowledge.of(rows)), rows)]
         if len(kinds) > 1:
             train_rows, held_rows = np.concatenate(inner), np.concatenate(held)
             place = np.empty(Y.shape[0], dtype=np.int64)
             place[held_rows] = np.arange(len(held_rows))
             train, test = (
-                RowLabels(c, knowledge.of(rows).votes)
+                RowLabels(c, knowledge.of(rows))
                 for c, rows in zip(candidates[1:], (train_rows, held_rows), strict=True)
             )
             self.splits.append(Split(train, train_rows, test, place[self.drawn]))
@@ -225,18 +225,17 @@ class FeatureRidges(Ridges):
             for S, blocks in zip(experts, stacked, strict=True)
         ]
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
         """Scores of the candidates held out, and of cells held out."""
-        ((row, label),) = cells
         ends = np.searchsorted(row, self._held_edges)
         parts = [
             (row[i:j] - first, label[i:j])
             for i, j, first in zip(ends, ends[1:], self._held_edges, strict=False)
         ]
-        message = self._W[1], len(self.lams), self._leader, self._stacks[1]
+        message = self._W[split], len(self.lams), self._leader, self._stacks[split]
         blocks = self._store.gather(_score_held, *message, PerBlock(parts))
         listed, scored = zip(*blocks, strict=True)
-        return [(_joined(listed), _joined(scored))]
+        return _joined(listed), _joined(scored)
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridges on all rows, and the label stack."""

@@ -33,9 +33,10 @@ from schirn.solvers.sieve import (
     LabelStack,
     Ridge,
     Ridges,
+    RowLabels,
     SieveOptions,
     SieveResult,
-    first_split,
+    Split,
     mean_outside,
     sieve,
 )
@@ -112,7 +113,7 @@ class SparseRidges(Ridges):
     ):
         every = np.arange(X.shape[0])
         self.lams, self.values = [lam], np.empty(0, dtype=X.dtype)
-        self.splits = [first_split(make_candidates(Y), every, knowledge)]
+        self.splits = [Split(RowLabels(make_candidates(Y), knowledge), every)]
         self._X = X
         self._inner = None
         if rng is not None:
@@ -152,9 +153,10 @@ class SparseRidges(Ridges):
             experts += self._inner.left_out([ones, *q[1:]], leader)[1:]
         return experts
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
         """Scores of the candidates held out, and of cells held out."""
-        return [] if self._inner is None else self._inner.held_out(cells)
+        assert self._inner is not None
+        return self._inner.held_out(split, row, label)
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridge on all rows, and the label stack."""
