@@ -166,9 +166,7 @@ def moments(X: Any) -> tuple[Array, Array]:
     """Mean of every feature and the sum of its squared deviations, in double precision."""
     if sp.issparse(X):
         return _sparse_moments(X)
-    if isinstance(X, np.ndarray):
-        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * len(X)
-    double = namespace(X).astype(X, namespace(X).float64)
+    double = namespace(X).astype(X, namespace(X).float64, copy=False)
     mean = double.mean(0)
     return to_numpy(mean), to_numpy(((double - mean) ** 2).sum(0))
 
@@ -215,13 +213,10 @@ class Kernel(NamedTuple):
         """The kernel between the rows of A and the rows of B, dense."""
         if self.name == "linear":
             return sparse_products(A, B) if sp.issparse(A) and sp.issparse(B) else A @ B.T
-        distance = squared_distances(A, B)
-        xp = namespace(distance)
-        if xp is not np:
-            return xp.exp(distance / -self.width)
         # The largest matrix of a fit: no copies.
+        distance = squared_distances(A, B)
         distance /= -self.width
-        return np.exp(distance, out=distance)
+        return namespace(distance).exp(distance, out=distance)
 
 
 class KernelExpansion(NamedTuple):
@@ -272,12 +267,10 @@ def squared_distances(A: Any, B: Any) -> Array:
     """
     products = A @ B.T
     products = products.toarray() if sp.issparse(products) else products
-    xp = namespace(products)
-    if xp is not np:
-        return xp.clip(_squares(A)[:, None] + _squares(B) - 2 * products, 0, None)
     products *= -2
     products += _squares(A)[:, None] + _squares(B)
-    return np.maximum(products, 0, out=products)
+    xp = namespace(products)
+    return np.maximum(products, 0, out=products) if xp is np else xp.clip(products, 0, None)
 
 
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
@@ -309,6 +302,4 @@ def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
 def _squares(A: Any) -> Array:
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    if not isinstance(A, np.ndarray):
-        return namespace(A).sum(A * A, axis=1)
-    return np.einsum("ij,ij->i", A, A)
+    return namespace(A).vecdot(A, A)

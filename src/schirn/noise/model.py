@@ -378,11 +378,8 @@ def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
         one_more += added
     forward *= weight
     total = xp.clip(xp.sum(forward, axis=0), 1e-300, None)
-    marginal = xp.sum(backward[:, 1:], axis=1)
-    marginal *= true
-    marginal /= total
-    forward /= total
-    return xp.clip(marginal, 0, 1), forward
+    marginal = xp.sum(backward[:, 1:], axis=1) * true / total
+    return xp.clip(marginal, 0, 1), forward / total
 
 
 def _most_true(true: Any, false: Any) -> int:
@@ -461,7 +458,6 @@ def _log_binomial(l: int, largest: int, rate: float) -> Iterator[tuple[Array, Ar
     for first in range(0, largest + 1, step):
         m = np.arange(first, min(first + step, largest + 1))
         trials = np.maximum(l - m, 0)[:, None]
-        inside = np.minimum(r, trials)
-        choose = gammaln(trials + 1) - gammaln(inside + 1) - gammaln(trials - inside + 1)
-        law = choose + inside * np.log(rate) + (trials - inside) * np.log1p(-rate)
-        yield m, np.where(r <= trials, law, -np.inf)
+        # The last term is infinite, and the law 0, where r is greater than the number of trials.
+        choose = gammaln(trials + 1) - gammaln(r + 1) - gammaln(trials - r + 1)
+        yield m, choose + r * np.log(rate) + (trials - r) * np.log1p(-rate)
