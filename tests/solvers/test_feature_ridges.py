@@ -141,7 +141,7 @@ def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(known):
     _, K = kernel_ridges.kernel_matrix(Z, "rbf", rng)
     knowledge = Knowledge(told)
     few, many = (
-        sieve(ridges, max_iter=1, rng=rng)
+        sieve(ridges, SieveOptions(max_iter=1), rng)
         for ridges in (
             KernelRidges(K, Y, [0.1, 0.5], knowledge, rng),
             ridges_of(factored, Y, [0.1, 0.5], knowledge),
@@ -157,7 +157,8 @@ def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(known):
 def test_the_rate_is_estimated():
     data, _, factored = problem(n=600)
     Y, truth = data.candidates.astype(float), data.y_true
-    result = sieve(ridges_of(factored, Y, [0.3, 1.0]), rng=np.random.RandomState(0))
+    ridges = ridges_of(factored, Y, [0.3, 1.0])
+    result = sieve(ridges, SieveOptions(), np.random.RandomState(0))
     assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
     Q = result.confidence().toarray()
     assert (Q[Y == 0] == 0).all()
@@ -167,7 +168,7 @@ def test_the_rate_is_estimated():
 def test_all_rows_listed_everywhere_does_not_crash():
     data, _, factored = problem()
     everything = ridges_of(factored, np.ones_like(data.candidates), [1.0])
-    result = sieve(everything, max_iter=3, rng=np.random.RandomState(0))
+    result = sieve(everything, SieveOptions(max_iter=3), np.random.RandomState(0))
     assert np.isfinite(result.log_odds()).all()
 
 

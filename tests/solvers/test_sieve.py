@@ -40,7 +40,7 @@ def problem(n=160, seed=0, r=2, kernel="rbf", **options):
 
 def rounds(K, Y, lams, **parameters):
     rng = np.random.RandomState(0)
-    return sieve(KernelRidges(K, Y, lams, rng=rng), rng=rng, **parameters)
+    return sieve(KernelRidges(K, Y, lams, rng=rng), SieveOptions(**parameters), rng)
 
 
 def choose(K, Y, **options):

@@ -92,6 +92,23 @@ class FeatureStatistics:
         negative, filled = self.negative or other.negative, self.filled + other.filled
         return FeatureStatistics(n, self.dtype, self.sparse, negative, filled, mean, square)
 
+    def scale(self, kind: str = "auto") -> FeatureScale:
+        """The scaling for these statistics, see `learn_scale`."""
+        none = np.zeros(0, dtype=self.dtype)
+        if kind == "auto":
+            density = self.filled.sum() / max(1, self.n * len(self.filled))
+            kind = "text" if density < _TEXT_DENSITY and not self.negative else "spread"
+        if kind == "text":
+            weights = np.log((1 + self.n) / (1 + self.filled)) + 1
+            return FeatureScale(kind, weights.astype(self.dtype), none)
+        if kind == "spread":
+            deviation = np.sqrt(self.square / max(self.n, 1))
+            weights = deviation_factor(self.mean, deviation, self.n).astype(self.dtype)
+            weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
+            shift = np.zeros_like(weights) if self.sparse else self.mean.astype(self.dtype)
+            return FeatureScale(kind, weights, shift)
+        return FeatureScale("none", none, none)
+
 
 def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
@@ -121,26 +138,7 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
     >>> learn_scale(sp.csr_array(np.eye(8))).kind
     'text'
     """
-    return scale_of(feature_statistics(X), kind)
-
-
-def scale_of(found: FeatureStatistics, kind: str = "auto") -> FeatureScale:
-    """The scaling for these statistics."""
-    none = np.zeros(0, dtype=found.dtype)
-    if kind == "auto":
-        cells = max(1, found.n * len(found.filled))
-        text = found.filled.sum() / cells < _TEXT_DENSITY and not found.negative
-        kind = "text" if text else "spread"
-    if kind == "text":
-        weights = np.log((1 + found.n) / (1 + found.filled)) + 1
-        return FeatureScale(kind, weights.astype(found.dtype), none)
-    if kind == "spread":
-        deviation = np.sqrt(found.square / max(found.n, 1))
-        weights = deviation_factor(found.mean, deviation, found.n).astype(found.dtype)
-        weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
-        shift = np.zeros_like(weights) if found.sparse else found.mean.astype(found.dtype)
-        return FeatureScale(kind, weights, shift)
-    return FeatureScale("none", none, none)
+    return feature_statistics(X).scale(kind)
 
 
 def has_unit_rows(X: Any) -> bool:

@@ -238,12 +238,11 @@ def cell_posterior(
     tilt, normaliser = like(model.tilt, p), like(normaliser, p)
     q = xp.zeros_like(true)
     noise_counts, true_counts = np.zeros((2, len(model.tilt)))
-    for block in blocks:
-        cell, size = block.cell, block.size
+    for cell, size, sizes, member in blocks:
         q[cell], counts, _ = padded_posterior(true[cell], false[cell], size, tilt, normaliser)
         # A product: sums by atomic additions would differ from run to run.
-        totals = to_numpy(xp.astype(block.member, counts.dtype) @ counts.T)
-        for m, sums in zip(block.sizes, totals, strict=True):
+        totals = to_numpy(xp.astype(member, counts.dtype) @ counts.T)
+        for m, sums in zip(sizes, totals, strict=True):
             sums = sums[: m + 1]
             true_counts[: len(sums)] += sums
             noise_counts[m - np.arange(len(sums))] += sums
@@ -396,8 +395,7 @@ def noise_from_sums(sums: NoiseSums) -> NoiseModel:
     Soft labels are 0 outside the candidates. The rate is sum Y(1 - Q) / sum (1 - Q).
     """
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
-    rate = noise.sum() / max(false.sum(), 1e-9)
-    rate = float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE))
+    rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
 

@@ -89,7 +89,7 @@ def fit_features(
     ridges.use_candidates(sp.csr_array(Y), knowledge)
     ridges.choose_lams(options)
     rng = check_random_state(options.random_state)
-    result = sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=options.trusting)
+    result = sieve(ridges, options, rng)
     return result, ridges.source.expansion(result.ridges)
 
 

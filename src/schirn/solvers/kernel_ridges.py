@@ -77,10 +77,10 @@ def fit_kernel_matrix(
     K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
 ) -> SieveResult:
     """Choose the ridge weights and run the rounds, given the kernel matrix of all rows."""
-    rng, trusting = check_random_state(options.random_state), options.trusting
+    rng = check_random_state(options.random_state)
     lams = kernel_lams(K, Y, options, knowledge, rng) if options.lam is None else [options.lam]
-    ridges = KernelRidges(K, Y, lams, knowledge, None if trusting else rng)
-    return sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=trusting)
+    ridges = KernelRidges(K, Y, lams, knowledge, None if options.trusting else rng)
+    return sieve(ridges, options, rng)
 
 
 def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
@@ -188,11 +188,11 @@ class KernelRidges(Ridges):
         self.lams, self.values = list(lams), np.empty(0)
         self._inverse, self._inverses = KernelInverse(K, lams, knowledge.groups), []
         groups = np.arange(len(Y)) if knowledge.groups is None else knowledge.groups
-        drawn = groups[:0] if rng is None else rng.permutation(np.unique(groups))
-        thirds = np.array_split(drawn, 3)[: 3 if len(Y) < FEW_ROWS else 1]
+        permutation = groups[:0] if rng is None else rng.permutation(np.unique(groups))
+        thirds = np.array_split(permutation, 3)[: 3 if len(Y) < FEW_ROWS else 1]
         self.splits = []
         # The first split holds out none.
-        for third in [drawn[:0], *thirds]:
+        for third in [permutation[:0], *thirds]:
             is_held = np.isin(groups, third)
             train, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
             # Without candidates there is nothing to learn from.

@@ -232,9 +232,7 @@ def mean_odds(first: Array, second: Array) -> Array:
 # ---- Rounds
 
 
-def sieve(
-    ridges: Ridges, *, max_iter: int = 8, rng: np.random.RandomState, trusting: bool = False
-) -> SieveResult:
+def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
     If the rounds collapse, the result is the first guess. The coefficients `a` of the pool are
@@ -243,13 +241,12 @@ def sieve(
     Parameters
     ----------
     ridges : Ridges
-    max_iter : int
+    options : SieveOptions
+        Trusting ones have one ridge, and no rounds.
     rng : RandomState
         Draws the cells that fit the pool.
-    trusting : bool
-        Take every candidate as true: one ridge, and no rounds.
     """
-    if trusting:
+    if options.trusting:
         return trusting_ridge(ridges)
     splits, n_ridges, all_rows = ridges.splits, len(ridges.lams), ridges.splits[0].train
     has_stack = 1 < all_rows.candidates.shape[1] <= ridges.most_stacked
@@ -257,7 +254,7 @@ def sieve(
     a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
     p, noises = first_guess(ridges)
     first_noise, trace, most_true = noises[0], list[tuple[float, float]](), 0.0
-    rounds = Rounds(max_iter)
+    rounds = Rounds(options.max_iter)
     if rounds.state is not None:
         models, p, a, trace, most_true, state = rounds.state
         first_noise, *noises = [NoiseModel(*model) for model in models]
@@ -518,9 +515,9 @@ def fit_pool(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
-    samples, most = [], POOL_CELLS // (len(ridges.splits) - 1)
+    samples, n_cells = [], POOL_CELLS // (len(ridges.splits) - 1)
     for k, split in enumerate(ridges.splits[1:], 1):
-        row, label, candidate = draw_cells(split, most, rng)
+        row, label, candidate = draw_cells(split, n_cells, rng)
         S_listed, S = ridges.held_out(k, row, label)
         samples.append((k, split.held, S_listed, candidate, pool_inputs(S, priors[k][label])))
     xp = namespace(samples[0][-1])

@@ -61,8 +61,8 @@ def fit_sparse(
     Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
     lam = options.lam or linear_lam(X, Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lam, knowledge, None if trusting else rng)
-    max_iter = min(options.max_iter, MOST_ROUNDS)
-    result = sieve(ridges, max_iter=max_iter, rng=rng, trusting=trusting)
+    options = options._replace(max_iter=min(options.max_iter, MOST_ROUNDS))
+    result = sieve(ridges, options, rng)
     ((W, b),) = result.ridges
     return result, KernelExpansion(Kernel("linear"), None, W[None], b[None])
 
