@@ -83,9 +83,8 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     if not known.any() or not 0 < rate < 1:
         return Caution(np.full(len(listed), _SMALLEST), 0.0)
     wrong = Y * (1 - Q)
-    separation, single = _separation(
-        log_odds[:, known], Y[:, known], wrong[:, known].sum(axis=0), wrong.sum() / Y.sum()
-    )
+    share = wrong.sum() / Y.sum()
+    separation, single = _separation(log_odds[:, known], Y[:, known], wrong[:, known], share)
     # Floor. That of all labels together, which believes that wrong labels fall on all labels alike,
     # counts three times as much as the mean of the answers for each label.
     pi = rate + (1 - rate) * np.clip(expit(log_odds[:, known]), _MARGIN, 1 - _MARGIN)
@@ -120,11 +119,10 @@ def _least_odds(mean: Array, variance: Array, rate: float) -> Array:
 def _separation(log_odds: Array, Y: Array, wrong: Array, share: float) -> tuple[float, Array]:
     """Belief in all labels, and in each, by the AUC of scores: rows that list it, other rows.
 
-    `wrong` counts the wrong candidates of each label, and `share` is that of all candidates. If a
-    share w of the candidates is wrong and scores like other rows, the AUC of the true ones is
-    (AUC - w/2)/(1 - w). All labels together set the belief. A single label halves it, so that none
-    of its candidates is called wrong, only if its AUC is clearly too small for its number of
-    candidates.
+    `share` is that of the wrong ones among all candidates. If a share w of the candidates is wrong
+    and scores like other rows, the AUC of the true ones is (AUC - w/2)/(1 - w). All labels together
+    set the belief. A single label halves it, so that none of its candidates is called wrong, only
+    if its AUC is clearly too small for its number of candidates.
     """
     listed = Y.sum(axis=0)
     others = len(Y) - listed
@@ -133,7 +131,7 @@ def _separation(log_odds: Array, Y: Array, wrong: Array, share: float) -> tuple[
     spread = np.sqrt((1 / listed + 1 / others) / 12)
     overall = _belief(np.average(auc, weights=listed), share)
     # Three standard errors: of hundreds of labels, few are doubted by chance.
-    single = _belief(auc + 3 * spread, wrong / listed)
+    single = _belief(auc + 3 * spread, wrong.sum(axis=0) / listed)
     return float(overall), (1 + single) / 2
 
 

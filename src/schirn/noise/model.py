@@ -68,20 +68,30 @@ class Candidates:
 
     Parameters
     ----------
+    Y : array or CSR array of shape (n, l)
+        0/1.
+    other : array, optional
+        Where values of the candidates are: an array on the same device.
+
+    Attributes
+    ----------
     indptr : ndarray of shape (n + 1,)
         The candidates of row i are those from indptr[i] to indptr[i + 1].
     indices : ndarray
         Label of each candidate.
     label : array
-        The same on the device of the features.
-    n_labels : int
+        The same where their values are.
+    row : array
+    flat : array
+        Positions of the cells in a flattened (n, l) array.
     """
 
-    def __init__(self, indptr: Array, indices: Array, label: Any, n_labels: int) -> None:
-        n, self.size = len(indptr) - 1, int(indptr[-1])
-        self.indptr, self.indices, self.label, self.shape = indptr, indices, label, (n, n_labels)
-        self.row = cell_rows(indptr, label)
-        # Positions of the cells in a flattened (n, l) array.
+    def __init__(self, Y: Any, other: Any = None) -> None:
+        Y = sp.csr_array(Y)
+        self.indptr, self.indices = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
+        (n, n_labels), self.shape, self.size = Y.shape, Y.shape, int(Y.indptr[-1])
+        self.label = label = self.indices if other is None else like(self.indices, other, "own")
+        self.row = cell_rows(self.indptr, label)
         self.flat = self.row * n_labels + label
         # On a device, if they are sparse: order by label; labels and rows in this order.
         self._by_label = None
@@ -139,20 +149,6 @@ class Candidates:
             order, label, row = self._by_label
             product = cells_product(label, row, xp.astype(values[order], X.dtype), X, l).T
         return xp.astype(product, xp.float64)
-
-    def between(self, first: int, last: int) -> "Candidates":
-        """The candidates of the rows from `first` to before `last`."""
-        indptr = self.indptr[first : last + 1]
-        cells = slice(indptr[0], indptr[-1])
-        parts = indptr - indptr[0], self.indices[cells], self.label[cells]
-        return Candidates(*parts, self.shape[1])
-
-
-def make_candidates(Y: sp.csr_array, other: Any = None) -> Candidates:
-    """The candidates of a 0/1 CSR matrix, on the device of the array `other`."""
-    label = Y.indices if other is None else like(Y.indices, other, "own")
-    label = namespace(label).astype(label, namespace(label).int64)
-    return Candidates(Y.indptr.astype(np.int64), Y.indices, label, Y.shape[1])
 
 
 class Posterior(NamedTuple):

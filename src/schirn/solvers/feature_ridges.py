@@ -40,7 +40,7 @@ from schirn.linalg.features import (
 )
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import column_sums, gram_matrix, gram_spectrum, rounding
-from schirn.noise.model import Candidates, make_candidates
+from schirn.noise.model import Candidates
 from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums, same, stacked_rows
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
@@ -163,7 +163,7 @@ class FeatureRidges(Ridges):
         candidates, self.values = store.gather(_candidates)[0]
         if len(blocks) > 1:
             self.values = to_numpy(self.values)
-            candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
+            candidates = [Candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
         self._cells = [_edges(Y, rows) for rows in kinds[:2]]
         rows = np.concatenate(blocks)
         self.splits = [Split(RowLabels(candidates[0], knowledge.of(rows)), rows)]
@@ -513,11 +513,8 @@ def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
 def _set_candidates(
     block: Block, state: State, Y: sp.csr_array, has_split: bool
 ) -> tuple[State, Sums]:
-    candidates = make_candidates(Y, dense_part(state.X))
-    edges = [(0, state.edge), (state.edge, Y.shape[0])] if has_split else []
-    return state._replace(
-        candidates=(candidates, *(candidates.between(i, j) for i, j in edges))
-    ), ()
+    blocks = [Y, Y[: state.edge], Y[state.edge :]] if has_split else [Y]
+    return state._replace(candidates=tuple(Candidates(B, dense_part(state.X)) for B in blocks)), ()
 
 
 def _candidates(block: Block, state: State) -> tuple[tuple[Candidates, ...], Array]:

@@ -21,7 +21,7 @@ from schirn.linalg.leave_one_out import (
     leave_one_out,
     left_out_scores,
 )
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
     WINDOW,
@@ -196,13 +196,11 @@ class KernelRidges(Ridges):
             is_held = np.isin(groups, third)
             train, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
             # Without candidates there is nothing to learn from.
-            if not self.splits or (len(held) and Y[train].any()):
-                labels = [
-                    RowLabels(make_candidates(sp.csr_array(Y[rows])), knowledge.of(rows))
-                    for rows in (train, held)
-                ]
-                self.splits.append(Split(labels[0], train, labels[1], np.arange(len(held))))
-                self._inverses.append(self._inverse.hold_out(held))
+            if self.splits and not (len(held) and Y[train].any()):
+                continue
+            labels = [RowLabels(Candidates(Y[rows]), knowledge.of(rows)) for rows in (train, held)]
+            self.splits.append(Split(labels[0], train, labels[1], np.arange(len(held))))
+            self._inverses.append(self._inverse.hold_out(held))
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
         """Fit the ridges of every split to soft labels q, and score its candidates."""

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from schirn._progress import track
 from schirn.linalg.arrays import Array, row_slices, take_cells
 from schirn.linalg.features import Kernel, KernelExpansion
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 from schirn.scale.blocks import Block, RowStore, add_sums, one_block
 from schirn.solvers.feature_ridges import MOST_STACKED, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import (
@@ -113,7 +113,7 @@ class SparseRidges(Ridges):
     ):
         every = np.arange(X.shape[0])
         self.lams, self.values = [lam], np.empty(0, dtype=X.dtype)
-        self.splits = [Split(RowLabels(make_candidates(Y), knowledge), every)]
+        self.splits = [Split(RowLabels(Candidates(Y), knowledge), every)]
         self._X = X
         self._inner = None
         if rng is not None:
