@@ -48,7 +48,7 @@ def choose(K, Y, **options):
 
 
 def listed(rows):
-    return rows.candidates.dense(np.ones(rows.candidates.size), np.empty(0))
+    return rows.candidates.dense(np.ones(rows.candidates.size))
 
 
 def ridge_with_intercept(K, Q, lam, train, others):

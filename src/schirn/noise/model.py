@@ -89,13 +89,13 @@ class Candidates:
     def __init__(self, Y: Any, other: Any = None) -> None:
         Y = sp.csr_array(Y)
         self.indptr, self.indices = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
-        (n, n_labels), self.shape, self.size = Y.shape, Y.shape, int(Y.indptr[-1])
+        self.shape, self.size = Y.shape, Y.nnz
         self.label = label = self.indices if other is None else like(self.indices, other, "own")
         self.row = cell_rows(self.indptr, label)
-        self.flat = self.row * n_labels + label
+        self.flat = self.row * Y.shape[1] + label
         # On a device, if they are sparse: order by label; labels and rows in this order.
         self._by_label = None
-        if is_device_array(label) and n * n_labels > _DENSE_CELLS * self.size:
+        if is_device_array(label) and Y.shape[0] * Y.shape[1] > _DENSE_CELLS * Y.nnz:
             order = namespace(label).argsort(label, stable=True)
             self._by_label = order, label[order], self.row[order]
 
@@ -107,17 +107,17 @@ class Candidates:
     @cached_property
     def listed(self) -> Array:
         """Number of candidates of each label."""
-        return self.total(namespace(self.label).ones_like(self.label))
+        return np.bincount(self.indices, minlength=self.shape[1])
 
     def ones(self, other: Any) -> Any:
         """The value 1 for each candidate, of the type and on the device of `other`."""
         return namespace(other).ones(self.size, dtype=other.dtype, device=other.device)
 
-    def dense(self, values: Any, other: Any) -> Any:
-        """The (n, l) matrix with these values at the candidates, of the type of `other`."""
-        xp, (n, l) = namespace(other), self.shape
-        B = xp.zeros(n * l, dtype=other.dtype, device=other.device)
-        B[self.flat] = xp.astype(values, other.dtype)
+    def dense(self, values: Any) -> Any:
+        """The (n, l) matrix with these values at the candidates."""
+        xp, (n, l) = namespace(values), self.shape
+        B = xp.zeros(n * l, dtype=values.dtype, device=values.device)
+        B[self.flat] = values
         return xp.reshape(B, (n, l))
 
     def total(self, values: Any) -> Array:
@@ -144,7 +144,7 @@ class Candidates:
                 total += product.toarray() if sp.issparse(product) else product
             return total.T
         if self._by_label is None:
-            product = X.T @ self.dense(values, X)
+            product = X.T @ self.dense(xp.astype(values, X.dtype))
         else:
             order, label, row = self._by_label
             product = cells_product(label, row, xp.astype(values[order], X.dtype), X, l).T

@@ -207,7 +207,7 @@ class KernelRidges(Ridges):
         self._fits, experts = [], []
         for split, inverse, values in zip(self.splits, self._inverses, q, strict=False):
             c, stack = split.train.candidates, None
-            Q = c.dense(values, values)
+            Q = c.dense(values)
             S, S_held = inverse.fit(Q)
             if leader is not None:
                 stack, stacked = fit_stack(S[leader], Q, split.train.knowledge.groups)
