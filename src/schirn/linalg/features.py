@@ -300,4 +300,4 @@ def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
 def _squares(A: Any) -> Array:
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return namespace(A).vecdot(A, A)
+    return namespace(A).einsum("ij,ij->i", A, A)
