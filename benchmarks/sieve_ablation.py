@@ -91,7 +91,7 @@ def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.nd
     lams = lams[-1:] if change.get("one") else lams
     with patch.object(*change.get("patch", (rounds, "sieve", rounds.sieve))):
         ridges = solver.KernelRidges(K, Y, lams, rng=rng)
-        result = rounds.sieve(ridges, rng=rng)
+        result = rounds.sieve(ridges, rounds.SieveOptions(), rng)
     return scores_of(result, K_test)
 
 

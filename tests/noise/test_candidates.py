@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 
 
 def problem(density, seed=0):
@@ -28,7 +28,7 @@ def as_library(request):
 def test_values_are_those_of_the_dense_matrix(as_library, density):
     Y, B, X = problem(density)
     X = as_library(X)
-    cells = make_candidates(sp.csr_array(Y.astype(float)), X)
+    cells = Candidates(sp.csr_array(Y.astype(float)), X)
     values = as_library(B[Y])
     assert cells.shape == Y.shape
     assert cells.size == Y.sum()
@@ -36,7 +36,7 @@ def test_values_are_those_of_the_dense_matrix(as_library, density):
     np.testing.assert_array_equal(cells.flat, np.flatnonzero(Y))
     np.testing.assert_array_equal(cells.listed, Y.sum(axis=0))
     np.testing.assert_allclose(cells.total(values), B.sum(axis=0), atol=1e-12)
-    dense = cells.dense(values, X)
+    dense = cells.dense(values)
     assert type(dense) is type(X)
     np.testing.assert_array_equal(dense, B)
     ones = cells.ones(X)
@@ -49,7 +49,7 @@ def test_values_are_those_of_the_dense_matrix(as_library, density):
 def test_projections_are_products_in_double_precision(as_library, density, dtype):
     Y, B, X = problem(density)
     X = as_library(X.astype(dtype))
-    cells = make_candidates(sp.csr_array(Y.astype(float)), X)
+    cells = Candidates(sp.csr_array(Y.astype(float)), X)
     found = cells.project(as_library(B[Y]), X)
     assert str(found.dtype).endswith("float64")
     np.testing.assert_allclose(
@@ -59,7 +59,7 @@ def test_projections_are_products_in_double_precision(as_library, density, dtype
 
 def test_projections_of_sparse_rows_and_of_blocks(monkeypatch):
     Y, B, X = problem(0.3)
-    cells = make_candidates(sp.csr_array(Y.astype(float)))
+    cells = Candidates(sp.csr_array(Y.astype(float)))
     expected = X.T @ B
     np.testing.assert_allclose(cells.project(B[Y], sp.csr_array(X)), expected, atol=1e-12)
     monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 4 * 3)
@@ -70,10 +70,10 @@ def test_projections_of_sparse_rows_and_of_blocks(monkeypatch):
 @pytest.mark.parametrize(("first", "last"), [(0, 30), (0, 5), (4, 5), (7, 20), (29, 30), (3, 3)])
 def test_candidates_of_some_rows(as_library, first, last):
     Y, B, X = problem(0.3)
-    cells = make_candidates(sp.csr_array(Y.astype(float)), as_library(X)).between(first, last)
     rows = Y[first:last]
+    cells = Candidates(rows, as_library(X))
     assert cells.shape == rows.shape
     np.testing.assert_array_equal(cells.row, np.nonzero(rows)[0])
     np.testing.assert_array_equal(cells.label, np.nonzero(rows)[1])
     values = as_library(B[first:last][rows])
-    np.testing.assert_array_equal(cells.dense(values, as_library(X)), B[first:last])
+    np.testing.assert_array_equal(cells.dense(values), B[first:last])

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from schirn.datasets import make_partial_multilabel
 from schirn.linalg.features import learn_scale
 from schirn.metrics import average_precision
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 from schirn.scale.blocks import one_block
 from schirn.solvers import kernel_ridges
 from schirn.solvers.feature_ridges import FeatureRidges, fit_stack, stack_sums
@@ -55,7 +55,7 @@ def test_a_quarter_of_the_rows_is_held_out():
 def test_the_stack_from_sums_is_that_of_the_scores():
     rng = np.random.default_rng(0)
     S, Q = rng.normal(size=(60, 4)), rng.random((60, 4)) * (rng.random((60, 4)) < 0.5)
-    candidates = make_candidates(sp.csr_array(Q > 0), S)
+    candidates = Candidates(sp.csr_array(Q > 0), S)
     fit = fit_stack(stack_sums(S, Q[Q > 0], candidates), Q.sum(axis=0), 60)
     stack, left_out = kernel_ridges.fit_stack(S, Q)
     for found, expected in zip(fit.stack[:3], stack[:3], strict=True):
@@ -71,9 +71,9 @@ def test_sums_over_candidates_are_products_with_a_dense_matrix(library, density)
     rng = np.random.default_rng(0)
     Y, X = rng.random((300, 9)) < density, rng.normal(size=(300, 5))
     B = np.where(Y, rng.random(Y.shape), 0)
-    whole = make_candidates(sp.csr_array(Y), xp.asarray(X))
     for first, last in ((0, 300), (0, 120), (120, 300), (40, 40)):
-        c, rows = whole.between(first, last), slice(first, last)
+        rows = slice(first, last)
+        c = Candidates(sp.csr_array(Y[rows]), xp.asarray(X))
         values = xp.asarray(B[rows][Y[rows]])
         project = c.project(values, xp.asarray(X[rows]))
         np.testing.assert_allclose(np.asarray(project), X[rows].T @ B[rows], atol=1e-12)
@@ -141,7 +141,7 @@ def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(known):
     _, K = kernel_ridges.kernel_matrix(Z, "rbf", rng)
     knowledge = Knowledge(told)
     few, many = (
-        sieve(ridges, max_iter=1, rng=rng)
+        sieve(ridges, SieveOptions(max_iter=1), rng)
         for ridges in (
             KernelRidges(K, Y, [0.1, 0.5], knowledge, rng),
             ridges_of(factored, Y, [0.1, 0.5], knowledge),
@@ -157,7 +157,8 @@ def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(known):
 def test_the_rate_is_estimated():
     data, _, factored = problem(n=600)
     Y, truth = data.candidates.astype(float), data.y_true
-    result = sieve(ridges_of(factored, Y, [0.3, 1.0]), rng=np.random.RandomState(0))
+    ridges = ridges_of(factored, Y, [0.3, 1.0])
+    result = sieve(ridges, SieveOptions(), np.random.RandomState(0))
     assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
     Q = result.confidence().toarray()
     assert (Q[Y == 0] == 0).all()
@@ -167,7 +168,7 @@ def test_the_rate_is_estimated():
 def test_all_rows_listed_everywhere_does_not_crash():
     data, _, factored = problem()
     everything = ridges_of(factored, np.ones_like(data.candidates), [1.0])
-    result = sieve(everything, max_iter=3, rng=np.random.RandomState(0))
+    result = sieve(everything, SieveOptions(max_iter=3), np.random.RandomState(0))
     assert np.isfinite(result.log_odds()).all()
 
 
@@ -175,7 +176,7 @@ def test_all_rows_listed_everywhere_does_not_crash():
 def test_cells_that_fit_the_pool(monkeypatch, many):
     monkeypatch.setattr("schirn.solvers.sieve.MANY_CELLS", many)
     Y = sp.csr_array(np.random.default_rng(0).random((4, 7)) < 0.3)
-    labels = RowLabels(make_candidates(Y))
+    labels = RowLabels(Candidates(Y))
     split = Split(labels, np.arange(0), labels, np.array([2, 0, 3, 1]))
     row, label, candidates = draw_cells(split, 15, np.random.RandomState(0))
     assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15

@@ -40,7 +40,7 @@ def problem(n=160, seed=0, r=2, kernel="rbf", **options):
 
 def rounds(K, Y, lams, **parameters):
     rng = np.random.RandomState(0)
-    return sieve(KernelRidges(K, Y, lams, rng=rng), rng=rng, **parameters)
+    return sieve(KernelRidges(K, Y, lams, rng=rng), SieveOptions(**parameters), rng)
 
 
 def choose(K, Y, **options):
@@ -48,7 +48,7 @@ def choose(K, Y, **options):
 
 
 def listed(rows):
-    return rows.candidates.dense(np.ones(rows.candidates.size), np.empty(0))
+    return rows.candidates.dense(np.ones(rows.candidates.size))
 
 
 def ridge_with_intercept(K, Q, lam, train, others):
@@ -242,7 +242,7 @@ def test_splits_hold_out_every_row_once():
     rng = np.random.RandomState(0)
     whole, *inner = KernelRidges(K, data.candidates, [1.0], rng=rng).splits
     np.testing.assert_array_equal(listed(whole.train), data.candidates)
-    assert whole.held is None
+    assert len(whole.drawn) == 0
     held = np.concatenate([listed(s.held) for s in inner])
     np.testing.assert_array_equal(np.sort(held, axis=0), np.sort(data.candidates, axis=0))
     sizes = [len(s.rows) + len(s.drawn) for s in inner]

@@ -92,6 +92,23 @@ class FeatureStatistics:
         negative, filled = self.negative or other.negative, self.filled + other.filled
         return FeatureStatistics(n, self.dtype, self.sparse, negative, filled, mean, square)
 
+    def scale(self, kind: str = "auto") -> FeatureScale:
+        """The scaling for these statistics, see `learn_scale`."""
+        none = np.zeros(0, dtype=self.dtype)
+        if kind == "auto":
+            density = self.filled.sum() / max(1, self.n * len(self.filled))
+            kind = "text" if density < _TEXT_DENSITY and not self.negative else "spread"
+        if kind == "text":
+            weights = np.log((1 + self.n) / (1 + self.filled)) + 1
+            return FeatureScale(kind, weights.astype(self.dtype), none)
+        if kind == "spread":
+            deviation = np.sqrt(self.square / max(self.n, 1))
+            weights = deviation_factor(self.mean, deviation, self.n).astype(self.dtype)
+            weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
+            shift = np.zeros_like(weights) if self.sparse else self.mean.astype(self.dtype)
+            return FeatureScale(kind, weights, shift)
+        return FeatureScale("none", none, none)
+
 
 def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
@@ -121,26 +138,7 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
     >>> learn_scale(sp.csr_array(np.eye(8))).kind
     'text'
     """
-    return scale_of(feature_statistics(X), kind)
-
-
-def scale_of(found: FeatureStatistics, kind: str = "auto") -> FeatureScale:
-    """The scaling for these statistics."""
-    none = np.zeros(0, dtype=found.dtype)
-    if kind == "auto":
-        cells = max(1, found.n * len(found.filled))
-        text = found.filled.sum() / cells < _TEXT_DENSITY and not found.negative
-        kind = "text" if text else "spread"
-    if kind == "text":
-        weights = np.log((1 + found.n) / (1 + found.filled)) + 1
-        return FeatureScale(kind, weights.astype(found.dtype), none)
-    if kind == "spread":
-        deviation = np.sqrt(found.square / max(found.n, 1))
-        weights = deviation_factor(found.mean, deviation, found.n).astype(found.dtype)
-        weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
-        shift = np.zeros_like(weights) if found.sparse else found.mean.astype(found.dtype)
-        return FeatureScale(kind, weights, shift)
-    return FeatureScale("none", none, none)
+    return feature_statistics(X).scale(kind)
 
 
 def has_unit_rows(X: Any) -> bool:
@@ -166,9 +164,7 @@ def moments(X: Any) -> tuple[Array, Array]:
     """Mean of every feature and the sum of its squared deviations, in double precision."""
     if sp.issparse(X):
         return _sparse_moments(X)
-    if isinstance(X, np.ndarray):
-        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * len(X)
-    double = namespace(X).astype(X, namespace(X).float64)
+    double = namespace(X).astype(X, namespace(X).float64, copy=False)
     mean = double.mean(0)
     return to_numpy(mean), to_numpy(((double - mean) ** 2).sum(0))
 
@@ -215,13 +211,10 @@ class Kernel(NamedTuple):
         """The kernel between the rows of A and the rows of B, dense."""
         if self.name == "linear":
             return sparse_products(A, B) if sp.issparse(A) and sp.issparse(B) else A @ B.T
-        distance = squared_distances(A, B)
-        xp = namespace(distance)
-        if xp is not np:
-            return xp.exp(distance / -self.width)
         # The largest matrix of a fit: no copies.
+        distance = squared_distances(A, B)
         distance /= -self.width
-        return np.exp(distance, out=distance)
+        return namespace(distance).exp(distance, out=distance)
 
 
 class KernelExpansion(NamedTuple):
@@ -272,12 +265,10 @@ def squared_distances(A: Any, B: Any) -> Array:
     """
     products = A @ B.T
     products = products.toarray() if sp.issparse(products) else products
-    xp = namespace(products)
-    if xp is not np:
-        return xp.clip(_squares(A)[:, None] + _squares(B) - 2 * products, 0, None)
     products *= -2
     products += _squares(A)[:, None] + _squares(B)
-    return np.maximum(products, 0, out=products)
+    xp = namespace(products)
+    return np.maximum(products, 0, out=products) if xp is np else xp.clip(products, 0, None)
 
 
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
@@ -309,6 +300,4 @@ def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
 def _squares(A: Any) -> Array:
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    if not isinstance(A, np.ndarray):
-        return namespace(A).sum(A * A, axis=1)
-    return np.einsum("ij,ij->i", A, A)
+    return namespace(A).einsum("ij,ij->i", A, A)

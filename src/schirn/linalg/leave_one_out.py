@@ -110,11 +110,10 @@ class KernelInverse:
             M -= total[:, None] * (total / total.sum())
             self._inverses.append(M)
             self._intercepts.append(1 / n - mean @ M)
-        self._whole = self.hold_out(np.arange(0))
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out."""
-        return self._whole.fit(Q)
+        return self.hold_out(np.arange(0)).fit(Q)
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""

@@ -33,7 +33,7 @@ from schirn._input import (
 from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
-from schirn.linalg.arrays import dense_part, is_device_array, near, pick, threads_for, to_numpy
+from schirn.linalg.arrays import is_device_array, near, pick, threads_for, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.noise.calibration import Calibration, calibrate
@@ -307,8 +307,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _set_verdicts(self, noise: Any, confidence: Any, scores: Array, listed: Array) -> None:
         """Set what a fit says about the candidates; scores and `listed` may be of some rows."""
         self.noise_, self.label_confidence_ = noise, confidence
-        total = dense_part(confidence).sum(dtype=np.float64)
-        self.cardinality_ = float(total / confidence.shape[0])
+        self.cardinality_ = float(confidence.sum(dtype=np.float64) / confidence.shape[0])
         self._learn_thresholds(scores, listed)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:

@@ -280,13 +280,13 @@ class Sieve(PartialMultiLabelClassifier):
         self.expansion_ = expansion
         scores, posterior = result.log_odds(), result.confidence()
         sample = scores, trusted, posterior.toarray()
-        confidence = self._judge(result, posterior, sample, knowledge).toarray()
+        confidence = self._judge(result, posterior, sample).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
         self.training_log_odds_: Any = scores
-        n_iter = len(self.objective_)
-        return Fit(None, scores, n_iter, self.objective_, confidence.astype(X.dtype))
+        confidence = confidence.astype(X.dtype)
+        return Fit(None, scores, len(self.objective_), self.objective_, confidence)
 
     def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
         """Run the rounds on rows in memory, by the ridges that suit them."""
@@ -313,11 +313,9 @@ class Sieve(PartialMultiLabelClassifier):
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
         return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
 
-    def _judge(
-        self, result: SieveResult, posterior: sp.csr_array, sample: Sample, knowledge: Knowledge
-    ) -> sp.csr_array:
+    def _judge(self, result: SieveResult, posterior: sp.csr_array, sample: Sample) -> sp.csr_array:
         """Set what a fit says about the noise; return the confidences of all candidates."""
-        votes = knowledge.votes
+        votes = result.fitted.splits[0].train.knowledge.votes
         self.pool_, self.lams_ = result.pool, np.asarray(result.lams, dtype=float)
         self.noise_model_, self.first_noise_model_ = result.noise, result.first_noise
         self.noise_rates_, self.objective_ = map(np.array, zip(*result.trace, strict=True))
@@ -350,7 +348,7 @@ class Sieve(PartialMultiLabelClassifier):
         )
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
         scores, candidates, _ = fit.sample
-        confidence = self._judge(fit.result, fit.posterior, fit.sample, Knowledge())
+        confidence = self._judge(fit.result, fit.posterior, fit.sample)
         self.n_iter_ = len(self.objective_)
         self.calibration_ = self._calibrate(scores, candidates)
         if fit.log_odds is not None:

@@ -83,14 +83,16 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     if not known.any() or not 0 < rate < 1:
         return Caution(np.full(len(listed), _SMALLEST), 0.0)
     wrong = Y * (1 - Q)
-    separation, single = _separation(log_odds, Y, wrong.sum(axis=0), known)
+    share = wrong.sum() / Y.sum()
+    separation, single = _separation(log_odds[:, known], Y[:, known], wrong[:, known], share)
     # Floor. That of all labels together, which believes that wrong labels fall on all labels alike,
     # counts three times as much as the mean of the answers for each label.
     pi = rate + (1 - rate) * np.clip(expit(log_odds[:, known]), _MARGIN, 1 - _MARGIN)
     pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
     floor = np.mean((_least_odds(pi.mean(axis=0), pi.var(axis=0), rate) + 3 * pooled) / 4)
-    factors = np.maximum(floor * _independence(wrong) * separation * single, _SMALLEST)
-    return Caution(factors, separation)
+    factors = np.full(len(listed), floor * _independence(wrong) * separation)
+    factors[known] *= single
+    return Caution(np.maximum(factors, _SMALLEST), separation)
 
 
 def _least_odds(mean: Array, variance: Array, rate: float) -> Array:
@@ -114,33 +116,29 @@ def _least_odds(mean: Array, variance: Array, rate: float) -> Array:
     return np.array(ratios)
 
 
-def _separation(log_odds: Array, Y: Array, wrong: Array, known: Array) -> tuple[float, Array]:
+def _separation(log_odds: Array, Y: Array, wrong: Array, share: float) -> tuple[float, Array]:
     """Belief in all labels, and in each, by the AUC of scores: rows that list it, other rows.
 
-    `wrong` counts the wrong candidates of each label. If a share w of the candidates is wrong and
-    scores like other rows, the AUC of the true ones is (AUC - w/2)/(1 - w). All labels together set
-    the belief. A single label halves it, so that none of its candidates is called wrong, only if
-    its AUC is clearly too small for its number of candidates.
+    `share` is that of the wrong ones among all candidates. If a share w of the candidates is wrong
+    and scores like other rows, the AUC of the true ones is (AUC - w/2)/(1 - w). All labels together
+    set the belief. A single label halves it, so that none of its candidates is called wrong, only
+    if its AUC is clearly too small for its number of candidates.
     """
-    n, listed = len(Y), Y.sum(axis=0)
-    others = n - listed
+    listed = Y.sum(axis=0)
+    others = len(Y) - listed
     ranks = (rankdata(log_odds, axis=0) * Y).sum(axis=0)
-    pairs = np.maximum(listed * others, 1)
-    auc = np.where(known, (ranks - listed * (listed + 1) / 2) / pairs, 0.5)
-    claimed = wrong / np.maximum(listed, 1)
-    spread = np.sqrt((1 / np.maximum(listed, 1) + 1 / np.maximum(others, 1)) / 12)
-
-    def belief(auc: Array, share: Array) -> Array:
-        implied = (auc - share / 2) / np.maximum(1 - share, 1e-3)
-        return np.clip((implied - _AUC[0]) / (_AUC[1] - _AUC[0]), 0, 1)
-
-    weights = np.where(known, listed, 0)
-    overall = belief(
-        np.average(auc, weights=weights), np.asarray(wrong.sum() / max(listed.sum(), 1))
-    )
+    auc = (ranks - listed * (listed + 1) / 2) / (listed * others)
+    spread = np.sqrt((1 / listed + 1 / others) / 12)
+    overall = _belief(np.average(auc, weights=listed), share)
     # Three standard errors: of hundreds of labels, few are doubted by chance.
-    single = np.where(known, belief(auc + 3 * spread, claimed), 1.0)
+    single = _belief(auc + 3 * spread, wrong.sum(axis=0) / listed)
     return float(overall), (1 + single) / 2
+
+
+def _belief(auc: Array, share: Array | float) -> Array:
+    """Whether scores with this AUC separate well enough for the share that is claimed wrong."""
+    implied = (auc - share / 2) / np.maximum(1 - share, 1e-3)
+    return np.clip((implied - _AUC[0]) / (_AUC[1] - _AUC[0]), 0, 1)
 
 
 def _independence(wrong: Array) -> float:

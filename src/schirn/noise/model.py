@@ -68,24 +68,34 @@ class Candidates:
 
     Parameters
     ----------
+    Y : array or CSR array of shape (n, l)
+        0/1.
+    other : array, optional
+        Where values of the candidates are: an array on the same device.
+
+    Attributes
+    ----------
     indptr : ndarray of shape (n + 1,)
         The candidates of row i are those from indptr[i] to indptr[i + 1].
     indices : ndarray
         Label of each candidate.
     label : array
-        The same on the device of the features.
-    n_labels : int
+        The same where their values are.
+    row : array
+    flat : array
+        Positions of the cells in a flattened (n, l) array.
     """
 
-    def __init__(self, indptr: Array, indices: Array, label: Any, n_labels: int) -> None:
-        n, self.size = len(indptr) - 1, int(indptr[-1])
-        self.indptr, self.indices, self.label, self.shape = indptr, indices, label, (n, n_labels)
-        self.row = cell_rows(indptr, label)
-        # Positions of the cells in a flattened (n, l) array.
-        self.flat = self.row * n_labels + label
+    def __init__(self, Y: Any, other: Any = None) -> None:
+        Y = sp.csr_array(Y)
+        self.indptr, self.indices = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
+        self.shape, self.size = Y.shape, Y.nnz
+        self.label = label = self.indices if other is None else like(self.indices, other, "own")
+        self.row = cell_rows(self.indptr, label)
+        self.flat = self.row * Y.shape[1] + label
         # On a device, if they are sparse: order by label; labels and rows in this order.
         self._by_label = None
-        if is_device_array(label) and n * n_labels > _DENSE_CELLS * self.size:
+        if is_device_array(label) and Y.shape[0] * Y.shape[1] > _DENSE_CELLS * Y.nnz:
             order = namespace(label).argsort(label, stable=True)
             self._by_label = order, label[order], self.row[order]
 
@@ -97,17 +107,17 @@ class Candidates:
     @cached_property
     def listed(self) -> Array:
         """Number of candidates of each label."""
-        return self.total(namespace(self.label).ones_like(self.label))
+        return np.bincount(self.indices, minlength=self.shape[1])
 
     def ones(self, other: Any) -> Any:
         """The value 1 for each candidate, of the type and on the device of `other`."""
         return namespace(other).ones(self.size, dtype=other.dtype, device=other.device)
 
-    def dense(self, values: Any, other: Any) -> Any:
-        """The (n, l) matrix with these values at the candidates, of the type of `other`."""
-        xp, (n, l) = namespace(other), self.shape
-        B = xp.zeros(n * l, dtype=other.dtype, device=other.device)
-        B[self.flat] = xp.astype(values, other.dtype)
+    def dense(self, values: Any) -> Any:
+        """The (n, l) matrix with these values at the candidates."""
+        xp, (n, l) = namespace(values), self.shape
+        B = xp.zeros(n * l, dtype=values.dtype, device=values.device)
+        B[self.flat] = values
         return xp.reshape(B, (n, l))
 
     def total(self, values: Any) -> Array:
@@ -134,25 +144,11 @@ class Candidates:
                 total += product.toarray() if sp.issparse(product) else product
             return total.T
         if self._by_label is None:
-            product = X.T @ self.dense(values, X)
+            product = X.T @ self.dense(xp.astype(values, X.dtype))
         else:
             order, label, row = self._by_label
             product = cells_product(label, row, xp.astype(values[order], X.dtype), X, l).T
         return xp.astype(product, xp.float64)
-
-    def between(self, first: int, last: int) -> "Candidates":
-        """The candidates of the rows from `first` to before `last`."""
-        indptr = self.indptr[first : last + 1]
-        cells = slice(indptr[0], indptr[-1])
-        parts = indptr - indptr[0], self.indices[cells], self.label[cells]
-        return Candidates(*parts, self.shape[1])
-
-
-def make_candidates(Y: sp.csr_array, other: Any = None) -> Candidates:
-    """The candidates of a 0/1 CSR matrix, on the device of the array `other`."""
-    label = Y.indices if other is None else like(Y.indices, other, "own")
-    label = namespace(label).astype(label, namespace(label).int64)
-    return Candidates(Y.indptr.astype(np.int64), Y.indices, label, Y.shape[1])
 
 
 class Posterior(NamedTuple):
@@ -238,12 +234,11 @@ def cell_posterior(
     tilt, normaliser = like(model.tilt, p), like(normaliser, p)
     q = xp.zeros_like(true)
     noise_counts, true_counts = np.zeros((2, len(model.tilt)))
-    for block in blocks:
-        cell, size = block.cell, block.size
+    for cell, size, sizes, member in blocks:
         q[cell], counts, _ = padded_posterior(true[cell], false[cell], size, tilt, normaliser)
         # A product: sums by atomic additions would differ from run to run.
-        totals = to_numpy(xp.astype(block.member, counts.dtype) @ counts.T)
-        for m, sums in zip(block.sizes, totals, strict=True):
+        totals = to_numpy(xp.astype(member, counts.dtype) @ counts.T)
+        for m, sums in zip(sizes, totals, strict=True):
             sums = sums[: m + 1]
             true_counts[: len(sums)] += sums
             noise_counts[m - np.arange(len(sums))] += sums
@@ -378,11 +373,8 @@ def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
         one_more += added
     forward *= weight
     total = xp.clip(xp.sum(forward, axis=0), 1e-300, None)
-    marginal = xp.sum(backward[:, 1:], axis=1)
-    marginal *= true
-    marginal /= total
-    forward /= total
-    return xp.clip(marginal, 0, 1), forward
+    marginal = xp.sum(backward[:, 1:], axis=1) * true / total
+    return xp.clip(marginal, 0, 1), forward / total
 
 
 def _most_true(true: Any, false: Any) -> int:
@@ -399,8 +391,7 @@ def noise_from_sums(sums: NoiseSums) -> NoiseModel:
     Soft labels are 0 outside the candidates. The rate is sum Y(1 - Q) / sum (1 - Q).
     """
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
-    rate = noise.sum() / max(false.sum(), 1e-9)
-    rate = float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE))
+    rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
 
@@ -461,7 +452,6 @@ def _log_binomial(l: int, largest: int, rate: float) -> Iterator[tuple[Array, Ar
     for first in range(0, largest + 1, step):
         m = np.arange(first, min(first + step, largest + 1))
         trials = np.maximum(l - m, 0)[:, None]
-        inside = np.minimum(r, trials)
-        choose = gammaln(trials + 1) - gammaln(inside + 1) - gammaln(trials - inside + 1)
-        law = choose + inside * np.log(rate) + (trials - inside) * np.log1p(-rate)
-        yield m, np.where(r <= trials, law, -np.inf)
+        # The last term is infinite, and the law 0, where r is greater than the number of trials.
+        choose = gammaln(trials + 1) - gammaln(r + 1) - gammaln(trials - r + 1)
+        yield m, choose + r * np.log(rate) + (trials - r) * np.log1p(-rate)

@@ -40,7 +40,7 @@ from schirn.linalg.features import (
 )
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import column_sums, gram_matrix, gram_spectrum, rounding
-from schirn.noise.model import Candidates, make_candidates
+from schirn.noise.model import Candidates
 from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums, same, stacked_rows
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
@@ -56,7 +56,6 @@ from schirn.solvers.sieve import (
     SieveResult,
     Split,
     choose_lams,
-    first_split,
     rankable,
     row_precisions,
     sieve,
@@ -90,7 +89,7 @@ def fit_features(
     ridges.use_candidates(sp.csr_array(Y), knowledge)
     ridges.choose_lams(options)
     rng = check_random_state(options.random_state)
-    result = sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=options.trusting)
+    result = sieve(ridges, options, rng)
     return result, ridges.source.expansion(result.ridges)
 
 
@@ -164,15 +163,16 @@ class FeatureRidges(Ridges):
         candidates, self.values = store.gather(_candidates)[0]
         if len(blocks) > 1:
             self.values = to_numpy(self.values)
-            candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
+            candidates = [Candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
         self._cells = [_edges(Y, rows) for rows in kinds[:2]]
-        self.splits = [first_split(candidates[0], np.concatenate(blocks), knowledge)]
+        rows = np.concatenate(blocks)
+        self.splits = [Split(RowLabels(candidates[0], knowledge.of(rows)), rows)]
         if len(kinds) > 1:
             train_rows, held_rows = np.concatenate(inner), np.concatenate(held)
             place = np.empty(Y.shape[0], dtype=np.int64)
             place[held_rows] = np.arange(len(held_rows))
             train, test = (
-                RowLabels(c, knowledge.of(rows).votes)
+                RowLabels(c, knowledge.of(rows))
                 for c, rows in zip(candidates[1:], (train_rows, held_rows), strict=True)
             )
             self.splits.append(Split(train, train_rows, test, place[self.drawn]))
@@ -225,18 +225,17 @@ class FeatureRidges(Ridges):
             for S, blocks in zip(experts, stacked, strict=True)
         ]
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
         """Scores of the candidates held out, and of cells held out."""
-        ((row, label),) = cells
         ends = np.searchsorted(row, self._held_edges)
         parts = [
             (row[i:j] - first, label[i:j])
             for i, j, first in zip(ends, ends[1:], self._held_edges, strict=False)
         ]
-        message = self._W[1], len(self.lams), self._leader, self._stacks[1]
+        message = self._W[split], len(self.lams), self._leader, self._stacks[split]
         blocks = self._store.gather(_score_held, *message, PerBlock(parts))
         listed, scored = zip(*blocks, strict=True)
-        return [(_joined(listed), _joined(scored))]
+        return _joined(listed), _joined(scored)
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridges on all rows, and the label stack."""
@@ -514,11 +513,8 @@ def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
 def _set_candidates(
     block: Block, state: State, Y: sp.csr_array, has_split: bool
 ) -> tuple[State, Sums]:
-    candidates = make_candidates(Y, dense_part(state.X))
-    edges = [(0, state.edge), (state.edge, Y.shape[0])] if has_split else []
-    return state._replace(
-        candidates=(candidates, *(candidates.between(i, j) for i, j in edges))
-    ), ()
+    blocks = [Y, Y[: state.edge], Y[state.edge :]] if has_split else [Y]
+    return state._replace(candidates=tuple(Candidates(B, dense_part(state.X)) for B in blocks)), ()
 
 
 def _candidates(block: Block, state: State) -> tuple[tuple[Candidates, ...], Array]:

@@ -21,7 +21,7 @@ from schirn.linalg.leave_one_out import (
     leave_one_out,
     left_out_scores,
 )
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
     WINDOW,
@@ -36,7 +36,6 @@ from schirn.solvers.sieve import (
     SieveResult,
     Split,
     choose_lams,
-    first_split,
     mean_outside,
     rankable,
     row_precisions,
@@ -78,10 +77,10 @@ def fit_kernel_matrix(
     K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
 ) -> SieveResult:
     """Choose the ridge weights and run the rounds, given the kernel matrix of all rows."""
-    rng, trusting = check_random_state(options.random_state), options.trusting
+    rng = check_random_state(options.random_state)
     lams = kernel_lams(K, Y, options, knowledge, rng) if options.lam is None else [options.lam]
-    ridges = KernelRidges(K, Y, lams, knowledge, None if trusting else rng)
-    return sieve(ridges, max_iter=options.max_iter, rng=rng, trusting=trusting)
+    ridges = KernelRidges(K, Y, lams, knowledge, None if options.trusting else rng)
+    return sieve(ridges, options, rng)
 
 
 def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
@@ -187,66 +186,54 @@ class KernelRidges(Ridges):
     ):
         stage("inverting the kernel")
         self.lams, self.values = list(lams), np.empty(0)
-        inverse = KernelInverse(K, lams, knowledge.groups)
-        self._inverses: list[Any] = [inverse]
-        all_rows = np.arange(len(Y))
-        self.splits = [first_split(make_candidates(sp.csr_array(Y)), all_rows, knowledge)]
-        self._groups = [knowledge.groups]
-        groups = all_rows if knowledge.groups is None else knowledge.groups
-        _, group = np.unique(groups, return_inverse=True)
-        drawn = all_rows[:0] if rng is None else rng.permutation(int(group.max(initial=-1)) + 1)
-        for third in np.array_split(drawn, 3)[: 3 if len(Y) < FEW_ROWS else 1]:
-            is_held = np.isin(group, third)
-            held, train = np.flatnonzero(is_held), np.flatnonzero(~is_held)
+        self._inverse, self._inverses = KernelInverse(K, lams, knowledge.groups), []
+        groups = np.arange(len(Y)) if knowledge.groups is None else knowledge.groups
+        permutation = groups[:0] if rng is None else rng.permutation(np.unique(groups))
+        thirds = np.array_split(permutation, 3)[: 3 if len(Y) < FEW_ROWS else 1]
+        self.splits = []
+        # The first split holds out none.
+        for third in [permutation[:0], *thirds]:
+            is_held = np.isin(groups, third)
+            train, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
             # Without candidates there is nothing to learn from.
-            if len(held) and Y[train].any():
-                labels = [
-                    RowLabels(make_candidates(sp.csr_array(Y[rows])), knowledge.of(rows).votes)
-                    for rows in (train, held)
-                ]
-                self.splits.append(Split(labels[0], train, labels[1], np.arange(len(held))))
-                self._inverses.append(inverse.hold_out(held))
-                self._groups.append(knowledge.of(train).groups)
+            if self.splits and not (len(held) and Y[train].any()):
+                continue
+            labels = [RowLabels(Candidates(Y[rows]), knowledge.of(rows)) for rows in (train, held)]
+            self.splits.append(Split(labels[0], train, labels[1], np.arange(len(held))))
+            self._inverses.append(self._inverse.hold_out(held))
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
         """Fit the ridges of every split to soft labels q, and score its candidates."""
-        self._scores, self._held, experts = [], [], []
-        self._Q: Any = None
-        self._stack = None
-        for split, inverse, groups, values in zip(
-            self.splits, self._inverses, self._groups, q, strict=False
-        ):
-            Q = split.train.candidates.dense(values, values)
+        self._fits, experts = [], []
+        for split, inverse, values in zip(self.splits, self._inverses, q, strict=False):
+            c, stack = split.train.candidates, None
+            Q = c.dense(values)
             S, S_held = inverse.fit(Q)
             if leader is not None:
-                stack, stacked = fit_stack(S[leader], Q, groups)
+                stack, stacked = fit_stack(S[leader], Q, split.train.knowledge.groups)
                 S = np.concatenate([S, stacked[None]])
                 S_held = np.concatenate([S_held, stack.scores(S_held[leader])[None]])
-                self._stack = self._stack or stack
-            self._Q = Q if self._Q is None else self._Q
-            self._scores.append(S)
-            self._held.append(S_held)
-            experts.append(take_cells(S, split.train.candidates.flat))
+            self._fits.append((S, S_held, Q, stack))
+            experts.append(take_cells(S, c.flat))
         return experts
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
         """Scores of the candidates held out, and of cells held out."""
-        return [
-            (take_cells(S, split.held.candidates.flat), S[:, row, label])
-            for split, S, (row, label) in zip(self.splits[1:], self._held[1:], cells, strict=True)
-        ]
+        _, S, *_ = self._fits[split]
+        return take_cells(S, self.splits[split].held.candidates.flat), S[:, row, label]
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Dual weights and intercepts of the ridges, and the label stack."""
-        return self._inverses[0].expansion(self._Q), self._stack
+        *_, Q, stack = self._fits[0]
+        return self._inverse.expansion(Q), stack
 
     def unlisted_mean(self, split: int) -> float:
         """Mean score of the last ridge outside the candidates."""
-        return mean_outside(self._scores[split][-1], self.splits[split].train.candidates)
+        return mean_outside(self._fits[split][0][-1], self.splits[split].train.candidates)
 
     def log_odds(self, combination: Combination, split: int = 0) -> Array:
         """Log-odds (n, l) of all cells of a split."""
-        return combination(self._scores[split])
+        return combination(self._fits[split][0])
 
 
 # ---- Label stack

@@ -97,11 +97,12 @@ class Knowledge(NamedTuple):
     """Rows of one group never judge each other."""
 
     def of(self, rows: np.ndarray) -> "Knowledge":
-        """What is known about the given rows, except known labels."""
-        votes = self.votes
+        """What is known about the given rows."""
+        known, votes, groups = self
         if votes is not None and votes.log_ratio is not None:
             votes = votes._replace(log_ratio=votes.log_ratio[rows])
-        return Knowledge(None, votes, None if self.groups is None else self.groups[rows])
+        known, groups = (None if values is None else values[rows] for values in (known, groups))
+        return Knowledge(known, votes, groups)
 
 
 NOTHING_KNOWN = Knowledge()
@@ -109,12 +110,10 @@ NOTHING_KNOWN = Knowledge()
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """Candidates of some rows, and what is known about them."""
+    """Candidates of some rows, and what is known about these rows."""
 
     candidates: Candidates
-    votes: VoteModel | None = None
-    known: np.ndarray | None = None
-    """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
+    knowledge: Knowledge = NOTHING_KNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +127,6 @@ class Split:
     """`RowLabels` of the rows held out."""
     drawn: Any = None
     """Positions of the rows held out, in the order of the draw."""
-
-
-def first_split(candidates: Candidates, rows: np.ndarray, knowledge: Knowledge) -> Split:
-    """All rows, with everything that is known about them."""
-    known = knowledge.known
-    if known is not None:
-        known = known[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
-    return Split(RowLabels(candidates, knowledge.of(rows).votes, known), rows)
 
 
 class Ridges(Protocol):
@@ -160,8 +151,8 @@ class Ridges(Protocol):
         stack, if there is a leader, is fitted to the scores of that ridge.
         """
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
-        """Scores of the candidates held out and of cells (row, label), per inner split.
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
+        """Scores of the candidates that an inner split holds out, and of cells held out.
 
         The cells are sorted by row. Both are arrays (e, candidates) and (e, cells).
         """
@@ -212,14 +203,10 @@ class SieveResult:
         unless known labels have shaped the last one.
         """
         rows = self.fitted.splits[0].train
-        if rows.known is not None:
-            q, _ = known_soft_labels(rows, self.p, self.noise)
-        else:
-            q = mean_odds(
-                *(soft_labels(rows, self.p, n)[0] for n in (self.first_noise, self.noise))
-            )
-        c = rows.candidates
-        return sp.csr_array((to_numpy(q), c.indices, c.indptr), shape=c.shape)[self._order()]
+        posterior = soft_labels if rows.knowledge.known is None else known_soft_labels
+        first, last = (posterior(rows, self.p, n)[0] for n in (self.first_noise, self.noise))
+        c, q = rows.candidates, to_numpy(mean_odds(first, last))
+        return sp.csr_array((q, c.indices, c.indptr), shape=c.shape)[self._order()]
 
     def log_odds(self) -> Array:
         """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
@@ -245,9 +232,7 @@ def mean_odds(first: Array, second: Array) -> Array:
 # ---- Rounds
 
 
-def sieve(
-    ridges: Ridges, *, max_iter: int = 8, rng: np.random.RandomState, trusting: bool = False
-) -> SieveResult:
+def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
     If the rounds collapse, the result is the first guess. The coefficients `a` of the pool are
@@ -256,23 +241,22 @@ def sieve(
     Parameters
     ----------
     ridges : Ridges
-    max_iter : int
+    options : SieveOptions
+        Trusting ones have one ridge, and no rounds.
     rng : RandomState
         Draws the cells that fit the pool.
-    trusting : bool
-        Take every candidate as true: one ridge, and no rounds.
     """
-    if trusting:
+    if options.trusting:
         return trusting_ridge(ridges)
-    splits, n_ridges = ridges.splits, len(ridges.lams)
-    has_stack = 1 < splits[0].train.candidates.shape[1] <= ridges.most_stacked
+    splits, n_ridges, all_rows = ridges.splits, len(ridges.lams), ridges.splits[0].train
+    has_stack = 1 < all_rows.candidates.shape[1] <= ridges.most_stacked
     n_experts = n_ridges + has_stack
     a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
     p, noises = first_guess(ridges)
-    first_noise, trace, true = noises[0], list[tuple[float, float]](), list[float]()
-    rounds = Rounds(max_iter)
+    first_noise, trace, most_true = noises[0], list[tuple[float, float]](), 0.0
+    rounds = Rounds(options.max_iter)
     if rounds.state is not None:
-        models, p, a, trace, true, state = rounds.state
+        models, p, a, trace, most_true, state = rounds.state
         first_noise, *noises = [NoiseModel(*model) for model in models]
         p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
@@ -285,9 +269,10 @@ def sieve(
             noises[k] = noise_from_sums(sums)
             q.append(like(soft, ridges.values))
             priors.append(logit(np.clip(sums.soft / sums.n_rows, MARGIN, 1 - MARGIN)))
-            true += [] if k else [float(sums.soft.sum())]
         first_noise = noises[0] if n_iter == 1 else first_noise
-        if splits[0].train.votes is None and true[-1] < COLLAPSE * max(true):
+        n_true = float(q[0].sum())
+        most_true = max(n_true, most_true)
+        if all_rows.knowledge.votes is None and n_true < COLLAPSE * most_true:
             return first_guess_ridge(ridges, trace)
         # 3. Experts: ridges, and a label stack on the best of them
         leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
@@ -298,17 +283,17 @@ def sieve(
         # 5. Probabilities of the next round
         for k, (split, S, prior) in enumerate(zip(splits, experts, priors, strict=True)):
             z = combine(a, S, like(prior, S)[split.train.candidates.label])
-            p[k] = probabilities(ridges, k, z, partial(combine, a, prior=prior))
+            p[k] = probabilities(ridges, k, split.train, z, partial(combine, a, prior=prior))
         trace.append((noises[0].rate, mean_cross_entropy(p[0], q[0])))
         if rounds.due(n_iter):
             values, models = [to_numpy(values) for values in p], [first_noise, *noises]
-            rounds.save(n_iter, (models, values, a, trace, true, rng.get_state()))
+            rounds.save(n_iter, (models, values, a, trace, most_true, rng.get_state()))
     weights, stack = ridges.weights()
     pool, combination = Pool(a, priors[0], leader, stack), partial(combine, a, prior=priors[0])
     result = SieveResult(
         weights, ridges.lams, pool, noises[0], first_noise, trace, ridges, p[0], combination
     )
-    return result if splits[0].train.known is None else condition_on_known(result)
+    return result if all_rows.knowledge.known is None else condition_on_known(result)
 
 
 def first_guess(ridges: Ridges) -> tuple[list[Array], list[NoiseModel]]:
@@ -322,24 +307,18 @@ def first_guess(ridges: Ridges) -> tuple[list[Array], list[NoiseModel]]:
     ones = [split.train.candidates.ones(ridges.values) for split in ridges.splits]
     for k, S in enumerate(ridges.left_out(ones)):
         rate = float(np.clip(ridges.unlisted_mean(k), SMALLEST_RATE, LARGEST_RATE))
-        rows, values = ridges.splits[k].train, exceeding_probability(S, rate)
-        if rows.votes is not None:
-            z = logit(to_numpy(values))
-            values = probabilities(ridges, k, z, partial(exceeding_log_odds, rate=rate))
+        rows, combination = ridges.splits[k].train, partial(excess_log_odds, rate=rate)
+        values = probabilities(ridges, k, rows, combination(S), combination)
         p.append(like(values, ridges.values))
         noises.append(NoiseModel.independent(rate, rows.candidates.shape[1]))
     return p, noises
 
 
-def exceeding_probability(S: Array, rate: float) -> Array:
-    """What scores of the last ridge exceed the rate of false labels by, as a probability."""
+def excess_log_odds(S: Array, rate: float) -> Array:
+    """Log-odds of what scores of the last ridge exceed the rate of false labels by."""
     xp = namespace(S)
-    return xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
-
-
-def exceeding_log_odds(S: Array, rate: float) -> Array:
-    """The log-odds of this probability."""
-    return logit(to_numpy(exceeding_probability(S, rate)))
+    p = xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
+    return xp.log(p) - xp.log1p(-p)
 
 
 def condition_on_known(result: SieveResult) -> SieveResult:
@@ -356,7 +335,7 @@ def condition_on_known(result: SieveResult) -> SieveResult:
         noise = noise_from_sums(sums) if sums.n_rows else noise
         ridges.left_out([like(q, ridges.values)])
         z = take_cells(ridges.log_odds(combination), rows.candidates.flat)
-        p = probabilities(ridges, 0, z, combination)
+        p = probabilities(ridges, 0, rows, z, combination)
     weights, _ = ridges.weights()
     return replace(
         result, ridges=weights, noise=noise, first_noise=noise, p=p, combination=combination
@@ -403,7 +382,7 @@ def guess_log_odds(S: Array, rate: float) -> Array:
 def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, NoiseSums]:
     """Posterior of the candidates, and its sums for the noise model."""
     c, (n, l) = rows.candidates, rows.candidates.shape
-    if rows.votes is not None:
+    if rows.knowledge.votes is not None:
         # What votes say is part of p.
         return p, NoiseSums(n, c.listed, c.total(p), np.zeros(l + 1), np.zeros(l + 1))
     q, *counts = cell_posterior(p, c.indptr, c.label, noise, c.blocks)
@@ -415,10 +394,11 @@ def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Arr
 
     Only rows with an undecided candidate show the noise: others may be corrected.
     """
-    c, known, (n, l) = rows.candidates, np.asarray(rows.known), rows.candidates.shape
+    c, (n, l), known_cells = rows.candidates, rows.candidates.shape, rows.knowledge.known
+    known = np.asarray(known_cells)[c.row, c.label]
     p = np.where(known == 0, to_numpy(p), np.where(known > 0, 1 - CERTAIN, CERTAIN))
     is_shown = np.zeros(n, dtype=bool)
-    if rows.votes is None:
+    if rows.knowledge.votes is None:
         is_shown[c.row[known == 0]] = True
     cells, indptr = is_shown[c.row], np.r_[0, np.cumsum(np.diff(c.indptr)[is_shown])]
     q, *counts = cell_posterior(p[cells], indptr, c.label[cells], noise)
@@ -429,16 +409,16 @@ def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Arr
 
 
 def probabilities(
-    ridges: Ridges, split: int, z: Array, combination: Combination, rows: RowLabels | None = None
+    ridges: Ridges, split: int, rows: RowLabels, z: Array, combination: Combination
 ) -> Array:
-    """Probabilities of candidates from their log-odds, with what votes say about them.
+    """Probabilities of the candidates of `rows` from log-odds z, with what votes say about them.
 
-    The candidates are those that the split learns from, or those of `rows`.
+    `combination` makes log-odds of the scores of all rows that the split learns from.
     """
-    rows = ridges.splits[split].train if rows is None else rows
-    if rows.votes is None:
+    votes = rows.knowledge.votes
+    if votes is None:
         return probability(z)
-    return voted_probability(z, ridges.log_odds(combination, split), rows.votes, rows.candidates)
+    return voted_probability(z, ridges.log_odds(combination, split), votes, rows.candidates)
 
 
 def voted_probability(
@@ -535,25 +515,21 @@ def fit_pool(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
-    inner = ridges.splits[1:]
-    samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
-    scores = ridges.held_out([(row, label) for row, label, _ in samples])
-    inputs = [
-        pool_inputs(S, prior[label])
-        for (_, S), (_, label, _), prior in zip(scores, samples, priors[1:], strict=True)
-    ]
-    xp = namespace(inputs[0])
-    Z, none = xp.concat(inputs), xp.zeros(1, dtype=xp.float64, device=inputs[0].device)
+    samples, n_cells = [], POOL_CELLS // (len(ridges.splits) - 1)
+    for k, split in enumerate(ridges.splits[1:], 1):
+        row, label, candidate = draw_cells(split, n_cells, rng)
+        S_listed, S = ridges.held_out(k, row, label)
+        samples.append((k, split.held, S_listed, candidate, pool_inputs(S, priors[k][label])))
+    xp = namespace(samples[0][-1])
+    Z = xp.concat([inputs for *_, inputs in samples])
     for _ in range(2):
         targets = []
-        for k, (split, (S, _), (_, _, candidate)) in enumerate(
-            zip(inner, scores, samples, strict=True), 1
-        ):
-            z = combine(a, S, like(priors[k], S, xp.float64)[split.held.candidates.label])
-            p = probabilities(ridges, k, z, partial(combine, a, prior=priors[k]), split.held)
-            q, _ = soft_labels(split.held, p, noises[k])
+        for k, rows, S, candidate, _ in samples:
+            z = combine(a, S, like(priors[k], S)[rows.candidates.label])
+            p = probabilities(ridges, k, rows, z, partial(combine, a, prior=priors[k]))
+            q = like(soft_labels(rows, p, noises[k])[0], Z)
             # Cells that are not listed are false.
-            targets.append(xp.concat([like(q, S, xp.float64), none])[candidate])
+            targets.append(xp.concat([q, 0 * Z[:1, 0]])[candidate])
         a = newton(Z, xp.concat(targets), a, equal)
     return a
 

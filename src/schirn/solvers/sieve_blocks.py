@@ -15,7 +15,6 @@ from schirn.linalg.features import (
     FeatureStatistics,
     KernelExpansion,
     feature_statistics,
-    scale_of,
 )
 from schirn.scale.blocks import Block, RowStore, stacked_rows
 from schirn.scale.factor import MOST_FEATURES
@@ -71,7 +70,7 @@ def sieve_blocks(
     """
     stage("looking at the rows")
     statistics = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
-    scale = scale_of(statistics, features)
+    scale = statistics.scale(features)
     Y = sp.csr_array(sp.vstack(blocks.gather(_candidates))) if Y is None else Y
     n, l = Y.shape
     if n <= options.max_kernel_rows:

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from schirn._progress import track
 from schirn.linalg.arrays import Array, row_slices, take_cells
 from schirn.linalg.features import Kernel, KernelExpansion
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 from schirn.scale.blocks import Block, RowStore, add_sums, one_block
 from schirn.solvers.feature_ridges import MOST_STACKED, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import (
@@ -33,9 +33,10 @@ from schirn.solvers.sieve import (
     LabelStack,
     Ridge,
     Ridges,
+    RowLabels,
     SieveOptions,
     SieveResult,
-    first_split,
+    Split,
     mean_outside,
     sieve,
 )
@@ -60,8 +61,8 @@ def fit_sparse(
     Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
     lam = options.lam or linear_lam(X, Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lam, knowledge, None if trusting else rng)
-    max_iter = min(options.max_iter, MOST_ROUNDS)
-    result = sieve(ridges, max_iter=max_iter, rng=rng, trusting=trusting)
+    options = options._replace(max_iter=min(options.max_iter, MOST_ROUNDS))
+    result = sieve(ridges, options, rng)
     ((W, b),) = result.ridges
     return result, KernelExpansion(Kernel("linear"), None, W[None], b[None])
 
@@ -112,7 +113,7 @@ class SparseRidges(Ridges):
     ):
         every = np.arange(X.shape[0])
         self.lams, self.values = [lam], np.empty(0, dtype=X.dtype)
-        self.splits = [first_split(make_candidates(Y), every, knowledge)]
+        self.splits = [Split(RowLabels(Candidates(Y), knowledge), every)]
         self._X = X
         self._inner = None
         if rng is not None:
@@ -152,9 +153,10 @@ class SparseRidges(Ridges):
             experts += self._inner.left_out([ones, *q[1:]], leader)[1:]
         return experts
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
         """Scores of the candidates held out, and of cells held out."""
-        return [] if self._inner is None else self._inner.held_out(cells)
+        assert self._inner is not None
+        return self._inner.held_out(split, row, label)
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridge on all rows, and the label stack."""
