@@ -140,7 +140,8 @@ class PartialMultiLabelLoss(nn.Module):
             slope, offset = self.calibration
             if self._sums is None:
                 self._sums = NoiseSums(self.n_labels, candidates.device)
-            Q = self._sums.judge(slope * logits + offset, candidates, self.law, self.counts)
+            p = (slope * logits + offset).sigmoid()
+            Q = self._sums.judge(p, candidates, self.law, self.counts)
             new = torch.lerp(Q.float(), old, self.momentum)
             self.confidences.write(rows, new)
         self._count(logits, candidates)

@@ -182,27 +182,22 @@ class NoiseSums:
         self.noise, self.false, self.listed = zeros(n_labels), zeros(n_labels), zeros(1)
         self.noise_counts, self.true_counts = zeros(n_labels + 1), zeros(n_labels + 1)
 
-    def add(self, candidates: Tensor, posterior: RowPosterior) -> None:
-        """Add some rows."""
-        wrong = 1 - posterior.Q.double()
-        self.noise += (wrong * (candidates > 0)).sum(dim=0)
-        self.false += wrong.sum(dim=0)
-        self.listed += (candidates > 0).sum()
-        self.noise_counts += posterior.noise_counts
-        self.true_counts += posterior.true_counts
-
-    def judge(self, log_odds: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool) -> Tensor:
-        """Add some rows; return the posterior of their candidates.
+    def judge(self, p: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool = True) -> Tensor:
+        """Add some rows with probabilities p; return the posterior of their candidates.
 
         It is that of whole rows with `counts`, else cell by cell.
         """
-        p, no_counts = log_odds.sigmoid(), law.tilt.new_zeros(())
         if counts:
-            posterior = row_posterior(p, candidates, law)
+            Q, noise_counts, true_counts = row_posterior(p, candidates, law)
+            self.noise_counts += noise_counts
+            self.true_counts += true_counts
         else:
-            posterior = RowPosterior(bayes(p, candidates, law.rates), no_counts, no_counts)
-        self.add(candidates, posterior)
-        return posterior.Q
+            Q = bayes(p, candidates, law.rates)
+        wrong = 1 - Q.double()
+        self.noise += (wrong * (candidates > 0)).sum(dim=0)
+        self.false += wrong.sum(dim=0)
+        self.listed += (candidates > 0).sum()
+        return Q
 
     def law(self, counts: bool = True) -> NoiseLaw:
         """Estimate the law from the rows added so far; `counts=False` leaves the tilt at zero."""

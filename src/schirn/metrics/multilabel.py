@@ -9,14 +9,7 @@ import numpy as np
 
 from schirn.exceptions import InputError
 from schirn.metrics import rows
-from schirn.metrics._input import (
-    as_bool,
-    as_matrix,
-    blocks,
-    choice,
-    refuse_nan,
-    same_table,
-)
+from schirn.metrics._input import as_bool, as_matrix, blocks, choice, refuse_nan, same_table
 from schirn.metrics.rows import Block, Floats
 
 # For each convention: the value of each row, and the rows that count.
@@ -150,11 +143,7 @@ def ranking_loss(y_true: Any, scores: Any, *, convention: str = "field") -> floa
 
 
 def coverage(
-    y_true: Any,
-    scores: Any,
-    *,
-    convention: str = "field",
-    empty_rows: str = "drop",
+    y_true: Any, scores: Any, *, convention: str = "field", empty_rows: str = "drop"
 ) -> float:
     """Depth of the ranking at which all true labels are covered.
 

@@ -278,15 +278,11 @@ def _open(path: Path) -> zipfile.ZipFile:
     """Open the archive; raise ModelFileError if it is missing or not an archive."""
     if not path.exists():
         raise ModelFileError(f"{path}: there is no such file")
-    with path.open("rb") as stream:
-        head = stream.read(4)
-    if head[:2] != b"PK":
-        raise ModelFileError(f"{path}: not a model file of schirn")
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise ModelFileError(
-            f"{path}: the model file is damaged or truncated; save the model again"
+            f"{path}: not a model file of schirn, or a truncated one; save the model again"
         ) from error
 
 

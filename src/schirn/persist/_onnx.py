@@ -33,12 +33,7 @@ _FILL = "\x01"
 _MOST_BYTES = 2 * 1024**3 - 10**7
 
 
-def to_onnx(
-    model: Any,
-    path: str | os.PathLike[str],
-    *,
-    dtype: Any = "float32",
-) -> None:
+def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: Any = "float32") -> None:
     """Write a trained predictor as an ONNX file, completely or not at all.
 
     The input ``X`` holds rows of features (n, d). A pipeline that learns from text has one input
