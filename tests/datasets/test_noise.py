@@ -172,7 +172,7 @@ def test_wide_sparse_labels_stay_sparse():
     [
         ({}, "r, the number of wrong labels per row"),
         ({"r": -1}, "must be 0 or more, not -1"),
-        ({"r": 1, "kind": "other"}, "kind must be one of .* not 'other'"),
+        ({"r": 1, "kind": "other"}, "kind must be one of .* got 'other'"),
         ({"kind": "rate"}, "needs a rate between 0 and 1, not None"),
         ({"kind": "rate", "rate": 2}, "not 2"),
         ({"kind": "rate", "rate": 0.5, "r": 1}, "takes rate, not r"),

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 
+from schirn._input import OneOf
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_binary
 
@@ -219,8 +220,7 @@ def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) ->
 
 def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
     """Raise InputError unless the arguments fit the kind of noise."""
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.", parameter="kind")
+    OneOf(KINDS).check("kind", kind)
     if kind == "rate":
         if rate is None or not 0 <= rate <= 1:
             raise InputError(f'kind="rate" needs a rate between 0 and 1, not {rate!r}.')

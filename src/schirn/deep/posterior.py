@@ -9,6 +9,7 @@ tilt t(r) bends the law of that number, and `schirn.noise.model` computes the ex
 the whole row.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -176,9 +177,7 @@ class NoiseSums:
     """Sums over rows from which the noise law is estimated."""
 
     def __init__(self, n_labels: int, device: torch.device | str = "cpu"):
-        def zeros(size: int) -> Tensor:
-            return torch.zeros(size, dtype=torch.float64, device=device)
-
+        zeros = partial(torch.zeros, dtype=torch.float64, device=device)
         self.noise, self.false, self.listed = zeros(n_labels), zeros(n_labels), zeros(1)
         self.noise_counts, self.true_counts = zeros(n_labels + 1), zeros(n_labels + 1)
 

@@ -123,6 +123,7 @@ class _Graph:
             raise InputError(f"dtype must be float32 or float64, not {dtype}", parameter="dtype")
         self._onnx = optional("onnx", "onnx", "Writing ONNX files")
         self.dtype, self._n_labels = dtype, n_labels
+        self.element_type = int(self._onnx.helper.np_dtype_to_tensor_dtype(dtype))
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
@@ -157,11 +158,6 @@ class _Graph:
         name = f"constant_{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
-
-    @property
-    def element_type(self) -> int:
-        """The type of the numbers, as ONNX names it."""
-        return int(self._onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
 
     def axes(self, *axes: int) -> str:
         """Add a list of axes."""

@@ -186,17 +186,19 @@ class DaskRows(RowStore):
         client, (X, Y, read) = self._client, self._source
         rows = _futures(client, X, "X", reread)
         sizes = client.gather(client.map(_measure, rows, pure=False))
-        labels = self._candidates(Y, [n for n, _ in sizes], reread)
-        filled = [k for k, (n, _) in enumerate(sizes) if n]
+        labels = self._candidates(Y, [n for n, _, _ in sizes], reread)
+        filled = [k for k, (n, _, _) in enumerate(sizes) if n]
         if not filled:
             raise InputError("X has no rows: all its blocks are empty")
         rows, labels, sizes = ([items[k] for k in filled] for items in (rows, labels, sizes))
-        ends = np.cumsum([n for n, _ in sizes]).tolist()
+        ends = np.cumsum([n for n, _, _ in sizes]).tolist()
         first = [0, *ends[:-1]]
         rows, owners = self._balance(rows)
         with _large_graphs():
             cells = client.map(_cells, labels, rows, first, read=read, pure=False)
-        groups = _groups(owners, [n_bytes for _, n_bytes in sizes], client.nthreads())
+        if not all(is_float for _, _, is_float in sizes):
+            rows = client.map(as_rows, rows, pure=False)
+        groups = _groups(owners, [n_bytes for _, n_bytes, _ in sizes], client.nthreads())
         self._owners = [owners[group[0]] for group in groups]
         self._numbers = groups
         self._blocks: list[Any] = [
@@ -397,14 +399,15 @@ def _holds_future(value: Any) -> bool:
     return _is_future(value)
 
 
-def _measure(X: Any) -> tuple[int, int]:
-    """Rows and bytes of a block of X."""
+def _measure(X: Any) -> tuple[int, int, bool]:
+    """Rows and bytes of a block of X, and whether its type is float32 or float64."""
     if getattr(X, "ndim", 0) != 2:
         raise InputError(
             f"a block of X must have rows and columns, got {type(X).__name__} of shape "
             f"{getattr(X, 'shape', None)}"
         )
-    return X.shape[0], X.nnz * 12 if sp.issparse(X) else X.nbytes
+    n_bytes = X.nnz * 12 if sp.issparse(X) else X.nbytes
+    return X.shape[0], n_bytes, X.dtype in (np.float32, np.float64)
 
 
 def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> Cells:

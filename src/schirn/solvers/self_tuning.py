@@ -263,7 +263,6 @@ class _Split:
         self.n_scored = 1 if listed.shape[1] == 1 else len(listed)
         self.candidates, self.Y = Y, like(Y, where)
         self.cells = tuple(like(index, where, "own") for index in np.nonzero(Y))
-        self.labels_f = space.project(self.Y)
         self.ones_f = space.project(self.xp.ones_like(self.Y[:, :1]))
         self.noise: dict[_Group, Array] = {}
 
