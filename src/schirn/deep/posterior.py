@@ -103,11 +103,8 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
         block_posterior(p[i : i + step], candidates[i : i + step] > 0, law, width)
         for i in range(0, max(n, 1), step)
     ]
-    return RowPosterior(
-        torch.cat([block.Q for block in blocks]).to(p.dtype),
-        torch.stack([block.noise_counts for block in blocks]).sum(dim=0),
-        torch.stack([block.true_counts for block in blocks]).sum(dim=0),
-    )
+    Q, *counts = zip(*blocks, strict=True)
+    return RowPosterior(torch.cat(Q).to(p.dtype), *(torch.stack(c).sum(dim=0) for c in counts))
 
 
 def _recursive_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) -> RowPosterior:

@@ -301,11 +301,9 @@ class TagCells(NamedTuple):
 
     def join(self, tags: Iterable[str]) -> Any:
         """Return a text of tags."""
-        return self._written(
-            [*tags]
-            if self.notation
-            else self.separator.join(_quoted(tag, self.separator) for tag in tags)
-        )
+        if self.notation:
+            return self._written([*tags])
+        return self._written(self.separator.join(_quoted(tag, self.separator) for tag in tags))
 
     def _plain(self, cell: Any) -> Any:
         """Return a cell as `split_tags` knows it."""
