@@ -36,6 +36,7 @@ class _LazyRows(FeatureRows):
     """Rows whose X is read on first use."""
 
     def __init__(self, first: int, read: Callable[[], Any]):
+        # The fields of `FeatureRows` cannot be assigned to.
         vars(self).update(first=first, _read=read)
 
     @cached_property
