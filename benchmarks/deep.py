@@ -30,13 +30,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from schirn import Sieve
 from schirn.datasets import add_noise, load, load_digits_attributes
-from schirn.deep import (
-    DeepSieve,
-    GeneralizedCrossEntropy,
-    PartialMultiLabelLoss,
-    SieveHead,
-)
+from schirn.deep import DeepSieve, PartialMultiLabelLoss, SieveHead
 from schirn.exceptions import EmptyCandidatesWarning
+from schirn.lab.rivals.losses import GeneralizedCrossEntropy
 from schirn.metrics import average_precision, noise_report
 
 SETTINGS: list[tuple[str, int | None]] = [

@@ -29,15 +29,8 @@ try:
 except ImportError:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from schirn.deep import (
-    ROLE,
-    SPLC,
-    AsymmetricLoss,
-    Confidences,
-    LargeLoss,
-    PartialMultiLabelLoss,
-    SieveHead,
-)
+from schirn.deep import Confidences, PartialMultiLabelLoss, SieveHead
+from schirn.lab.rivals.losses import ROLE, SPLC, AsymmetricLoss, LargeLoss
 
 Tensor = torch.Tensor
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]

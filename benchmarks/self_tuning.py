@@ -55,7 +55,7 @@ def line(name: str, n_folds: int, device: str | None) -> str:
     data = load(stem)
     candidates = data.candidates
     if level:
-        candidates = add_noise(data.y_true, int(level), kind="legacy", seed=int(level))
+        candidates = add_noise(data.y_true, int(level), kind="legacy")
     own, ridge, models = [], [], []
     for train, test in KFold(n_folds, shuffle=True, random_state=0).split(data.y_true):
         model = Schirn().fit(on_device(data.X[train], device), candidates[train])

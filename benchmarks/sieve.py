@@ -81,7 +81,7 @@ def noisy(kind: str, r: int | None, data: Any) -> np.ndarray:
     if r is None:
         return data.candidates
     if kind == "count":
-        return add_noise(T, r, kind="legacy", seed=r)
+        return add_noise(T, r, kind="legacy")
     if kind in ("coin", "two"):
         rate = r / (T.shape[1] - T.sum() / len(T))
         C = add_noise(T, kind="rate", rate=rate, random_state=r)

@@ -105,7 +105,7 @@ def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     data = load(name)
     T = data.y_true
-    C = data.candidates if r is None else add_noise(T, r, kind="legacy", seed=r)
+    C = data.candidates if r is None else add_noise(T, r, kind="legacy")
     train, test = list(KFold(5, shuffle=True, random_state=0).split(T))[fold]
     found: dict[str, float] = {}
     with threadpool_limits(1):

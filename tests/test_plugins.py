@@ -5,6 +5,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -14,6 +15,8 @@ RIVALS = (
     *("FPML", "GLC", "NLR", "PAKS", "PARD", "PMLLENFN", "PMLLRS", "PMLMA", "PMLNI", "PMLPLR"),
     *("ParticleMAP", "ParticleVLS"),
 )
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+LOSSES = ("AsymmetricLoss", "GeneralizedCrossEntropy", "LargeLoss", "ROLE", "SPLC")
 # (old module, name, new module).
 MOVED_NAMES = [
     *(("schirn", name, "schirn.lab") for name in RIVALS),
@@ -23,6 +26,10 @@ MOVED_NAMES = [
     ("schirn.datasets", "fetch", "schirn.lab.data"),
     ("schirn.datasets", "make_cooccurrence", "schirn.lab.data"),
     ("schirn.datasets", "prepare_yeast", "schirn.lab.data"),
+    *(
+        pytest.param("schirn.deep", name, "schirn.lab.rivals.losses", marks=NEEDS_TORCH)
+        for name in LOSSES
+    ),
     ("schirn.linalg", "nearest_neighbours", "schirn.lab.rivals.solvers.graph"),
     ("schirn.linalg", "nonnegative_least_squares", "schirn.lab.rivals.solvers.graph"),
     ("schirn.linalg", "propagate_labels", "schirn.lab.rivals.solvers.graph"),

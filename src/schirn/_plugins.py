@@ -22,6 +22,7 @@ def from_plugins(module: str, registry: str) -> dict[Any, Any]:
 _METHODS = "FPML GLC NLR PAKS PARD PMLLENFN PMLLRS PMLMA PMLNI PMLPLR ParticleMAP ParticleVLS"
 _METHOD_FILES = "fpml glc nlr paks pard particle pmllenfn pmllrs pmlma pmlni pmlplr"
 _DATA = "MAX_RANK_BYTES data_card fetch make_cooccurrence prepare_yeast"
+_LOSSES = "ROLE SPLC AsymmetricLoss GeneralizedCrossEntropy LargeLoss"
 _GRAPH = "nearest_neighbours nonnegative_least_squares propagate_labels reconstruction_weights"
 
 # The new home of public names, by the module that had them.
@@ -29,6 +30,7 @@ MOVED_NAMES: dict[str, Mapping[str, str]] = {
     "schirn": dict.fromkeys(_METHODS.split(), "schirn.lab"),
     "schirn.methods": dict.fromkeys(_METHODS.split(), "schirn.lab"),
     "schirn.datasets": dict.fromkeys(_DATA.split(), "schirn.lab.data"),
+    "schirn.deep": dict.fromkeys(_LOSSES.split(), "schirn.lab.rivals.losses"),
     "schirn.linalg": {
         **dict.fromkeys(_GRAPH.split(), "schirn.lab.rivals.solvers.graph"),
         "singular_value_threshold": "schirn.lab.rivals.solvers.prox",

@@ -4,12 +4,14 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import KFold, ParameterGrid, check_cv
 from sklearn.utils.metaestimators import available_if
@@ -46,6 +48,7 @@ def _best_has(name: str) -> Callable[["CandidateSearchCV"], bool]:
     return check
 
 
+@dataclass(eq=False, repr=False)
 class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search over parameters, scored on the candidates of held-out rows.
 
@@ -98,30 +101,17 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     'candidates'
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        scoring: str | Callable[[Array, Array], float] = "average_precision",
-        cv: Any = 5,
-        refit: bool = True,
-        oracle: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | None = 0,
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ):
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.scoring = scoring
-        self.cv = cv
-        self.refit = refit
-        self.oracle = oracle
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    estimator: Any
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    scoring: str | Callable[[Array, Array], float] = "average_precision"
+    cv: Any = 5
+    refit: bool = True
+    oracle: bool = False
+    n_jobs: int | None = None
+    random_state: int | None = 0
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: Any, *, y_clean: Any = None, groups: Any = None
@@ -381,7 +371,7 @@ def _cv_results(
         mean, std = np.nanmean(scores, axis=0), np.nanstd(scores, axis=0)
     results["mean_test_score"], results["std_test_score"] = mean, std
     worst_last = np.where(np.isnan(mean), -np.inf, mean)
-    results["rank_test_score"] = 1 + np.array([(worst_last > m).sum() for m in worst_last])
+    results["rank_test_score"] = rankdata(-worst_last, method="min").astype(int)
     for field in ("fit_time", "score_time"):
         seconds = np.array([[getattr(result, field) for result in fold] for fold in folds])
         results[f"mean_{field}"], results[f"std_{field}"] = seconds.mean(0), seconds.std(0)

@@ -14,13 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not ins
 from torch import nn  # noqa: E402
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from schirn.deep import (  # noqa: E402
-    Confidences,
-    GeneralizedCrossEntropy,
-    PartialMultiLabelLoss,
-    bayes,
-    candidate_nll,
-)
+from schirn.deep import Confidences, PartialMultiLabelLoss, bayes, candidate_nll  # noqa: E402
+from schirn.lab.rivals.losses import GeneralizedCrossEntropy  # noqa: E402
 
 
 def batch(n=8, l=4, dtype=torch.float64, seed=0):

@@ -81,7 +81,7 @@ class TestIdentities:
         centred = X.astype(float) - (X.mean(axis=0, dtype=float) if intercept else 0)
         rank = np.linalg.matrix_rank(centred, tol=1e-3)
         assert space.shape[1] == rank + intercept
-        assert space.has_intercept == intercept
+        assert (space.mean is not None) == intercept
         assert space.penalty.tolist() == [1] * rank + [0] * intercept
         np.testing.assert_allclose(
             F.astype(float).T @ F, np.diag(space.eigenvalues), rtol=0, atol=size * rtol

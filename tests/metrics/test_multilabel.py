@@ -229,7 +229,7 @@ def test_precision_at_k():
 
 @pytest.mark.parametrize("k", [0, 5, -1, 1.5, True, "2"])
 def test_precision_at_k_refuses(k):
-    with pytest.raises(InputError, match="from 1 to 4"):
+    with pytest.raises(InputError, match="k must be an integer of at least 1 and at most 4"):
         metrics.precision_at_k([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], k=k)
 
 

@@ -218,7 +218,7 @@ def test_files_that_cannot_be_used_are_named(data, tmp_path):
         RowFile([X])
     with pytest.raises(InputError, match="at least one file"):
         RowFile([])
-    with pytest.raises(InputError, match="block_rows must be at least 1, got 0"):
+    with pytest.raises(InputError, match="block_rows must be an integer of at least 1"):
         RowFile(tmp_path / "X.npy", block_rows=0)
     broken = X.copy()
     broken[130, 2] = np.nan

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 
+from schirn._input import OneOf
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_binary
 
@@ -47,7 +48,6 @@ def add_noise(
     rate: float | None = None,
     random_state: Any = None,
     X: Any = None,
-    seed: int | None = None,
 ) -> Any:
     """Add wrong labels to true ones.
 
@@ -71,15 +71,13 @@ def add_noise(
           annotators. On average, an annotator finds 80 % of the true labels and adds 0.6 wrong
           ones, drawn as with "label"; some are much better than others.
         - "legacy": `r` labels, uniformly, in the random stream of the published candidate sets,
-          which are reproduced bit for bit. `seed` (or an int `random_state`) starts the stream
-          and defaults to `r`.
+          which are reproduced bit for bit. An int `random_state` starts the stream; None stands
+          for `r`.
     rate : float
         Probability for kind "rate".
     random_state : int, RandomState or None
     X : array or sparse matrix of shape (n, d)
         Features, for kind "feature".
-    seed : int
-        Start of the "legacy" stream.
 
     Returns
     -------
@@ -96,18 +94,15 @@ def add_noise(
     [2, 3]
     >>> bool((candidates >= y).all())
     True
-    >>> add_noise(y, 1, kind="legacy", seed=7)
+    >>> add_noise(y, 1, kind="legacy", random_state=7)
     array([[1, 1, 0, 0],
            [1, 1, 1, 0]], dtype=uint8)
     """
     _check_kind(kind, r, rate, X)
     truth = sparse.csr_array(as_binary(y, "y"))
-    if kind == "legacy":
-        random = np.random.RandomState(_legacy_seed(seed, random_state, r))
-    elif seed is not None:
-        raise InputError('seed belongs to kind="legacy"; use random_state with the other kinds.')
-    else:
-        random = check_random_state(random_state)
+    if kind == "legacy" and random_state is None:
+        random_state = int(r or 0)
+    random = check_random_state(random_state)
     if kind == "annotators":
         candidates = _annotators(truth, int(r or 0), random)
     else:
@@ -223,20 +218,9 @@ def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) ->
     return sparse.csr_array((ones, (rows, labels)), shape=shape)
 
 
-def _legacy_seed(seed: int | None, random_state: Any, r: int | None) -> int:
-    """Return the start of the legacy stream: seed, else an int random_state, else r."""
-    start = seed if seed is not None else random_state
-    if start is None:
-        return int(r or 0)
-    if isinstance(start, (int, np.integer)):
-        return int(start)
-    raise InputError(f'kind="legacy" needs an int seed, not {start!r}.')
-
-
 def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
     """Raise InputError unless the arguments fit the kind of noise."""
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.", parameter="kind")
+    OneOf(KINDS).check("kind", kind)
     if kind == "rate":
         if rate is None or not 0 <= rate <= 1:
             raise InputError(f'kind="rate" needs a rate between 0 and 1, not {rate!r}.')
@@ -255,11 +239,7 @@ def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
 
 def uniform_keys(random: Any) -> Keys:
     """Return uniform keys, drawn row by row for the negatives only."""
-
-    def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
-        return np.asarray(random.random_sample(int(negative.sum())))
-
-    return keys
+    return lambda rows, negative: random.random_sample(int(negative.sum()))
 
 
 def label_keys(truth: Any, random: Any) -> Keys:

@@ -66,8 +66,10 @@ def resume(run: CrossFit, path: str | os.PathLike[str], stamp: str) -> None:
 def save_model(model: "DeepSieve", path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a safetensors file, atomically."""
     save = optional("safetensors.torch", "deep", "a DeepSieve file").save
-    encoder = Encoder()
-    entry = encoder.estimator(_without_networks(model))
+    # The networks are stored as tensors.
+    encoder, plain = Encoder(("network_", "_device")), copy(model)
+    plain.module = None
+    entry = encoder.estimator(plain)
     tensors = {f"network.{k}": v for k, v in model.network_.state_dict().items()}
     # NumPy dtypes that torch lacks do not occur among the attributes.
     tensors |= {f"array.{k}": torch.from_numpy(a) for k, a in enumerate(encoder.arrays)}
@@ -121,12 +123,3 @@ def load_model(
         model._rebuild({k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)})
         check_model(model)
         return model
-
-
-def _without_networks(model: "DeepSieve") -> "DeepSieve":
-    """Copy an estimator without its networks, which are stored as tensors."""
-    plain = copy(model)
-    plain.module = None
-    for name in ("network_", "_device"):
-        plain.__dict__.pop(name, None)
-    return plain

@@ -158,15 +158,11 @@ class CrossFit:
             identity = Calibration(1.0, 0.0, 1e-4)
             return Verdict(logits, self.Q, self.law, identity), score
         calibration = calibrate(logits.numpy(), candidates)
-        log_odds = self._pool(logits, ridge, calibration)
+        slope, offset, _ = calibrate(ridge.numpy(), candidates)
+        by_network = calibration.slope * logits + calibration.offset
+        log_odds = (by_network + (slope * ridge + offset)) / 2
         Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
         return Verdict(log_odds, Q, law, calibration), score
-
-    def _pool(self, logits: Tensor, ridge: Tensor, calibration: Calibration) -> Tensor:
-        """Average the log-odds of network and ridge."""
-        slope, offset, _ = calibrate(ridge.numpy(), self.Y.numpy())
-        by_ridge = slope * ridge + offset
-        return (calibration.slope * logits + calibration.offset + by_ridge) / 2
 
     def _posterior(self, p: Tensor, first_rate: float) -> tuple[Tensor, NoiseLaw]:
         """Alternate between the posterior of the candidates and the noise law."""
@@ -174,7 +170,7 @@ class CrossFit:
         law = self.law if self.moved else NoiseLaw.independent(torch.full((l,), first_rate))
         for _ in range(_LAW_ROUNDS):
             sums = NoiseSums(l)
-            sums.add(self.Y, row_posterior(p, self.Y, law))
+            sums.judge(p, self.Y, law)
             law = sums.law(self.params.counts)
         return row_posterior(p, self.Y, law).Q.float(), law
 

@@ -15,15 +15,7 @@ from schirn._input import Number, OneOf, check_same_length, declare_parameters, 
 from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
 from schirn.deep.crossfit import CrossFit
-from schirn.deep.learner import (
-    Learner,
-    Network,
-    NetworkInput,
-    mlp,
-    n_outputs,
-    outputs,
-    seeded,
-)
+from schirn.deep.learner import Learner, Network, NetworkInput, mlp, n_outputs, outputs, seeded
 from schirn.deep.posterior import NoiseLaw, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels

@@ -173,18 +173,15 @@ class SieveHead(nn.Module):
             return
         features, candidates, rows = map(torch.cat, zip(*self._waiting, strict=True))
         self._waiting = []
-        targets = (
-            self._update(features, candidates, rows, held_out=False)
-            if self.judge_own
-            else self.confidences.read(rows, candidates)
-        )
+        targets = self._update(features, candidates, rows, held_out=False)
         with torch.autocast(features.device.type, enabled=False):
             self._count(features.float(), targets, candidates)
 
     def _update(self, features: Tensor, candidates: Tensor, rows: Tensor, held_out: bool) -> Tensor:
         """Update the confidences of some rows and return them."""
         old = self.confidences.read(rows, candidates)
-        if self.ridge is None or self.epoch < self.warm_up:
+        is_judge = held_out or self.judge_own
+        if self.ridge is None or self.epoch < self.warm_up or not is_judge:
             return old
         with torch.autocast(features.device.type, enabled=False):
             F = features.float()
@@ -197,7 +194,7 @@ class SieveHead(nn.Module):
     def end_epoch(self) -> None:
         """Solve the ridge and estimate the noise law from the batches of this epoch."""
         self._judge_waiting()
-        if self._sums is None or self._sample is None:
+        if self._sums is None:
             raise InputError(
                 "no batch since the last epoch ended; call loss or targets before end_epoch"
             )
@@ -219,17 +216,15 @@ class SieveHead(nn.Module):
         self._waiting = []
         self._sums: RidgeSums | None = None
         self._noise: NoiseSums | None = None
-        self._sample: list[tuple[Tensor, Tensor, Tensor]] | None = None
-        self._sampled = 0
+        self._sample: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def _count(self, F: Tensor, targets: Tensor, candidates: Tensor) -> None:
-        if self._sums is None or self._sample is None:
-            self._sums, self._sample = RidgeSums(self.in_features, self.n_labels, F.device), []
+        if self._sums is None:
+            self._sums = RidgeSums(self.in_features, self.n_labels, F.device)
         self._sums.add(F, targets)
-        room = _SAMPLE - self._sampled
+        room = _SAMPLE - sum(len(sample_targets) for _, sample_targets, _ in self._sample)
         if room > 0:
             self._sample.append((F[:room], targets[:room], candidates[:room]))
-            self._sampled += len(F)
 
     def _judge(self, scores: Tensor, candidates: Tensor) -> Tensor:
         """Turn ridge scores into confidences of the candidates."""
@@ -237,12 +232,12 @@ class SieveHead(nn.Module):
         assert self.law is not None
         if self._noise is None:
             self._noise = NoiseSums(self.n_labels, scores.device)
-        return self._noise.judge(slope * scores + offset, candidates, self.law, self.counts)
+        p = (slope * scores + offset).sigmoid()
+        return self._noise.judge(p, candidates, self.law, self.counts)
 
     def _calibrate(self) -> None:
         """Fit a sigmoid to the leave-one-out scores of the sampled rows, and a first noise rate."""
         assert self.ridge is not None
-        assert self._sample is not None
         F, targets, candidates = map(torch.cat, zip(*self._sample, strict=True))
         scores = self.ridge.leave_one_out(F, targets).cpu().numpy()
         fitted = calibrate(scores, candidates.cpu().numpy() > 0)

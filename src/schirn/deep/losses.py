@@ -140,7 +140,8 @@ class PartialMultiLabelLoss(nn.Module):
             slope, offset = self.calibration
             if self._sums is None:
                 self._sums = NoiseSums(self.n_labels, candidates.device)
-            Q = self._sums.judge(slope * logits + offset, candidates, self.law, self.counts)
+            p = (slope * logits + offset).sigmoid()
+            Q = self._sums.judge(p, candidates, self.law, self.counts)
             new = torch.lerp(Q.float(), old, self.momentum)
             self.confidences.write(rows, new)
         self._count(logits, candidates)
@@ -194,38 +195,6 @@ class PartialMultiLabelLoss(nn.Module):
             self._sums = NoiseSums(self.n_labels, device)
             for name, value in state["sums"].items():
                 getattr(self._sums, name).copy_(value)
-
-
-class GeneralizedCrossEntropy(nn.Module):
-    r"""Generalised cross-entropy over all labels: mean of (1 - s^k)/k.
-
-    s is the probability that the network assigns to the observed cell: p for candidates and 1 - p
-    elsewhere. k near 0 gives the cross-entropy; k = 1 gives the absolute error, which is the most
-    robust. A baseline that does not model the noise.
-
-    Parameters
-    ----------
-    exponent : float, default=0.7
-        Exponent k in (0, 1].
-
-    Examples
-    --------
-    >>> loss = GeneralizedCrossEntropy(exponent=1.0)
-    >>> loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[1, 0]]))
-    tensor(0.5000)
-    """
-
-    def __init__(self, exponent: float = 0.7):
-        super().__init__()
-        Number(high=1.0, open_low=True).check("exponent", exponent)
-        self.exponent = exponent
-
-    def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch; `rows` is ignored."""
-        check_batch(logits, candidates, rows, logits.shape[-1], needs_rows=False)
-        logits = at_least_single(logits)
-        fit = logsigmoid(torch.where(candidates > 0, logits, -logits))
-        return (-torch.expm1(self.exponent * fit) / self.exponent).mean()
 
 
 def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> Tensor:

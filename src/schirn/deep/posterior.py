@@ -9,6 +9,7 @@ tilt t(r) bends the law of that number, and `schirn.noise.model` computes the ex
 the whole row.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -102,11 +103,8 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
         block_posterior(p[i : i + step], candidates[i : i + step] > 0, law, width)
         for i in range(0, max(n, 1), step)
     ]
-    return RowPosterior(
-        torch.cat([block.Q for block in blocks]).to(p.dtype),
-        torch.stack([block.noise_counts for block in blocks]).sum(dim=0),
-        torch.stack([block.true_counts for block in blocks]).sum(dim=0),
-    )
+    Q, *counts = zip(*blocks, strict=True)
+    return RowPosterior(torch.cat(Q).to(p.dtype), *(torch.stack(c).sum(dim=0) for c in counts))
 
 
 def _recursive_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) -> RowPosterior:
@@ -176,33 +174,26 @@ class NoiseSums:
     """Sums over rows from which the noise law is estimated."""
 
     def __init__(self, n_labels: int, device: torch.device | str = "cpu"):
-        def zeros(size: int) -> Tensor:
-            return torch.zeros(size, dtype=torch.float64, device=device)
-
+        zeros = partial(torch.zeros, dtype=torch.float64, device=device)
         self.noise, self.false, self.listed = zeros(n_labels), zeros(n_labels), zeros(1)
         self.noise_counts, self.true_counts = zeros(n_labels + 1), zeros(n_labels + 1)
 
-    def add(self, candidates: Tensor, posterior: RowPosterior) -> None:
-        """Add some rows."""
-        wrong = 1 - posterior.Q.double()
-        self.noise += (wrong * (candidates > 0)).sum(dim=0)
-        self.false += wrong.sum(dim=0)
-        self.listed += (candidates > 0).sum()
-        self.noise_counts += posterior.noise_counts
-        self.true_counts += posterior.true_counts
-
-    def judge(self, log_odds: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool) -> Tensor:
-        """Add some rows; return the posterior of their candidates.
+    def judge(self, p: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool = True) -> Tensor:
+        """Add some rows with probabilities p; return the posterior of their candidates.
 
         It is that of whole rows with `counts`, else cell by cell.
         """
-        p, no_counts = log_odds.sigmoid(), law.tilt.new_zeros(())
         if counts:
-            posterior = row_posterior(p, candidates, law)
+            Q, noise_counts, true_counts = row_posterior(p, candidates, law)
+            self.noise_counts += noise_counts
+            self.true_counts += true_counts
         else:
-            posterior = RowPosterior(bayes(p, candidates, law.rates), no_counts, no_counts)
-        self.add(candidates, posterior)
-        return posterior.Q
+            Q = bayes(p, candidates, law.rates)
+        wrong = 1 - Q.double()
+        self.noise += (wrong * (candidates > 0)).sum(dim=0)
+        self.false += wrong.sum(dim=0)
+        self.listed += (candidates > 0).sum()
+        return Q
 
     def law(self, counts: bool = True) -> NoiseLaw:
         """Estimate the law from the rows added so far; `counts=False` leaves the tilt at zero."""

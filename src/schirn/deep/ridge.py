@@ -1,5 +1,6 @@
 """Ridge regression from sums over batches, with closed-form leave-one-out scores."""
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -39,10 +40,8 @@ class RidgeSums:
     """Sufficient statistics of a ridge regression (F'F, F'T, ...), summed over batches."""
 
     def __init__(self, n_features: int, n_labels: int, device: torch.device | str = "cpu"):
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(shape, dtype=torch.float64, device=device)
-
-        self.n_rows, self.square = zeros(), zeros()
+        zeros = partial(torch.zeros, dtype=torch.float64, device=device)
+        self.n_rows, self.square = zeros(()), zeros(())
         self.features, self.targets = zeros(n_features), zeros(n_labels)
         self.gram, self.cross = zeros(n_features, n_features), zeros(n_features, n_labels)
 

@@ -130,11 +130,6 @@ class CategoryColumns(BaseEstimator):
             blocks.append(sp.csr_array((ones, (row, column[row])), shape=shape))
         return sp.csr_array(sp.hstack(blocks))
 
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return sum(map(len, self.categories_.values()))
-
     def names(self) -> list[str]:
         """Return the names of the features, such as "brand=Acme"."""
         return [f"{name}={word}" for name, words in self.categories_.items() for word in words]

@@ -18,6 +18,7 @@ from schirn._input import (
     parameter,
     validated_rows,
 )
+from schirn.linalg.arrays import row_pieces
 from schirn.linalg.features import Kernel, learn_scale, nystroem_map, sample_width, width_sample
 
 _BLOCK_ROWS = 5000
@@ -102,13 +103,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the features (n, k) of rows, in the precision of X."""
         check_is_fitted(self)
         X = validated_rows(self, X)
-        Z, kernel = self.scale_.transform(X), self._kernel()
-        found = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
-        for i in range(0, X.shape[0], _BLOCK_ROWS):
-            found[i : i + _BLOCK_ROWS] = (
-                kernel(Z[i : i + _BLOCK_ROWS], self.landmarks_) @ self.weights_
-            )
-        return found
+        kernel, pieces = self._kernel(), row_pieces(self.scale_.transform(X), _BLOCK_ROWS)
+        return np.concatenate([kernel(Z, self.landmarks_) @ self.weights_ for _, Z in pieces])
 
     @property
     def _n_features_out(self) -> int:

@@ -80,8 +80,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         **fit_params
             Passed to the `fit` of the method.
         """
-        choice = {name: getattr(self, name) for name in TableFeatures().get_params()}
-        features = TableFeatures(**choice)
+        features = TableFeatures(**{k: getattr(self, k) for k in TableFeatures().get_params()})
         tags = read_tags(y, label_names, self.separator)
         candidates = tags.dense()
         rows = arrays_of(features, X, candidates, learn=True)
@@ -134,8 +133,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
             Tags that are known from training.
         """
         tags = read_tags(candidates, self.label_names_, self.separator)
-        matrix = tags.dense()
-        return np.asarray(self._method.disambiguate(self._rows(X), matrix))
+        return np.asarray(self._method.disambiguate(self._rows(X), tags.dense()))
 
     def judge(self, X: Any, tags: Any, *, min_confidence: float = 0.5) -> list[Judgement]:
         """Judge the tags of new rows; tags that training did not have are listed, not judged.
@@ -173,14 +171,13 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
         tags = read_tags(y, self.label_names_, self.separator)
-        matrix = tags.dense()
-        return self._method.score(self._rows(X), matrix, sample_weight)
+        return self._method.score(self._rows(X), tags.dense(), sample_weight)
 
     @property
     def _method(self) -> PartialMultiLabelClassifier:
         check_is_fitted(self, "method_")
-        found: PartialMultiLabelClassifier = self.method_
-        return found
+        method: PartialMultiLabelClassifier = self.method_
+        return method
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "method_")

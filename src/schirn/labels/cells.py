@@ -292,8 +292,7 @@ class TagCells(NamedTuple):
         if is_missing(plain):
             empty: dict[str, Any] = {"text": [] if self.notation else "", "number": None}
             plain = empty.get(self.holds, [])
-        elements = plain if isinstance(plain, list | tuple | np.ndarray) else [plain]
-        known = {_text(tag).strip(): tag for tag in elements if not is_missing(tag)}
+        known = {_text(tag).strip(): tag for tag in _each(plain)}
 
         def value(tag: str) -> Any:
             return known.get(tag, _number(tag) if "number" in self.holds else tag)
@@ -302,11 +301,9 @@ class TagCells(NamedTuple):
 
     def join(self, tags: Iterable[str]) -> Any:
         """Return a text of tags."""
-        return self._written(
-            [*tags]
-            if self.notation
-            else self.separator.join(_quoted(tag, self.separator) for tag in tags)
-        )
+        if self.notation:
+            return self._written([*tags])
+        return self._written(self.separator.join(_quoted(tag, self.separator) for tag in tags))
 
     def _plain(self, cell: Any) -> Any:
         """Return a cell as `split_tags` knows it."""
@@ -321,13 +318,10 @@ class TagCells(NamedTuple):
         if self.notation == "python":
             return repr(list(plain))
         if self.notation:
-            forms = [
-                json.dumps(list(plain), ensure_ascii=ascii, separators=(comma, ": "))
-                for comma, ascii in ((", ", False), (",", False), (", ", True), (",", True))
-            ]
             is_tight = isinstance(before, str) and "," in before and ", " not in before
             is_ascii = isinstance(before, str) and "\\u" in before and before.isascii()
-            return forms[is_tight + 2 * is_ascii]
+            separators = ("," if is_tight else ", ", ": ")
+            return json.dumps(list(plain), ensure_ascii=is_ascii, separators=separators)
         return spreadsheet_safe(plain) if self.spreadsheet and isinstance(plain, str) else plain
 
 

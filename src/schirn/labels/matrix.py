@@ -75,11 +75,16 @@ def table_columns(y: Any, what: str) -> list[str] | None:
     columns = getattr(y, "column_names", getattr(y, "columns", None))
     if columns is None:
         return None
-    names = [whole_text(str(name)) for name in columns]
-    repeat = repeated(names)
+    return _distinct(columns, f"{what} must not have two columns named {{!r}}; rename one")
+
+
+def _distinct(names: Iterable[Any], complaint: str) -> list[str]:
+    """Return names as text; raise InputError with a complaint about a repeated one."""
+    texts = [whole_text(str(name)) for name in names]
+    repeat = repeated(texts)
     if repeat is not None:
-        raise InputError(f"{what} must not have two columns named {repeat!r}; rename one")
-    return names
+        raise InputError(complaint.format(repeat))
+    return texts
 
 
 def _name_lists(y: Any) -> list[Any] | None:
@@ -132,7 +137,14 @@ def as_binary(
     stored = matrix.data if sparse else matrix
     wrong = (stored != 0) & (stored != 1) & ~(signed & (stored == -1))
     if wrong.any():
-        raise _wrong_cell(matrix, wrong, what, names, first_row, signed)
+        i, j, value = entry(matrix, int(np.flatnonzero(wrong)[0]))
+        label = repr(names[j]) if names is not None and j < len(names) else str(j)
+        hint = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
+        hint = "; replace -1 by 0" if value == -1 else hint
+        allowed = "0 or 1 (or -1 for 0)" if signed else "0 or 1"
+        raise InputError(
+            f"{what} must be {allowed}, but row {first_row + i}, label {label} holds {value}{hint}"
+        )
     stored = (stored == 1 if signed else stored).astype(np.uint8, copy=False)
     if not sparse:
         return stored
@@ -157,43 +169,20 @@ def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> A
     return array
 
 
-def _wrong_cell(
-    matrix: Any,
-    wrong: Array,
-    what: str,
-    names: Sequence[str] | None,
-    first_row: int,
-    signed: bool,
-) -> InputError:
-    """The error about the first stored cell that is neither 0 nor 1."""
-    i, j, value = entry(matrix, int(np.flatnonzero(wrong)[0]))
-    label = repr(names[j]) if names is not None and j < len(names) else str(j)
-    hint = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
-    hint = "; replace -1 by 0" if value == -1 else hint
-    allowed = "0 or 1 (or -1 for 0)" if signed else "0 or 1"
-    return InputError(
-        f"{what} must be {allowed}, but row {first_row + i}, label {label} holds {value}{hint}"
-    )
+def check_empty_rows(empty: Array, shape: tuple[int, int]) -> None:
+    """Warn about rows without candidates, given their indices; raise InputError if no row has any.
 
-
-def check_candidates(labels: Labels) -> None:
-    """Raise InputError if no cell is a candidate; warn about rows without one."""
-    empty = np.flatnonzero(~labels.matrix.any(axis=1))
-    if len(empty):
-        n, n_labels = labels.matrix.shape
-        check_empty_rows(n, n_labels, len(empty), int(empty[0]))
-
-
-def check_empty_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:
-    """Warn about rows without candidates; raise InputError if no row has any."""
-    if n_empty == n:
+    `shape` is that of the candidates.
+    """
+    n, n_labels = shape
+    if len(empty) == n:
         raise InputError("no row carries a candidate label, so there is nothing to learn from")
-    if n_empty and n_labels > 1:
+    if len(empty) and n_labels > 1:
         warnings.warn(
-            f"{n_empty} of {n} rows carry no candidate label (the first is row {first_empty}); all "
+            f"{len(empty)} of {n} rows carry no candidate label (the first is row {empty[0]}); all "
             f"labels of these rows count as false",
             EmptyCandidatesWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 
@@ -210,11 +199,7 @@ def distinct_names(names: Iterable[Any] | None) -> list[str] | None:
     """Return label names as text; raise InputError for a repeated one."""
     if names is None:
         return None
-    texts = [whole_text(str(name)) for name in names]
-    repeat = repeated(texts)
-    if repeat is not None:
-        raise InputError(f"label_names holds {repeat!r} twice; give each label its own name")
-    return texts
+    return _distinct(names, "label_names holds {!r} twice; give each label its own name")
 
 
 def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str]:

@@ -50,10 +50,9 @@ class Tags(NamedTuple):
         columns = np.arange(len(self.names)) if columns is None else columns
         position = self._positions(columns)
         is_chosen = position >= 0
-        matrix = np.zeros((self.n_rows, len(columns)), np.uint8 if values is None else values.dtype)
-        matrix[self.row[is_chosen], position[is_chosen]] = (
-            1 if values is None else values[is_chosen]
-        )
+        entries = np.uint8(1) if values is None else values[is_chosen]
+        matrix = np.zeros((self.n_rows, len(columns)), entries.dtype)
+        matrix[self.row[is_chosen], position[is_chosen]] = entries
         return matrix
 
     def matched(self, names: Sequence[str]) -> "tuple[Array, list[tuple[int, str]]]":

@@ -54,11 +54,6 @@ class RowSpace:
         """Floating type of the factors."""
         return self.eigenvalues.dtype
 
-    @property
-    def has_intercept(self) -> bool:
-        """True if the last column of F is the column of ones."""
-        return self.mean is not None
-
     def project(self, B: "Array | sp.csr_array") -> Array:
         """F'B for a dense or sparse n x l matrix B."""
         if self.F is not None:
@@ -81,10 +76,9 @@ class RowSpace:
 
     def coefficients(self, w: Array) -> tuple[Array, Array]:
         """Weights W (d x l) and intercepts b (l) with X W + b = F w."""
-        inner = w[:-1] if self.mean is not None else w
+        inner = w if self.mean is None else w[:-1]
         if self.how == "gram-rows":
-            roots = self.eigenvalues[: len(inner)] ** 0.5
-            dual = self.basis @ (inner / roots[:, None])
+            dual = self.basis @ (inner / self.eigenvalues[: len(inner), None] ** 0.5)
             W = self.X.T @ dual
             if self.mean is not None:
                 W -= self.mean[:, None] * dual.sum(axis=0)
@@ -99,8 +93,7 @@ class RowSpace:
         if self.how != "gram-rows":
             return self._times_basis(X)
         # By products of new rows with training rows, because V itself would be d x r.
-        rank = len(self.eigenvalues) - self.has_intercept
-        dual = self.basis / self.eigenvalues[:rank] ** 0.5
+        dual = self.basis / self.eigenvalues[: self.basis.shape[1]] ** 0.5
         F = (X @ self.X.T) @ dual
         if self.mean is None:
             return F
@@ -165,7 +158,12 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     if not gram_is_accurate(K, ridge):
         return _svd_space(X, centred, mean)
     if exact_mean is not None and sp.issparse(X):
-        K = _centre_gram(K, exact_mean, how, n)
+        # A sparse X stays sparse, so its Gram matrix is centred.
+        if how == "gram-columns":
+            K -= np.outer(exact_mean, exact_mean * n)
+        else:
+            rows = K.mean(axis=0)
+            K += K.mean() - rows - rows[:, None]
     return space_of_gram(X, K, how, rounding(X.shape, X.dtype), mean=mean, centred=centred)
 
 
@@ -312,16 +310,6 @@ def column_sums(X: Any) -> Array:
     xp, pieces = namespace(X), row_pieces(X, piece_rows(X, X.shape[1]))
     # PyTorch copies what it sums in double precision.
     return sum(xp.sum(rows, axis=0, dtype=xp.float64) for _, rows in pieces)
-
-
-def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:
-    """The Gram matrix of X - mean from that of a sparse X, which stays sparse."""
-    if how == "gram-columns":
-        K -= np.outer(mean, mean * n)
-        return K
-    rows = K.mean(axis=0)
-    K += K.mean() - rows - rows[:, None]
-    return K
 
 
 def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:

@@ -32,7 +32,7 @@ from schirn._input import (
 )
 from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
-from schirn.labels.matrix import as_labels, check_candidates, label_lists
+from schirn.labels.matrix import as_labels, check_empty_rows, label_lists
 from schirn.linalg.arrays import is_device_array, near, pick, threads_for, to_numpy
 from schirn.linalg.features import is_centred
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
@@ -133,7 +133,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                     return
                 X, labels = self._validate_rows(X, reset=True), as_labels(y, names=label_names)
                 check_same_length(X.shape[0], len(labels.matrix))
-                check_candidates(labels)
+                check_empty_rows(np.flatnonzero(~labels.matrix.any(axis=1)), labels.matrix.shape)
                 self._set_labels(labels.names, y)
                 if not getattr(self, "fit_intercept", True):
                     self._check_centring(X)

@@ -2,13 +2,7 @@
 
 from schirn.metrics._evaluate import METRICS, Metric, evaluate
 from schirn.metrics._labels import LABEL_METRICS, evaluate_labels
-from schirn.metrics._noise import (
-    noise_auc,
-    noise_f1,
-    noise_precision,
-    noise_recall,
-    noise_report,
-)
+from schirn.metrics._noise import noise_auc, noise_f1, noise_precision, noise_recall, noise_report
 from schirn.metrics._scorers import scorer, scorers
 from schirn.metrics.multilabel import (
     average_precision,

@@ -1,6 +1,6 @@
 """Check arrays, sparse matrices and DataFrames, and pass them on in row blocks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,6 @@ Array = npt.NDArray[Any]
 
 # One block of float64 takes 8 MiB; a metric holds about ten of them at a time.
 BLOCK_CELLS = 2**20
-
-
-def choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    """Raise InputError for an option that is not one of `allowed`."""
-    if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}.")
 
 
 def as_matrix(values: Any, name: str) -> Any:

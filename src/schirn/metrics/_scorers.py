@@ -5,9 +5,9 @@ from typing import Any
 
 from sklearn import get_config
 
+from schirn._input import OneOf
 from schirn.exceptions import InputError
 from schirn.metrics._evaluate import METRICS, Metric
-from schirn.metrics._input import choice
 from schirn.metrics.multilabel import CONVENTIONS, precision_at_k
 
 SCORABLE = {**METRICS, "precision_at_k": Metric(precision_at_k, True, "precision at k ↑")}
@@ -67,8 +67,8 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
     >>> scorer("hamming_loss", against="candidates")(model, X, candidates)
     -0.25
     """
-    choice("name", name, tuple(SCORABLE))
-    choice("against", against, ("clean", "candidates"))
+    OneOf(tuple(SCORABLE)).check("name", name)
+    OneOf(("clean", "candidates")).check("against", against)
     metric = SCORABLE[name]
     _check_options(name, options)
     if against == "clean" and not get_config()["enable_metadata_routing"]:
@@ -96,7 +96,7 @@ def _check_options(name: str, options: dict[str, Any]) -> None:
     for option in options:
         if option not in allowed:
             raise InputError(f"{name} has no option {option!r}; use {', '.join(sorted(allowed))}.")
-    choice("convention", options.get("convention", "field"), tuple(CONVENTIONS))
+    OneOf(tuple(CONVENTIONS)).check("convention", options.get("convention", "field"))
 
 
 def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, Any]:

@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from schirn._input import Number, OneOf
 from schirn.exceptions import InputError
 from schirn.metrics import rows
-from schirn.metrics._input import (
-    as_bool,
-    as_matrix,
-    blocks,
-    choice,
-    refuse_nan,
-    same_table,
-)
+from schirn.metrics._input import as_bool, as_matrix, blocks, refuse_nan, same_table
 from schirn.metrics.rows import Block, Floats
 
 # For each convention: the value of each row, and the rows that count.
@@ -41,8 +35,8 @@ CONVENTIONS: dict[str, dict[str, RowValues]] = {
 
 def row_values(names: list[str], convention: str, empty_rows: str) -> dict[str, RowValues]:
     """Return the values and the rows that count of some metrics, after checking the options."""
-    choice("convention", convention, tuple(CONVENTIONS))
-    choice("empty_rows", empty_rows, ("drop", "keep"))
+    OneOf(tuple(CONVENTIONS)).check("convention", convention)
+    OneOf(("drop", "keep")).check("empty_rows", empty_rows)
     chosen = {name: CONVENTIONS[convention][name] for name in names}
     if empty_rows == "keep":
         for name in {"coverage", "hamming_loss"} & set(names):
@@ -150,11 +144,7 @@ def ranking_loss(y_true: Any, scores: Any, *, convention: str = "field") -> floa
 
 
 def coverage(
-    y_true: Any,
-    scores: Any,
-    *,
-    convention: str = "field",
-    empty_rows: str = "drop",
+    y_true: Any, scores: Any, *, convention: str = "field", empty_rows: str = "drop"
 ) -> float:
     """Depth of the ranking at which all true labels are covered.
 
@@ -316,7 +306,6 @@ def precision_at_k(y_true: Any, scores: Any, k: int = 1) -> float:
     0.5
     """
     n_labels = as_matrix(y_true, "y_true").shape[1]
-    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_labels:
-        raise InputError(f"k is {k!r}; use a whole number from 1 to {n_labels}.")
+    Number(low=1, high=n_labels, integer=True).check("k", k)
     metrics = {"precision_at_k": (partial(rows.top_k_precision, k=int(k)), "has_true")}
     return mean_rows(y_true, scores, metrics)["precision_at_k"]

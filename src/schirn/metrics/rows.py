@@ -11,32 +11,18 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Block:
-    """Truth and scores of some rows; quantities that metrics share are computed once."""
+    """Truth and scores of some rows; quantities that metrics share are computed once.
+
+    `n_true` is the number of true labels of each row; the masks `every`, `has_true` and `has_both`
+    are all rows, those with a true label, and those with a true and a false one.
+    """
 
     def __init__(self, truth: Bools, scores: npt.NDArray[Any]) -> None:
-        self.truth = truth
-        self.scores = scores
-        self.n_labels = truth.shape[1]
-
-    @cached_property
-    def n_true(self) -> npt.NDArray[np.int64]:
-        """Number of true labels of each row."""
-        return np.count_nonzero(self.truth, axis=1).astype(np.int64)
-
-    @cached_property
-    def every(self) -> Bools:
-        """All rows."""
-        return np.ones(len(self.truth), dtype=bool)
-
-    @cached_property
-    def has_true(self) -> Bools:
-        """Rows with at least one true label."""
-        return self.n_true > 0
-
-    @cached_property
-    def has_both(self) -> Bools:
-        """Rows with at least one true and one false label."""
-        return self.has_true & (self.n_true < self.n_labels)
+        self.truth, self.scores, self.n_labels = truth, scores, truth.shape[1]
+        self.n_true = np.count_nonzero(truth, axis=1).astype(np.int64)
+        self.every = np.ones(len(truth), dtype=bool)
+        self.has_true = self.n_true > 0
+        self.has_both = self.has_true & (self.n_true < self.n_labels)
 
     @cached_property
     def order(self) -> npt.NDArray[np.intp]:

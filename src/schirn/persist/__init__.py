@@ -60,12 +60,7 @@ _NAMES_OF_FORMAT_1 = {
 _SPARSE = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 # Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
 # and what is computed again when it is needed.
-_NOT_STATE = {
-    "_metadata_request",
-    "_sklearn_output_config",
-    "_remembered_terms",
-    "keeps_log_odds",
-}
+_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "_remembered_terms", "keeps_log_odds"}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.
@@ -278,15 +273,11 @@ def _open(path: Path) -> zipfile.ZipFile:
     """Open the archive; raise ModelFileError if it is missing or not an archive."""
     if not path.exists():
         raise ModelFileError(f"{path}: there is no such file")
-    with path.open("rb") as stream:
-        head = stream.read(4)
-    if head[:2] != b"PK":
-        raise ModelFileError(f"{path}: not a model file of schirn")
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise ModelFileError(
-            f"{path}: the model file is damaged or truncated; save the model again"
+            f"{path}: not a model file of schirn, or a truncated one; save the model again"
         ) from error
 
 

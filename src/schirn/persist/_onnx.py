@@ -33,12 +33,7 @@ _FILL = "\x01"
 _MOST_BYTES = 2 * 1024**3 - 10**7
 
 
-def to_onnx(
-    model: Any,
-    path: str | os.PathLike[str],
-    *,
-    dtype: Any = "float32",
-) -> None:
+def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: Any = "float32") -> None:
     """Write a trained predictor as an ONNX file, completely or not at all.
 
     The input ``X`` holds rows of features (n, d). A pipeline that learns from text has one input
@@ -128,6 +123,7 @@ class _Graph:
             raise InputError(f"dtype must be float32 or float64, not {dtype}", parameter="dtype")
         self._onnx = optional("onnx", "onnx", "Writing ONNX files")
         self.dtype, self._n_labels = dtype, n_labels
+        self.element_type = int(self._onnx.helper.np_dtype_to_tensor_dtype(dtype))
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
@@ -162,11 +158,6 @@ class _Graph:
         name = f"constant_{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
-
-    @property
-    def element_type(self) -> int:
-        """The type of the numbers, as ONNX names it."""
-        return int(self._onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
 
     def axes(self, *axes: int) -> str:
         """Add a list of axes."""

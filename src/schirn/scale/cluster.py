@@ -301,19 +301,15 @@ class DaskRows(RowStore):
         """Futures of one task per group."""
         sent = self._send(tuple(None if isinstance(m, PerBlock) else m for m in message))
         differing = [m if isinstance(m, PerBlock) else None for m in message]
-        groups = zip(self._owners, self._numbers, self._blocks, self._pairs, strict=True)
+        per_group = [
+            [None if m is None else PerBlock(m[k] for k in numbers) for m in differing]
+            for numbers in self._numbers
+        ]
+        groups = zip(self._owners, self._blocks, self._pairs, per_group, strict=True)
         # Dask would bring all blocks to the worker that holds a message larger than they are.
         return [
-            self._submit(
-                owner,
-                task,
-                blocks,
-                pair,
-                function,
-                sent,
-                [None if m is None else PerBlock(m[k] for k in numbers) for m in differing],
-            )
-            for owner, numbers, blocks, pair in groups
+            self._submit(owner, task, blocks, pair, function, sent, pieces)
+            for owner, blocks, pair, pieces in groups
         ]
 
     def _submit(self, worker: str, function: Any, *args: Any) -> Any:

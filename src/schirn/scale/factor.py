@@ -81,13 +81,8 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     if mean is not None and sparse:
         K -= np.outer(mean, mean * n)
     eigenvalues, basis = gram_spectrum(K, rounding((n, d), dtype))
-    basis = np.ascontiguousarray(basis, dtype=dtype)
-    return _factor(eigenvalues.astype(dtype), basis, mean, n, sparse)
-
-
-def _factor(eigenvalues: Array, basis: Array, mean: Array | None, n: int, sparse: bool) -> Factor:
-    dtype, shift = basis.dtype, None
-    penalty = np.ones_like(eigenvalues)
+    eigenvalues, basis = eigenvalues.astype(dtype), np.ascontiguousarray(basis, dtype=dtype)
+    penalty, shift = np.ones_like(eigenvalues), None
     if mean is not None:
         eigenvalues, penalty = with_intercept(eigenvalues, n)
         mean = mean.astype(dtype)
@@ -111,9 +106,7 @@ def _factor_device(store: RowStore, ridge: float, fit_intercept: bool) -> Factor
     store.prepare(lambda block: block._replace(rows=DenseRows(space.F)))
     coordinates = Coordinates(space.eigenvalues, space.penalty, X.shape[0])
     return Factor(
-        coordinates,
-        space.coefficients,
-        lambda t: 1 / (space.eigenvalues + t * space.penalty),
+        coordinates, space.coefficients, lambda t: 1 / (space.eigenvalues + t * space.penalty)
     )
 
 

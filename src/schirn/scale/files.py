@@ -32,27 +32,17 @@ from schirn.scale.row_file import RowFile, disk_error
 _T = TypeVar("_T")
 
 
-class _LazyRows:
-    """Like `FeatureRows`, but X is read on first use."""
+class _LazyRows(FeatureRows):
+    """Rows whose X is read on first use."""
 
     def __init__(self, first: int, read: Callable[[], Any]):
-        self.first = first
-        self._read = read
+        # The fields of `FeatureRows` cannot be assigned to.
+        vars(self).update(first=first, _read=read)
 
     @cached_property
     def X(self) -> Any:
         """The rows, read on first use."""
-        return self._read()
-
-    @property
-    def is_read(self) -> bool:
-        """Whether X was used."""
-        return "X" in vars(self)
-
-    expand = FeatureRows.expand
-    project = FeatureRows.project
-    total = FeatureRows.total
-    squares = FeatureRows.squares
+        return vars(self)["_read"]()
 
 
 class FileRows(RowStore):
@@ -94,7 +84,7 @@ class FileRows(RowStore):
         writing = None
         for k, (block, state) in enumerate(track(self._fetch_all(function), "block")):
             new, block_sums = function(block, state, *message_for(message, k))
-            self._uses_rows[function] = block.rows.is_read
+            self._uses_rows[function] = "X" in vars(block.rows)
             sums = add_sums(sums, block_sums)
             if writing is not None:
                 writing.result()
@@ -122,13 +112,13 @@ class FileRows(RowStore):
 
     def _fetch_all(self, function: Any) -> Iterator[tuple[Block, Any]]:
         """Yield all blocks in order; each is read while the one before is computed."""
-        with_rows, n_blocks = self._uses_rows.get(function, True), len(self._states)
+        with_rows = self._uses_rows.get(function, True)
         reading = self._reader.submit(self._fetch, 0, with_rows)
-        for k in range(1, n_blocks + 1):
-            fetched = reading.result()
-            if k < n_blocks:
-                reading = self._reader.submit(self._fetch, k, with_rows)
-            yield fetched
+        for k in range(1, len(self._states)):
+            block = reading.result()
+            reading = self._reader.submit(self._fetch, k, with_rows)
+            yield block
+        yield reading.result()
 
     def _fetch(self, k: int, with_rows: bool) -> tuple[Block, Any]:
         cells = self._load(f"{k}.cells")

@@ -84,13 +84,11 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     X = check_device_rows(model, X, reset=True)
     Y, names = sparse_candidates(y, label_names, X)
     check_same_length(X.shape[0], Y.shape[0])
-    empty = np.flatnonzero(np.diff(Y.indptr) == 0)
-    n, l = Y.shape
-    check_empty_rows(n, l, len(empty), int(empty[0]) if len(empty) else -1)
+    check_empty_rows(np.flatnonzero(np.diff(Y.indptr) == 0), Y.shape)
     model.n_features_in_ = X.shape[1]
     model._set_labels(names, y)
     store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))])
-    layout = Layout(n, X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True, Y=Y)
+    layout = Layout(X.shape[0], X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True, Y=Y)
     _finish(model, model._fit_blocks(store, layout))
     if not sp.issparse(y):
         model.noise_ = _on_device(model.noise_, X, "own")

@@ -18,8 +18,6 @@ from schirn.labels.matrix import (
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
 
-# Rows of a dense candidate matrix that are converted to CSR at a time.
-_CANDIDATE_ROWS = 10_000
 # Types of dense candidates that every library of a device compares.
 _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
 
@@ -76,30 +74,20 @@ class BlockSummary:
     bad: tuple[int, int, float] | None
     """Row, column and value of the first entry that is not finite or too large."""
     n_labels: int
-    n_empty: int
+    empty: np.ndarray
     """Rows without candidates."""
-    first_empty: int
 
 
 def summarise(block: Block, state: Any) -> BlockSummary:
     """Summarise a block in one pass over its rows."""
     X, first = block.rows.X, block.rows.first
     n, l = block.cells.shape
-    empty = np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
+    empty = first + np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
     bad = None
     if not are_usable(X):
         row, column, value = first_bad(X)
         bad = first + row, column, value
-    return BlockSummary(
-        n,
-        X.shape[1],
-        X.dtype.name,
-        sp.issparse(X),
-        bad,
-        l,
-        len(empty),
-        first + int(empty[0]) if len(empty) else -1,
-    )
+    return BlockSummary(n, X.shape[1], X.dtype.name, sp.issparse(X), bad, l, empty)
 
 
 def check_blocks(blocks: list[BlockSummary]) -> Layout:
@@ -114,9 +102,8 @@ def check_blocks(blocks: list[BlockSummary]) -> Layout:
             )
         if block.bad is not None:
             raise bad_value(*block.bad)
-    first_empty = next((block.first_empty for block in blocks if block.n_empty), -1)
     n = sum(block.n for block in blocks)
-    check_empty_rows(n, first.n_labels, sum(block.n_empty for block in blocks), first_empty)
+    check_empty_rows(np.concatenate([block.empty for block in blocks]), (n, first.n_labels))
     return Layout(n, first.d, np.dtype(max(block.dtype for block in blocks)), first.sparse)
 
 
@@ -135,11 +122,6 @@ def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, 
         known = distinct_names(names)
         Y = as_binary(y, "the candidates", names=known)
         return Y, column_names(Y.shape[1], known, "candidates")
-    if isinstance(y, np.ndarray) and y.dtype != object and y.ndim == 2:
-        starts = range(0, max(len(y), 1), _CANDIDATE_ROWS)
-        parts = [as_labels(y[i : i + _CANDIDATE_ROWS], names=names) for i in starts]
-        rows = [sp.csr_array(labels.matrix) for labels in parts]
-        return sp.csr_array(sp.vstack(rows)), parts[0].names
     labels = as_labels(y, names=names)
     return sp.csr_array(labels.matrix), labels.names
 

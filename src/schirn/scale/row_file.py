@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import npy_header
+from schirn._input import Number
 from schirn.exceptions import DataError, InputError
 from schirn.scale.memory import ScratchFolder, scratch_folder
 
@@ -29,6 +30,12 @@ class RowFile:
         Rows per block. None makes blocks of about 64 MB.
     scratch : path or None
         Folder for temporary files. None uses that of the system, or /var/tmp if that is in memory.
+
+    Attributes
+    ----------
+    shape : rows and features.
+    dtype : float32 if all rows are, else float64.
+    nbytes : bytes of the rows in their files.
 
     Examples
     --------
@@ -53,10 +60,7 @@ class RowFile:
         block_rows: int | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ):
-        if block_rows is not None and block_rows < 1:
-            raise InputError(
-                f"block_rows must be at least 1, got {block_rows!r}", parameter="block_rows"
-            )
+        Number(low=1, integer=True, none=True).check("block_rows", block_rows)
         self.scratch = scratch_folder() if scratch is None else scratch
         self._folder: ScratchFolder | None = None
         paths = [X] if isinstance(X, str | os.PathLike) else X
@@ -69,23 +73,11 @@ class RowFile:
             raise InputError("X must name at least one file")
         if len(set(widths)) > 1:
             raise InputError(f"the files of X must have the same number of columns, got {widths}")
-        self._blocks = self._split(block_rows)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return sum(source.shape[0] for source in self._sources), self._sources[0].shape[1]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """float32, or float64 unless all rows are float32."""
+        self.shape = sum(source.shape[0] for source in self._sources), widths[0]
         is_single = all(source.dtype == np.float32 for source in self._sources)
-        return np.dtype(np.float32 if is_single else np.float64)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows in their files."""
-        return sum(int(source.size) * source.dtype.itemsize for source in self._sources)
+        self.dtype = np.dtype(np.float32 if is_single else np.float64)
+        self.nbytes = sum(int(source.size) * source.dtype.itemsize for source in self._sources)
+        self._blocks = self._split(block_rows)
 
     @property
     def block_sizes(self) -> list[int]:

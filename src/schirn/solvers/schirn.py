@@ -17,12 +17,7 @@ from schirn._checkpoint import Rounds
 from schirn._checkpoint import load as checkpoint_load
 from schirn._checkpoint import save as checkpoint_save
 from schirn._progress import track
-from schirn.linalg.arrays import (
-    Array,
-    eps,
-    namespace,
-    to_numpy,
-)
+from schirn.linalg.arrays import Array, eps, namespace, to_numpy
 from schirn.linalg.prox import (
     NoiseRule,
     RankTerm,

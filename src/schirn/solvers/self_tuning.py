@@ -263,7 +263,6 @@ class _Split:
         self.n_scored = 1 if listed.shape[1] == 1 else len(listed)
         self.candidates, self.Y = Y, like(Y, where)
         self.cells = tuple(like(index, where, "own") for index in np.nonzero(Y))
-        self.labels_f = space.project(self.Y)
         self.ones_f = space.project(self.xp.ones_like(self.Y[:, :1]))
         self.noise: dict[_Group, Array] = {}
 
@@ -283,9 +282,7 @@ class _Split:
 
     def precision_of(self, w: Array) -> np.ndarray:
         """Sum of the average precisions of the held-out rows for coordinates (., points, l)."""
-        r, count, l = w.shape
-        scores = self.rows @ w.reshape(r, count * l)
-        return _sum_of_precisions(self.listed, scores.reshape(len(scores), count, l))
+        return _sum_of_precisions(self.listed, _map_points(lambda W: self.rows @ W, w))
 
     def _batches(self, items: Sequence[Any]) -> list[list[Any]]:
         cells = _BATCH_CELLS * (1 if self.xp is np else _DEVICE_FACTOR)
@@ -300,9 +297,7 @@ class _Split:
             # Before the first step nothing is noise.
             if group in self.noise:
                 targets[row, p, label] -= self.xp.astype(self.noise[group], targets.dtype)
-        n, count, l = targets.shape
-        projected = self.space.project(targets.reshape(n, count * l))
-        return projected.reshape(len(projected), count, l)
+        return _map_points(self.space.project, targets)
 
     def _margins(self, targets: Array, groups: list[_Group], tilt: float) -> Array:
         """Margins of the candidate cells, (cells, groups)."""
@@ -312,9 +307,7 @@ class _Split:
         else:
             m = self._filtered(targets, groups, filters.margin_a, filters.margin_b)
         row, label = self.cells
-        r, count, l = m.shape
-        expanded = self.space.expand(m.reshape(r, count * l))
-        return expanded.reshape(len(expanded), count, l)[row, :, label]
+        return _map_points(self.space.expand, m)[row, :, label]
 
     def _solve(self, targets: Array, groups: list[_Group], tilts: Sequence[float]) -> Array:
         """Coordinates of the scores, (directions, groups, l)."""
@@ -332,6 +325,13 @@ class _Split:
         which = [group.filters for group in groups]
         w = a[which].T[:, :, None] * targets
         return w if b is None else w + b[which].T[:, :, None] * self.ones_f[:, None]
+
+
+def _map_points(linear: Callable[[Array], Array], A: Array) -> Array:
+    """Apply a linear map of columns to all points of an array (., points, l)."""
+    n, count, l = A.shape
+    image = linear(A.reshape(n, count * l))
+    return image.reshape(len(image), count, l)
 
 
 def _inverse_root(gram: Array) -> Array:

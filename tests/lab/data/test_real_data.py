@@ -32,7 +32,7 @@ def test_published_yeast_candidates_bit_for_bit(name, r):
 def test_published_birds_candidates_bit_for_bit():
     need("birds_nlr_r3", "birds")
     birds = load("birds_nlr_r3")
-    candidates = add_noise(load("birds").y_true, 3, kind="legacy", seed=100)
+    candidates = add_noise(load("birds").y_true, 3, kind="legacy", random_state=100)
     assert (candidates == birds.candidates).all()
     assert [(len(train), len(test)) for train, test in birds.folds] == [(516, 129)] * 5
 

@@ -66,7 +66,7 @@ def test_candidates_are_the_own_ones_or_drawn_as_in_the_tables(place):
     data = load("mine")
     assert candidates_of(data, None) is data.candidates
     drawn = candidates_of(data, 2)
-    np.testing.assert_array_equal(drawn, add_noise(data.y_true, 2, kind="legacy", seed=2))
+    np.testing.assert_array_equal(drawn, add_noise(data.y_true, 2, kind="legacy"))
     assert (drawn >= data.y_true).all()
     assert drawn.sum() > data.y_true.sum()
 

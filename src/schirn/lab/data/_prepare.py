@@ -48,7 +48,7 @@ def prepare_yeast(dataset: Dataset, r: int) -> Dataset:
         raise InputError(f"{dataset.name}: prepare_yeast needs true labels and candidates.")
     keep = np.asarray(dataset.y_true.sum(axis=1)).ravel() >= 2
     subset = dataset.subset(keep)
-    noisy = add_noise(subset.y_true, r, kind="legacy", seed=r)
+    noisy = add_noise(subset.y_true, r, kind="legacy")
     if sparse.issparse(noisy):
         candidates = noisy.maximum(sparse.csr_array(subset.candidates))
     else:

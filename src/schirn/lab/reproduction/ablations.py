@@ -83,7 +83,7 @@ def tie(data: Dataset) -> tuple[Dataset, int]:
     """Return the data set with tied pairs of labels and new noise, and its wrong labels per row."""
     rank, level = TIED.get(data.name, (None, 1))
     truth = make_cooccurrence(data.y_true, target_rank=rank, random_state=0)
-    candidates = add_noise(truth, level, kind="legacy", seed=level)
+    candidates = add_noise(truth, level, kind="legacy")
     return replace(data, name=f"{data.name}_tied", y_true=truth, candidates=candidates), level
 
 

@@ -191,7 +191,7 @@ def candidates_of(data: Dataset, level: Level) -> Any:
     """Candidates of a data set, drawn as those of the tables."""
     if level is None:
         return data.candidates
-    return add_noise(data.y_true, int(level), kind="legacy", seed=int(level))
+    return add_noise(data.y_true, int(level), kind="legacy")
 
 
 def own_noise(plan: Plan) -> list[Dataset]:

@@ -55,7 +55,7 @@ def pmllrs(
         Stop when Y - P - Q and P - J relative to Y, and W - Z relative to W, are below it.
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
-    inner = slice(0, space.shape[1] - space.has_intercept)
+    inner = slice(0, space.shape[1] - (space.mean is not None))
     eigenvalues, penalty = space.eigenvalues[:, None], space.penalty[:, None]
     P, XW = Y.copy(), np.zeros_like(Y)
     L1, L2 = np.zeros_like(Y), np.zeros_like(Y)

@@ -1,9 +1,17 @@
-"""Losses for true labels that are not listed; called like `PartialMultiLabelLoss`.
+"""Losses of other authors, called like `schirn.deep.PartialMultiLabelLoss`.
 
-Listed labels count as true. Each loss is a mean over cells, also where its authors take the sum.
+`GeneralizedCrossEntropy` is for labels that are listed but wrong, the others are for true labels
+that are not listed: there, listed labels count as true. Each loss is a mean over cells, also where
+its authors take the sum. Requires the extra `deep`.
 """
+# ruff: noqa: E402
 
 import math
+
+from schirn._optional import optional
+
+# Before it is imported below: a missing PyTorch raises MissingExtraError.
+optional("torch", "deep", "schirn.lab.rivals.losses")
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +19,38 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from schirn._input import Number
 from schirn.deep.losses import at_least_single, check_batch
+
+
+class GeneralizedCrossEntropy(nn.Module):
+    r"""Generalised cross-entropy over all labels: mean of (1 - s^k)/k.
+
+    s is the probability that the network assigns to the observed cell: p for candidates and 1 - p
+    elsewhere. k near 0 gives the cross-entropy; k = 1 gives the absolute error, which is the most
+    robust. A baseline that does not model the noise.
+
+    Parameters
+    ----------
+    exponent : float, default=0.7
+        Exponent k in (0, 1].
+
+    Examples
+    --------
+    >>> loss = GeneralizedCrossEntropy(exponent=1.0)
+    >>> loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[1, 0]]))
+    tensor(0.5000)
+    """
+
+    def __init__(self, exponent: float = 0.7):
+        super().__init__()
+        Number(high=1.0, open_low=True).check("exponent", exponent)
+        self.exponent = exponent
+
+    def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch; `rows` is ignored."""
+        check_batch(logits, candidates, rows, logits.shape[-1], needs_rows=False)
+        logits = at_least_single(logits)
+        fit = logsigmoid(torch.where(candidates > 0, logits, -logits))
+        return (-torch.expm1(self.exponent * fit) / self.exponent).mean()
 
 
 class _MissingLabelLoss(nn.Module):

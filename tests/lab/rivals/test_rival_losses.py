@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not ins
 
 from torch import nn  # noqa: E402
 
-from schirn.deep import ROLE, SPLC, AsymmetricLoss, LargeLoss  # noqa: E402
+from schirn.lab.rivals.losses import ROLE, SPLC, AsymmetricLoss, LargeLoss  # noqa: E402
 
 
 def sigmoid(z):
