@@ -25,7 +25,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from schirn.exceptions import DataError, InputError
+from schirn.exceptions import DataError, InputError, MissingExtraError
 
 MAX_BYTES = 8 * 1024**3
 VARIABLE = "SCHIRN_MAX_BYTES"
@@ -60,6 +60,13 @@ def too_large(what: str, limit: int) -> str:
         f"{what}, more than max_bytes={limit:,}; raise max_bytes or {VARIABLE} "
         f"if you trust the file."
     )
+
+
+def check_limit(path: Path, verb: str, size: int, limit: int) -> None:
+    """Raise DataError for a file that "has" or "unpacks to" more bytes than the limit."""
+    if size > limit:
+        sentence = too_large(f"{verb} {size:,} bytes", limit)
+        raise DataError(f"{path}: {sentence}", parameter="max_bytes")
 
 
 def brief(value: object, limit: int = 60) -> str:
@@ -257,16 +264,14 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
     Of a label matrix that is also stored as CSR, only the shape is read.
     """
     limit, arrays = byte_limit(max_bytes), {}
-    with _damage_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
+    with unreadable_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         if len(entries) > MOST_ENTRIES:
             raise DataError(
                 f"{path}: {len(entries):,} entries; an archive of arrays has at most "
                 f"{MOST_ENTRIES:,}."
             )
-        total = sum(entry.file_size for entry in entries)
-        if total > limit:
-            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        check_limit(path, "unpacks to", sum(entry.file_size for entry in entries), limit)
         names = archive.namelist()
         for entry in entries:
             key, name = entry.filename.removesuffix(".npy"), brief(entry.filename)
@@ -283,13 +288,13 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
 
 
 @contextmanager
-def _damage_named(path: Path, what: str) -> Iterator[None]:
-    """Raise DataError for a file that is missing, or no such file as expected."""
+def unreadable_named(path: Path, what: str) -> Iterator[None]:
+    """Raise DataError that names the file if it is missing, damaged or of another kind."""
     try:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
-    except DataError:
+    except (DataError, MissingExtraError):
         raise
     except DAMAGE as error:
         raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error
@@ -308,11 +313,8 @@ def read_array(stream: Any) -> np.ndarray:
 
 def read_npy(path: Path) -> np.ndarray:
     """Read one array from an .npy file after checking its size; a wrong header takes no memory."""
-    limit = byte_limit()
-    with _damage_named(path, ".npy file"):
-        size = path.stat().st_size
-        if size > limit:
-            raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
+    with unreadable_named(path, ".npy file"):
+        check_limit(path, "has", path.stat().st_size, byte_limit())
         return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
 
 

@@ -15,12 +15,12 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from schirn._files import brief, brief_list, reason_of, too_large
+from schirn._files import brief, brief_list, check_limit, reason_of, unreadable_named
 from schirn._input import Array
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table
-from schirn.tables.text import check_columns, unreadable_named
+from schirn.tables.text import check_columns
 
 _ROWS_AT_ONCE = 1024
 # Size of the rows of numbers that are read or written together.
@@ -419,9 +419,8 @@ def _read_parquet(path: Path, limit: int, unread: Collection[str]) -> Any:
     with unreadable_named(path, "Parquet file"), parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
         groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-        total = sum(group.total_byte_size for group in groups)
-        if total > limit and not unread:
-            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        if not unread:
+            check_limit(path, "unpacks to", sum(group.total_byte_size for group in groups), limit)
         # These sizes count a long text of a dictionary once, however many rows repeat it.
         options = {}
         if unread:
@@ -438,7 +437,5 @@ def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
         # Arrow trusts the offsets in a file, even to count bytes.
         batch.validate(full=True)
         size += batch.nbytes
-        if size > limit:
-            reason = too_large(f"unpacks to over {limit:,} bytes", limit)
-            raise DataError(f"{path}: {reason}")
+        check_limit(path, "unpacks to at least", size, limit)
         yield batch
