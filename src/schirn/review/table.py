@@ -176,14 +176,6 @@ class ProjectTable:
             return None
         return None if kind is None else (path, kind)
 
-    def image(self, row: int) -> tuple[bytes, str] | None:
-        """Return content and type of the image of a row; None if it cannot be shown."""
-        file = self.image_file(row)
-        try:
-            return None if file is None else (file[0].read_bytes(), file[1])
-        except OSError:
-            return None
-
 
 def _short(cell: Any) -> str:
     """Return a cell as text that fits on the page."""
