@@ -71,7 +71,11 @@ def check_limit(path: Path, verb: str, size: int, limit: int) -> None:
 
 def brief(value: object, limit: int = 60) -> str:
     """Return a value in quotes, shortened; a damaged file can hold anything."""
-    text = repr(value)
+    return shortened(repr(value), limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text, or its beginning and an ellipsis if it is longer than the limit."""
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
@@ -89,7 +93,7 @@ def reason_of(error: BaseException, limit: int = 200) -> str:
     """Return the first line of an error message, shortened, to quote in parentheses."""
     text = str(error).strip() or type(error).__name__
     line = "".join(c if c.isprintable() else "?" for c in text.splitlines()[0])
-    return line if len(line) <= limit else f"{line[:limit]}…"
+    return shortened(line, limit)
 
 
 # A full disk or quota, a limit on file sizes, a failing or read-only disk.
@@ -115,6 +119,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             return
         with _replacing(target) as stream:
             yield stream
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text as UTF-8, whole or not at all; half of a surrogate pair becomes "?"."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode("utf-8", "replace"))
 
 
 @contextmanager

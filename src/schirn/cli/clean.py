@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schirn._checkpoint import kept_in
-from schirn._files import atomic_write, brief, brief_list, check_writable
+from schirn._files import brief, brief_list, check_writable, shortened, write_text
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
@@ -304,7 +304,7 @@ class Run:
     @cached_property
     def rows(self) -> tuple[list[str], list[str]]:
         """The text and the name of each row."""
-        texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in self.source.texts()]
+        texts = [shortened(text, _MAX_TEXT) for text in self.source.texts()]
         numbers = [str(i + 1) for i in range(len(texts))]
         return texts, numbers if self.id_column is None else self.source.ids()
 
@@ -320,8 +320,7 @@ class Run:
             reasons=self.reasons,
             commands=_next_commands(self.args),
         ).html()
-        with atomic_write(self.args.report) as stream:
-            stream.write(page.encode("utf-8", "replace"))
+        write_text(self.args.report, page)
 
     def _write_questions(self) -> None:
         """Write the next questions; those about rows that have changed come first."""
@@ -557,8 +556,7 @@ def usual_args() -> argparse.Namespace:
 
 
 def _short(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return shortened(" ".join(text.split()), limit - 1)
 
 
 def _certificate_path(args: argparse.Namespace) -> str | None:

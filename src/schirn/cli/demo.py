@@ -4,7 +4,7 @@ import argparse
 from itertools import islice
 from pathlib import Path
 
-from schirn._files import atomic_write, check_writable
+from schirn._files import check_writable, write_text
 from schirn.cli.output import note, say, table, working
 from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
@@ -79,6 +79,5 @@ def _write_page(demo: Demo, output: str) -> Path | None:
     except MissingExtraError as error:
         note(f"note: no page was written; {' '.join(str(error).split())}")
         return None
-    with atomic_write(output) as stream:
-        stream.write(text.encode())
+    write_text(output, text)
     return Path(output).resolve()

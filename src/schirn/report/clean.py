@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schirn._files import shortened
 from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
@@ -163,14 +164,14 @@ class CleanReport:
         return str(row + 1 if self.ids is None else self.ids[row])
 
     def _text(self, row: int, size: int) -> str:
-        return _cut("" if self.texts is None else str(self.texts[row]), size)
+        return shortened("" if self.texts is None else str(self.texts[row]), size)
 
     def _tags(self, row: int) -> str:
         """Return the tags that a row keeps, as one text."""
         ranking = self.ranking
         start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
         columns = ranking.column[start:end][~ranking.removed[start:end]]
-        return _cut(", ".join(ranking.label_names[j] for j in columns), _MAX_NEIGHBOUR_TEXT)
+        return shortened(", ".join(ranking.label_names[j] for j in columns), _MAX_NEIGHBOUR_TEXT)
 
     def _card(self, tags: Any, k: int, *, removed: bool = False, suggested: bool = False) -> Card:
         ranking, row, column = self.ranking, int(tags.row[k]), int(tags.column[k])
@@ -209,7 +210,3 @@ def _image(image: Any) -> str:
         return ""
     kind = image_type(raw)
     return "" if kind is None else f"data:{kind};base64,{base64.b64encode(raw).decode()}"
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else text[:size] + " …"

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief
+from schirn._files import brief, shortened
 from schirn._input import is_missing
 from schirn.cleaning.columns import is_inside
 from schirn.exceptions import DataError
@@ -169,5 +169,4 @@ def _short(cell: Any) -> str:
     if isinstance(cell, list | tuple) and len(cell) > 8:
         start = ", ".join(_short(value)[:40] for value in cell[:4])
         return f"{start}, … ({len(cell):,} values)"
-    text = f"{cell:.6g}" if isinstance(cell, float) else str(cell)
-    return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} …"
+    return shortened(f"{cell:.6g}" if isinstance(cell, float) else str(cell), _MAX_CELL)
