@@ -95,7 +95,7 @@ data TABLE  table to clean
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
 _MANY = "too many for Sieve; each is ranked by the mean of the rows that list it"
-_MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
+_MAX_SUSPECTS, _MAX_EXAMPLES = 8, 3
 _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
 _RANKING = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
@@ -241,7 +241,7 @@ class Run:
         is_chosen = args.method != "Sieve" or args.param or args.device
         is_chosen = is_chosen or (args.scheduler and not args.text)
         self.ranking = find_noisy_labels(
-            to_device(features.X, args, self.model),
+            to_device(features.X, args),
             self.tags,
             method=self.model if is_chosen else None,
             precision=args.precision,
@@ -354,7 +354,7 @@ class Run:
 
     def print(self) -> None:
         """Print the summary, or one JSON document."""
-        args, ranking = self.args, self.ranking
+        args = self.args
         if args.json:
             print_json(self._document())
         else:
@@ -369,14 +369,6 @@ class Run:
                 for item in self.findings:
                     if item.kind == "separator":
                         say(item.advice)
-            labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
-            if labels:
-                say(f"\nTags removed most often{self._unchecked}")
-                lines = [
-                    (label["name"][:40], f"{label['candidates']:,}", f"{label['removed']:,}")
-                    for label in labels
-                ]
-                table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
         self.print_violations()
 

@@ -213,7 +213,7 @@ def _predict(
         if data.n_features != method.n_features_in_:
             numbers = f"{data.n_features}, but {args.model} was trained on {method.n_features_in_}"
             raise InputError(f"{args.data}: the number of features is {numbers}")
-        X, n_rows = to_device(data.X, args, method), data.n_samples
+        X, n_rows = to_device(data.X, args), data.n_samples
     stage("predicting")
     records: Iterable[Record]
     if args.disambiguate:

@@ -35,10 +35,9 @@ HAS_JSON = False
 OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
---order first|suspicious|close|tag|suggested|swaps|certify = first  what to ask in the
-    terminal: the first fifty questions, the most suspicious tags, close calls, one tag at a time,
-    missing tags, pairs of a wrong tag and its likely replacement, or removed tags for a
-    certificate
+--order first|suspicious|tag|suggested|swaps|certify = first  what to ask in the terminal: the
+    first fifty questions, the most suspicious tags, one tag at a time, missing tags, pairs of a
+    wrong tag and its likely replacement, or removed tags for a certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
 --name NAME  name of the person who decides (default: none)
