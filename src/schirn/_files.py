@@ -34,6 +34,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # A spreadsheet runs a cell that starts with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _END_BYTES = 2**16
+_MAX_FOLDER_BYTES = 4 * 1024**3
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
@@ -227,22 +228,17 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder that appears under its name only if the block succeeds."""
+    """Make a folder of files that appears under its name only if the block succeeds."""
     target = followed(path)
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    part.mkdir()
     try:
         with disk_errors_named(path):
             yield part
-            for item in part.rglob("*"):
-                if item.is_dir():
-                    sync_folder(item)
-                    continue
+            for item in part.iterdir():
                 with item.open("r+b") as stream:
                     os.fsync(stream.fileno())
             sync_folder(part)
-        umask = os.umask(0)
-        os.umask(umask)
-        part.chmod(0o777 & ~umask)
         if target.is_dir():
             target.rmdir()
         os.replace(part, target)
@@ -541,6 +537,19 @@ def file_hash(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 checksum of a file."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_hash(path: str | os.PathLike[str]) -> str | None:
+    """Return a checksum of a file, or of a folder with its files; None if it is huge or missing."""
+    folder, digest = Path(path), hashlib.sha256()
+    if not folder.is_dir():
+        return file_hash(path) if folder.is_file() else None
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    if sum(file.stat().st_size for file in files) > _MAX_FOLDER_BYTES:
+        return None
+    for file in files:
+        digest.update(f"{file.relative_to(folder)}\n{file_hash(file)}\n".encode())
+    return digest.hexdigest()
 
 
 def utc_now() -> str:

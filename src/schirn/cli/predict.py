@@ -227,9 +227,11 @@ def _predict(
             new = _copy_columns(args, model, notes, table, predictions)
             write_copy(args.output, table, {}, new, separator=_separator(args, model))
         else:
-            lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
+            lines = csv_lines(records)
+            if args.output.lower().endswith(".jsonl"):
+                lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             with atomic_write(args.output) as stream:
-                stream.writelines(line.encode() for line in lines(records))
+                stream.writelines(line.encode() for line in lines)
     return n_rows, records, unseen
 
 
@@ -467,11 +469,6 @@ def csv_lines(records: Iterable[Record]) -> Iterator[str]:
     for first in islice(columns, 1):
         yield from csv_rows([first, first.values()])
     yield from csv_rows(values.values() for values in columns)
-
-
-def json_lines(records: Iterable[Record]) -> Iterator[str]:
-    """Yield one JSON document per record."""
-    return (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def _flat(record: Record) -> Iterator[tuple[str, Any]]:

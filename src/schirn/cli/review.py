@@ -100,7 +100,8 @@ def _project_folder(args: argparse.Namespace) -> str:
         if options or args.project:
             raise InputError(f"{args.data}: is a project, which knows its columns already")
         return str(args.data)
-    if path.is_dir() and not _holds_tables(path):
+    is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
+    if path.is_dir() and is_damaged:
         # Not a table either; what is missing is said when it is opened.
         return str(args.data)
     if not path.exists():
@@ -166,12 +167,6 @@ def _set_aside(folder: str, decisions: str) -> None:
     aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
     os.rename(folder, aside)
     note(f"the table or the options have changed; the old project is now {aside}")
-
-
-def _holds_tables(folder: Path) -> bool:
-    """Whether a folder may be a table in several files, and not a damaged project."""
-    parts = [*folder.glob("*.parquet"), *folder.glob("*.jsonl")]
-    return bool(parts) and not (folder / "tags.npz").exists()
 
 
 def _announce(folder: str, address: str) -> None:

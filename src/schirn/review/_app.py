@@ -187,13 +187,18 @@ class Guard:
         request = Request(scope, receive)
         token = request.query_params.get("token")
         refusal = self._refuse(request, token)
+        is_visit = token is not None and refusal is None
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._add_headers(message, remember=token is not None and refusal is None)
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                if is_visit:
+                    value = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"
+                    headers.append("Set-Cookie", value)
             await send(message)
 
-        if token is not None and refusal is None and self._opened is not None:
+        if is_visit and self._opened is not None:
             self._opened()
         try:
             await (refusal or self._app)(scope, receive, send_safely)
@@ -218,13 +223,3 @@ class Guard:
         if not secrets.compare_digest(token.encode("utf-8", "replace"), self._token):
             return PlainTextResponse("Open the address that schirn review printed.", 403)
         return None
-
-    def _add_headers(self, message: Any, remember: bool) -> None:
-        headers = MutableHeaders(scope=message)
-        for name, value in HEADERS.items():
-            headers[name] = value
-        if remember:
-            token = self._token.decode()
-            headers.append(
-                "Set-Cookie", f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"
-            )

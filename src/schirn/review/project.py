@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, file_hash, read_archive, whole_folder
+from schirn._files import brief, content_hash, file_hash, read_archive, whole_folder
 from schirn._input import Array, whole_text
 from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
@@ -132,7 +132,7 @@ def write_project(
             "precision": ranking.precision,
             "keep_one": ranking.keep_one,
             "command": list(command),
-            "source_sha256": _hash_file(source),
+            "source_sha256": content_hash(source),
             "table": write_project_table(folder, table, source, roles),
         }
         head["sha256"] = checksum(head, folder / TAGS)
@@ -154,13 +154,8 @@ def _suggestions(ranking: NoisyLabels, accepted: Iterable[Cell]) -> dict[Cell, f
 def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: str) -> bool:
     """Whether a project was made from what a file holds now, by this command if any is given."""
     head = _read_head(Path(folder))
-    is_same = head.get("source_sha256") == _hash_file(source)
+    is_same = head.get("source_sha256") == content_hash(source)
     return is_same and (not command or head.get("command") == list(command))
-
-
-def _hash_file(path: str) -> str | None:
-    """Hash of a file; None for a folder."""
-    return file_hash(path) if os.path.isfile(path) else None
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from socket import gethostname
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
@@ -175,16 +174,8 @@ def parquet_files(folder: Path) -> list[Path]:
 def _read_numbers(path: str, groups: list[int], first: int, names: list[str]) -> Array:
     """Read numbers (n, d) of row groups of a file, whose first row is the `first` of all files."""
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read_row_groups(groups, columns=names)
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: there is no such file on {gethostname()}; put the folder where all workers "
-            f"see it under the same path"
-        ) from None
-    except Exception as error:
-        raise DataError(f"{path}: cannot be read ({reason_of(error)})") from error
+    with unreadable_named(Path(path), "Parquet file"), parquet.ParquetFile(path) as file:
+        table = file.read_row_groups(groups, columns=names)
     return _numbers_of(table, names, path, first)
 
 
