@@ -462,14 +462,10 @@ class Run:
     def _print_swaps(self) -> None:
         """Print the surest swaps of a listed and a missing tag."""
         swaps, texts = self.ranking.swaps(), self.source.texts()
-        lines = [
-            (
-                swap["row"] + 1,
-                _short(texts[swap["row"]], _MAX_CELL),
-                f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}",
-            )
-            for swap in list(swaps.records())[:_MAX_SUSPECTS]
-        ]
+        lines = []
+        for swap in list(swaps.records())[:_MAX_SUSPECTS]:
+            pair = f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}"
+            lines.append((swap["row"] + 1, _short(texts[swap["row"]], _MAX_CELL), pair))
         if lines:
             say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
             table(("row", "text", "swap"), lines, right="r")

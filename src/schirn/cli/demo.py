@@ -53,16 +53,9 @@ def _print(demo: Demo) -> None:
         for tag, wrong in islice(suspects, _MAX_SUSPECTS)
     ]
     table(("digit", "tag", "truth"), rows, right="rll")
-    steps = (
-        ("", demo.rank_sentences()),
-        ("Ask: 50 answers, given here by the truth", demo.ask_sentences()),
-        ("Act", demo.act_sentences()),
-    )
-    for title, sentences in steps:
-        if title:
-            say(f"\n{title}")
-        for sentence in sentences:
-            say(sentence)
+    say("\n".join(demo.rank_sentences()))
+    say("\n".join(("\nAsk: 50 answers, given here by the truth", *demo.ask_sentences())))
+    say("\n".join(("\nAct", *demo.act_sentences())))
     say(f"\nMethods, on {demo.n_test} unseen images")
     rows = [[r.name, *(f"{r.measures[name]:.3f}" for name in _MEASURES)] for r in demo.results]
     table(("method", *(METRICS[name].label for name in _MEASURES)), rows, right="lrr")

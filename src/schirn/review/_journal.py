@@ -46,16 +46,16 @@ class Journal:
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "journal.jsonl")
-    >>> with Journal(path, "abc") as journal:
-    ...     journal.append({"action": "keep"})
+    >>> journal = Journal(path, "abc")
+    >>> journal.append({"action": "keep"})
     1
+    >>> journal.close()
     >>> Journal(path, "abc", write=False).records
     [{'seq': 1, 'action': 'keep'}]
     """
 
     def __init__(self, path: Path, fingerprint: str, *, write: bool = True):
         self.path = path
-        self.repaired = ""
         self._file: int | None = None
         self._release = _lock(path.parent) if write else None
         self._rescued: Path | None = None
@@ -67,12 +67,6 @@ class Journal:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> "Journal":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     @property
     def sequence(self) -> int:
