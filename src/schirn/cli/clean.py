@@ -10,7 +10,7 @@ from typing import Any
 
 from schirn._checkpoint import kept_in
 from schirn._files import brief, brief_list, check_writable, shortened, write_text
-from schirn._input import repeated
+from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
 from schirn.cleaning import (
@@ -401,6 +401,7 @@ class Run:
             "learned_from": features.source,
             "left_out": features.left_out,
             "encoder": features.encoder,
+            "in_files": location(features.X) == "files",
             "storage": ranking.storage and ranking.storage.name,
             "storage_reason": ranking.storage and ranking.storage.reason,
             **ranking.summary(),

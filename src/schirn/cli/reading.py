@@ -215,7 +215,8 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
     inputs : iterable of path or None
     """
     names: dict[str, str] = {}
-    for name, path in ((name, path) for name, path in outputs.items() if path):
+    paths = {name: path for name, path in outputs.items() if path}
+    for name, path in paths.items():
         check_not_input(path, *filter(None, inputs))
         first = names.setdefault(os.path.realpath(path), name)
         if first != name:
@@ -223,6 +224,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         suffixes = _SUFFIXES.get(name, ("",))
         if not path.lower().endswith(suffixes):
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
+    for name, path in paths.items():
         if name == "copy" and not is_table_name(path):
             raise InputError(
                 f"{path}: the name of a copy must end as that of a table: {brief_list(TABLES)}"

@@ -13,7 +13,7 @@ from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
-    from schirn.cleaning.why import Neighbour, Reasons, Word
+    from schirn.cleaning.why import Neighbour, Reasons
     from schirn.tables.checks import Finding
 
 
@@ -135,14 +135,10 @@ class CleanReport:
     def _explained(self, cards: list[Card]) -> list[Card]:
         """Return the cards with the reasons for their verdicts."""
         reasons: Any = self.reasons
-
-        def shows(word: "Word") -> bool:
-            return abs(word.contribution) >= _LEAST_SHOWN
-
         whys = (
             {
                 "explanation": why,
-                "words": [word for word in why.words[:_MAX_WORDS] if shows(word)],
+                "words": [w for w in why.words[:_MAX_WORDS] if abs(w.contribution) >= _LEAST_SHOWN],
                 "with_tag": self._similar(why.with_tag),
                 "without_tag": self._similar(why.without_tag),
             }

@@ -46,10 +46,9 @@ class Journal:
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "journal.jsonl")
-    >>> journal = Journal(path, "abc")
-    >>> journal.append({"action": "keep"})
+    >>> with Journal(path, "abc") as journal:
+    ...     journal.append({"action": "keep"})
     1
-    >>> journal.close()
     >>> Journal(path, "abc", write=False).records
     [{'seq': 1, 'action': 'keep'}]
     """
@@ -67,6 +66,12 @@ class Journal:
         except BaseException:
             self.close()
             raise
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
 
     @property
     def sequence(self) -> int:

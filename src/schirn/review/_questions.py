@@ -19,10 +19,8 @@ from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UN
 from schirn.review.project import Project
 
 OPEN, KEEP, DROP, SKIP = range(4)
-FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS = (
-    *("first", "suspicious", "tag"),
-    *("suggested", "swaps", "certify"),
-)
+ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
+FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
 STEP = 25
 """Questions in each of the two first steps."""
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
