@@ -55,6 +55,7 @@ from schirn.datasets import make_partial_multilabel
 from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import VOLATILE
 from schirn.review import open_session, serve
+from schirn.review.project import checksum
 
 # The property tests check the same tables.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -280,18 +281,19 @@ class Review(Soak):
         self.project = self.folder / "project"
         self.project.mkdir()
         labels = [f"label {j}" for j in range(50)]
-        table = {"file": "table.csv", "column": "tags", "separator": ";"}
-        head = {"format": "schirn-review", "version": 3, "labels": labels, "method": "Sieve",
+        table = {"file": "table.csv", "column": "tags", "separator": ";", "text": [], "content": []}
+        head = {"format": "schirn-review", "version": 4, "labels": labels, "method": "Sieve",
                 "ids": [f"item {i}" for i in range(400)], "texts": [""] * 400,
-                "table": table}  # fmt: skip
+                "precision": 0.9, "keep_one": False, "table": table}  # fmt: skip
         rows = "".join(f"{i},{';'.join(labels)}\n" for i in range(400))
         (self.project / "table.csv").write_text(f"id,tags\n{rows}")
-        (self.project / "project.json").write_text(json.dumps(head))
         row, column = np.divmod(np.arange(400 * 50), 50)
         ones = np.ones(len(row), bool)
         tags = {"row": row, "column": column, "confidence": 0.5 * ones}
         tags |= dict.fromkeys(("kept", "judged", "listed"), ones)
         np.savez(self.project / "tags.npz", **tags)
+        head["sha256"] = checksum(head, self.project / "tags.npz")
+        (self.project / "project.json").write_text(json.dumps(head))
         self.decided: list[tuple[str, str]] = []
 
     def round(self) -> None:

@@ -25,7 +25,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from schirn.exceptions import DataError, InputError
+from schirn.exceptions import DataError, InputError, MissingExtraError
 
 MAX_BYTES = 8 * 1024**3
 VARIABLE = "SCHIRN_MAX_BYTES"
@@ -34,6 +34,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # A spreadsheet runs a cell that starts with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _END_BYTES = 2**16
+_MAX_FOLDER_BYTES = 4 * 1024**3
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
@@ -62,9 +63,20 @@ def too_large(what: str, limit: int) -> str:
     )
 
 
+def check_limit(path: Path, verb: str, size: int, limit: int) -> None:
+    """Raise DataError for a file that "has" or "unpacks to" more bytes than the limit."""
+    if size > limit:
+        sentence = too_large(f"{verb} {size:,} bytes", limit)
+        raise DataError(f"{path}: {sentence}", parameter="max_bytes")
+
+
 def brief(value: object, limit: int = 60) -> str:
     """Return a value in quotes, shortened; a damaged file can hold anything."""
-    text = repr(value)
+    return shortened(repr(value), limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text, or its beginning and an ellipsis if it is longer than the limit."""
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
@@ -82,7 +94,7 @@ def reason_of(error: BaseException, limit: int = 200) -> str:
     """Return the first line of an error message, shortened, to quote in parentheses."""
     text = str(error).strip() or type(error).__name__
     line = "".join(c if c.isprintable() else "?" for c in text.splitlines()[0])
-    return line if len(line) <= limit else f"{line[:limit]}…"
+    return shortened(line, limit)
 
 
 # A full disk or quota, a limit on file sizes, a failing or read-only disk.
@@ -108,6 +120,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             return
         with _replacing(target) as stream:
             yield stream
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text as UTF-8, whole or not at all; half of a surrogate pair becomes "?"."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode("utf-8", "replace"))
 
 
 @contextmanager
@@ -210,22 +228,17 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder that appears under its name only if the block succeeds."""
+    """Make a folder of files that appears under its name only if the block succeeds."""
     target = followed(path)
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    part.mkdir()
     try:
         with disk_errors_named(path):
             yield part
-            for item in part.rglob("*"):
-                if item.is_dir():
-                    sync_folder(item)
-                    continue
+            for item in part.iterdir():
                 with item.open("r+b") as stream:
                     os.fsync(stream.fileno())
             sync_folder(part)
-        umask = os.umask(0)
-        os.umask(umask)
-        part.chmod(0o777 & ~umask)
         if target.is_dir():
             target.rmdir()
         os.replace(part, target)
@@ -257,16 +270,14 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
     Of a label matrix that is also stored as CSR, only the shape is read.
     """
     limit, arrays = byte_limit(max_bytes), {}
-    with _damage_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
+    with unreadable_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         if len(entries) > MOST_ENTRIES:
             raise DataError(
                 f"{path}: {len(entries):,} entries; an archive of arrays has at most "
                 f"{MOST_ENTRIES:,}."
             )
-        total = sum(entry.file_size for entry in entries)
-        if total > limit:
-            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        check_limit(path, "unpacks to", sum(entry.file_size for entry in entries), limit)
         names = archive.namelist()
         for entry in entries:
             key, name = entry.filename.removesuffix(".npy"), brief(entry.filename)
@@ -283,13 +294,13 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
 
 
 @contextmanager
-def _damage_named(path: Path, what: str) -> Iterator[None]:
-    """Raise DataError for a file that is missing, or no such file as expected."""
+def unreadable_named(path: Path, what: str) -> Iterator[None]:
+    """Raise DataError that names the file if it is missing, damaged or of another kind."""
     try:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
-    except DataError:
+    except (DataError, MissingExtraError):
         raise
     except DAMAGE as error:
         raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error
@@ -308,11 +319,8 @@ def read_array(stream: Any) -> np.ndarray:
 
 def read_npy(path: Path) -> np.ndarray:
     """Read one array from an .npy file after checking its size; a wrong header takes no memory."""
-    limit = byte_limit()
-    with _damage_named(path, ".npy file"):
-        size = path.stat().st_size
-        if size > limit:
-            raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
+    with unreadable_named(path, ".npy file"):
+        check_limit(path, "has", path.stat().st_size, byte_limit())
         return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
@@ -529,6 +537,19 @@ def file_hash(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 checksum of a file."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_hash(path: str | os.PathLike[str]) -> str | None:
+    """Return a checksum of a file, or of a folder with its files; None if it is huge or missing."""
+    folder, digest = Path(path), hashlib.sha256()
+    if not folder.is_dir():
+        return file_hash(path) if folder.is_file() else None
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    if sum(file.stat().st_size for file in files) > _MAX_FOLDER_BYTES:
+        return None
+    for file in files:
+        digest.update(f"{file.relative_to(folder)}\n{file_hash(file)}\n".encode())
+    return digest.hexdigest()
 
 
 def utc_now() -> str:

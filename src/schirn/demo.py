@@ -4,7 +4,6 @@ The truth is known here: it answers fifty questions in place of a person, and co
 answers bring. The ranking itself never sees it.
 """
 
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -68,7 +67,6 @@ class Demo:
     ranking: NoisyLabels
     answered: NoisyLabels
     results: tuple[DemoResult, ...]
-    seconds: float
 
     def result(self, name: str) -> DemoResult:
         """Return the result of a method by its name."""
@@ -152,7 +150,6 @@ def run_demo(noise: int = 2, seed: int = 0) -> Demo:
         raise InputError(
             f"noise must be 1 to 5 wrong tags per image, not {noise!r}", parameter="noise"
         )
-    start = time.perf_counter()
     data = load_digits_attributes(r=noise, random_state=seed)
     train, test = train_test_split(np.arange(data.n_samples), test_size=0.3, random_state=seed)
     tagged = data.subset(train)
@@ -179,7 +176,6 @@ def run_demo(noise: int = 2, seed: int = 0) -> Demo:
         ranking=ranking,
         answered=answered,
         results=tuple(results),
-        seconds=time.perf_counter() - start,
     )
 
 

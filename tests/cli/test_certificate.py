@@ -91,7 +91,15 @@ def test_a_certificate_of_an_earlier_run_is_named(certified, capsys):
     assert check(path, copy) == 0
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", "\x00", '{"format": "schirn-certificate"}'])
+def test_a_file_that_cannot_be_read(certified, tmp_path, capsys):
+    path = tmp_path / "c.json"
+    for content, sentence in (("", "the file is empty"), ("\x00", "this is a binary file")):
+        path.write_text(content)
+        assert check(path, certified[1]) == 2
+        assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", '{"format": "schirn-certificate"}'])
 def test_something_else_is_not_verified(content, certified, tmp_path, capsys):
     path = tmp_path / "c.json"
     path.write_text(content)
@@ -147,7 +155,7 @@ def test_merged_tags(items, tmp_path):
 
 def test_a_certificate_without_end(certified, capsys):
     assert check("/dev/zero", certified[1]) == 2
-    assert "/dev/zero: too large for a certificate" in capsys.readouterr().err
+    assert "/dev/zero: the file is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("labels", [[], ["--labels", "beach,dog,sunset,city"]])

@@ -73,25 +73,6 @@ def test_sparse_features_become_dense_on_the_device(tmp_path, capsys):
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
 
 
-def test_auto_takes_a_gpu_if_there_is_one_and_says_so(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    here = fit(tmp_path, "here.schirn", "--device", "auto")
-    assert "no GPU was found, so the processor computes" in capsys.readouterr().err
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "Card 0")
-    # The name of the device is that of a GPU; here the processor stands in for it.
-    monkeypatch.setattr("torch.device", lambda name: {"cuda": "cpu"}[name])
-    there = fit(tmp_path, "there.schirn", "--device", "auto")
-    assert "computing on Card 0" in capsys.readouterr().err
-    assert here.exists()
-    assert there.exists()
-    X = np.random.default_rng(0).random((40, 3))
-    np.savez(tmp_path / "small.npz", X=X, C=(X > 0.4).astype(np.uint8))
-    argv = ["fit", str(tmp_path / "small.npz"), "--method", "FPML", "--device", "auto"]
-    assert main([*argv, "-o", str(tmp_path / "fpml.schirn")]) == 0
-    assert "FPML has no version for GPUs" in capsys.readouterr().err
-
-
 def test_clean_on_a_device_gives_the_verdicts_of_numpy(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)).astype(np.float32)

@@ -193,11 +193,18 @@ LABELS = ["dog", "cat", "beach"]
 
 
 def _project() -> list[bytes]:
+    from schirn.review.project import checksum
+
     table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
-    head = {"format": "schirn-review", "version": 3, "labels": LABELS, "table": table}
+    table["content"] = []
+    head = {"format": "schirn-review", "version": 4, "labels": LABELS, "table": table}
     head |= {"method": "Sieve", "ids": ["a", "b"], "texts": ["", "<b>"]}
-    limits = {"precision": 0.9, "keep_one": True}
-    return [json.dumps(head | limits).encode(), json.dumps(head).encode()]
+    head |= {"precision": 0.9, "keep_one": True}
+    with tempfile.NamedTemporaryFile() as tags:
+        tags.write(_review_tags()[0])
+        tags.flush()
+        head["sha256"] = checksum(head, Path(tags.name))
+    return [json.dumps(head).encode()]
 
 
 def _review_tags() -> list[bytes]:

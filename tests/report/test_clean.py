@@ -75,12 +75,12 @@ def test_the_page_needs_nothing_else(digits, ranking):
 
 def test_cards_are_the_most_suspicious(ranking):
     cards = ranking.report().cards()
-    assert len({(card.row, card.label) for card in cards}) == len(cards) == 20
-    confidence = [card.confidence for card in cards]
+    assert len({(card["row"], card["label"]) for card in cards}) == len(cards) == 20
+    confidence = [card["confidence"] for card in cards]
     assert confidence == np.sort(ranking.confidence)[:20].tolist()
     asked = ranking.suspects(3)
     after = ranking.answered(asked, [True, False, None]).report().cards()
-    assert not {(card.row, card.label) for card in after} & set(
+    assert not {(card["row"], card["label"]) for card in after} & set(
         zip(asked.row.tolist(), asked.label.tolist(), strict=True)
     )
 
@@ -90,9 +90,10 @@ def test_cards_show_row_text_and_tags():
         texts=["first text", "b", "c", "x" * 5000], ids=["i-1", "i-2", "i-3", "i-4"]
     )
     first = report.cards()[0]
-    assert (first.id, first.label, first.removed, first.text) == ("i-1", "a", True, "first text")
-    assert [(tag["name"], tag["removed"]) for tag in first.tags] == [("a", True), ("b", False)]
-    assert max(len(card.text) for card in report.cards()) < 500
+    shown = [first[name] for name in ("id", "label", "removed", "text")]
+    assert shown == ["i-1", "a", True, "first text"]
+    assert [(tag["name"], tag["removed"]) for tag in first["tags"]] == [("a", True), ("b", False)]
+    assert max(len(card["text"]) for card in report.cards()) < 500
     assert len(report.cards()) == 8
     assert "The 8 most suspicious tags of 8, the worst first." in report.html()
 
@@ -120,7 +121,7 @@ def test_verdicts_can_be_opened(digits, ranking, named):
     page = Page(text)
     assert text.count('<details class="why">') == len(page.cards)
     card = report.cards()[0]
-    why = reasons.explain(card.row, card.label)
+    why = reasons.explain(card["row"], card["label"])
     assert why.summary in text
     assert f"row {why.with_tag[0].row + 1}: image {why.with_tag[0].row}" in text
     assert bool(why.words) == named
@@ -181,10 +182,10 @@ def test_image_files_are_shown_when_they_are_small_images(tmp_path):
     (tmp_path / "c.png").write_bytes(b"\x89PNG" + b"0" * 400_000)
     paths = [tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.png", None]
     cards = CleanReport(make(), images=paths).cards()
-    assert {card.row for card in cards if card.image} == {0}
-    assert next(c for c in cards if c.row == 0).image.startswith("data:image/png;base64,")
+    assert {card["row"] for card in cards if card["image"]} == {0}
+    assert next(c for c in cards if c["row"] == 0)["image"].startswith("data:image/png;base64,")
     missing = CleanReport(make(), images=[tmp_path / "none.png"] * 4).cards()
-    assert not any(card.image for card in missing)
+    assert not any(card["image"] for card in missing)
 
 
 def test_nothing_judged_still_makes_a_page():
@@ -230,11 +231,11 @@ def suggesting():
 def test_tags_that_may_be_missing_are_shown_beside_suspects():
     report = suggesting().report(texts=["one", "two", "three", "four"])
     cards = report.suggestions()
-    assert [(card.id, card.label, card.suggested) for card in cards] == [
+    assert [(card["id"], card["label"], card["suggested"]) for card in cards] == [
         ("3", "b", True),
         ("4", "b", True),
     ]
-    assert [tag["name"] for tag in cards[0].tags] == ["a"]
+    assert [tag["name"] for tag in cards[0]["tags"]] == ["a"]
     page = Page(report.html())
     assert len(page.cards) == 6
     assert ">May be missing<" in report.html()

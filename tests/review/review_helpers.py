@@ -9,6 +9,8 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
+from schirn.review.project import checksum
+
 DECISIONS = ("keep", "drop", "swap")
 
 
@@ -20,15 +22,17 @@ def write_project(folder, items, labels, **head):
     folder.mkdir(exist_ok=True)
     document = {
         "format": "schirn-review",
-        "version": 3,
+        "version": 4,
         "labels": labels,
         "method": "Sieve",
         "ids": [name for name, *_ in items],
         "texts": [text for _, text, *_ in items],
-        "table": {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]},
+        "precision": 0.9,
+        "keep_one": False,
+        "table": {"file": "table.csv", "column": "tags", "separator": ";", "content": []}
+        | {"text": ["text"]},
         **head,
     }
-    (folder / "project.json").write_text(json.dumps(document), "utf-8")
     tags = [
         (i, labels.index(label), value, is_listed and value >= 0.5, value != 0.5, is_listed)
         for i, (_, _, *both) in enumerate(items)
@@ -43,11 +47,18 @@ def write_project(folder, items, labels, **head):
         for (name, kind), values in zip(kinds.items(), columns, strict=True)
     }
     np.savez(folder / "tags.npz", **arrays)
+    sign(folder, document)
     options = {"newline": "", "encoding": "utf-8", "errors": "replace"}
     with (folder / "table.csv").open("w", **options) as stream:
         rows = [(name, text, ";".join(tags)) for name, text, tags, *_ in items]
         csv.writer(stream).writerows([("id", "text", "tags"), *rows])
     return folder
+
+
+def sign(folder, head):
+    """Write project.json with its checksum."""
+    head = {**head, "sha256": checksum(head, folder / "tags.npz")}
+    (folder / "project.json").write_text(json.dumps(head), "utf-8")
 
 
 def change_tags(folder, **arrays):
@@ -63,6 +74,7 @@ def keep_all(folder):
     with np.load(folder / "tags.npz") as archive:
         listed = archive["listed"]
     change_tags(folder, kept=lambda _: listed)
+    sign(folder, json.loads((folder / "project.json").read_text("utf-8")))
 
 
 def final_tags(session):

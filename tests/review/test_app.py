@@ -150,7 +150,7 @@ def test_a_change_without_origin_is_refused(client, session):
 def test_no_other_file_can_be_read(client, path):
     answer = client.get(f"{BASE}{path}", follow_redirects=False)
     assert answer.status_code == 404
-    assert answer.text == "Not Found"
+    assert answer.json() == {"error": "Not Found"}
 
 
 def test_a_huge_body_is_refused(client, session):
@@ -342,7 +342,7 @@ def test_table_and_images(tmp_path):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     for row in (1, 2, 3, 5, 10**12):
         assert client.get(f"/image/{row}?token={TOKEN}").status_code == 404
-    assert [session.table.image(row) is not None for row in range(5)] == [1, 0, 0, 0, 1]
+    assert [session.table.image_file(row) is not None for row in range(5)] == [1, 0, 0, 0, 1]
     whole = client.get(f"/table?token={TOKEN}")
     assert 'filename="reviewed.csv"' in whole.headers["content-disposition"]
     assert whole.content == source.read_bytes().replace(b"dog; beach", b"beach")

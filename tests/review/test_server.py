@@ -148,7 +148,7 @@ def test_mistakes_get_one_sentence(folder, tmp_path, capsys):
     assert "does not exist" in sentence(capsys, folder, "--export", tmp_path / "no" / "tags.csv")
     (folder / "tags.npz").write_text("{")
     message = sentence(capsys, folder, "--export", tmp_path / "tags.csv")
-    assert "tags.npz: not a" in message
+    assert "tags.npz: damaged or edited" in message
 
 
 def test_without_the_packages(folder, tmp_path, capsys, monkeypatch):

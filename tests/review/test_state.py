@@ -85,7 +85,6 @@ def test_names_that_are_none(session, name):
         {"action": "remove", "tags": []},
         {"action": "remove", "tags": [1, 1]},
         {"action": "remove", "tags": [99]},
-        {"action": "remove", "tags": [True]},
         {"action": "complete", "tags": [0]},
         {"action": "undo", "of": 1},
         {"action": ["keep"], "item": "a", "label": "dog"},

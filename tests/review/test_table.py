@@ -287,9 +287,10 @@ def images(tmp_path, root, names, image_root=None):
 
 def test_images(tmp_path, pictures):
     table = images(tmp_path, pictures, ["a.png", "deep/b.jpg", "", "gone.png", "page.png"])
-    assert table.image(0) == (PNG, "image/png")
-    assert table.image(1)[1] == "image/jpeg"
-    assert [table.image(i) for i in (2, 3, 4)] == [None] * 3
+    path, kind = table.image_file(0)
+    assert (path.read_bytes(), kind) == (PNG, "image/png")
+    assert table.image_file(1)[1] == "image/jpeg"
+    assert [table.image_file(i) for i in (2, 3, 4)] == [None] * 3
     assert [table.image_name(i) for i in (2, 3)] == [None, "gone.png"]
 
 
@@ -297,7 +298,7 @@ def test_no_image_outside_of_the_folder(tmp_path, pictures):
     os.symlink(tmp_path / "secret.png", pictures / "link.png")
     names = ["../secret.png", str(tmp_path / "secret.png"), "link.png", "//host/x.png", "deep"]
     table = images(tmp_path, pictures, names)
-    assert [table.image(i) for i in range(5)] == [None] * 5
+    assert [table.image_file(i) for i in range(5)] == [None] * 5
 
 
 def test_large_images_and_a_folder_that_has_moved(tmp_path, pictures):
@@ -307,9 +308,8 @@ def test_large_images_and_a_folder_that_has_moved(tmp_path, pictures):
     moved = tmp_path / "moved"
     names = ["a.png", "large.png", "a\0.png", "a.png", "a.png"]
     table = images(tmp_path, pictures, [n.replace("\0", "") for n in names])
-    assert table.image(1) is None
+    assert table.image_file(1) is None
     os.rename(pictures, moved)
-    assert table.image(0) is None
-    assert open_session(tmp_path / "project", write=False, image_root=str(moved)).table.image(
-        0
-    ) == (PNG, "image/png")
+    assert table.image_file(0) is None
+    table = open_session(tmp_path / "project", write=False, image_root=str(moved)).table
+    assert table.image_file(0) == (moved / "a.png", "image/png")

@@ -101,9 +101,9 @@ def test_a_token_is_asked_for(tagger):
 
 
 def test_unknown_paths_and_methods_are_answered_in_json(client):
-    assert client.get("/nowhere").json() == {"error": "GET /nowhere: Not Found"}
+    assert client.get("/nowhere").json() == {"error": "Not Found"}
     answer = client.get("/predict")
-    assert answer.json() == {"error": "GET /predict: Method Not Allowed"}
+    assert answer.json() == {"error": "Method Not Allowed"}
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
 
@@ -124,8 +124,8 @@ def test_the_description_names_the_requests(client):
     document = client.get("/openapi.json").json()
     assert document["info"]["version"] == schirn.__version__
     post = document["paths"]["/predict"]["post"]
-    schema = post["requestBody"]["content"]["application/json"]["schema"]
-    assert schema["properties"]["rows"]["type"] == "array"
+    assert post["requestBody"] == {"$ref": "#/components/requestBodies/Rows"}
+    assert document["components"]["schemas"]["Rows"]["properties"]["rows"]["type"] == "array"
     assert set(post["responses"]) == {"200", "400", "401", "413", "503"}
     assert set(document["paths"]) == {"/predict", "/judge", "/health", "/metrics"}
 

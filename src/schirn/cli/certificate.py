@@ -13,6 +13,7 @@ from schirn.cli.reading import MERGE, TEXT_FORMAT
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags
 from schirn.tables.files import open_table
+from schirn.tables.text import read_text
 
 _OPTIONS = f"""
 certificate FILE  certificate (.json)
@@ -41,21 +42,14 @@ def run(args: argparse.Namespace) -> int:
     schirn certificate check cleaned.csv.certificate.json cleaned.csv
     schirn certificate check cleaned.csv.certificate.json cleaned.csv --original items.csv
     """
-    path = Path(args.certificate)
-    with path.open("rb") as stream:
-        # A device or a pipe has no size.
-        content = stream.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise InputError(f"{path}: too large for a certificate")
+    content = read_text(Path(args.certificate), _MAX_BYTES)
     certificate, problem = None, None
     try:
-        certificate = Certificate.from_json(content.decode())
+        certificate = Certificate.from_json(content)
         original, removed, added = _changes(args, certificate)
         table = read_tags(original, None)
         digest = tags_digest(table.n_rows, table.names, table.row, table.column)
         certificate.verify(digest, _tags(original), _tags(removed), _tags(added))
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not a certificate") from None
     except InputError as error:
         problem = str(error)
     if args.json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schirn._checkpoint import kept_in
-from schirn._files import atomic_write, brief, brief_list, check_writable
+from schirn._files import brief, brief_list, check_writable, shortened, write_text
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
@@ -95,7 +95,7 @@ data TABLE  table to clean
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
 _MANY = "too many for Sieve; each is ranked by the mean of the rows that list it"
-_MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
+_MAX_SUSPECTS, _MAX_EXAMPLES = 8, 3
 _MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
 _RANKING = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
@@ -241,7 +241,7 @@ class Run:
         is_chosen = args.method != "Sieve" or args.param or args.device
         is_chosen = is_chosen or (args.scheduler and not args.text)
         self.ranking = find_noisy_labels(
-            to_device(features.X, args, self.model),
+            to_device(features.X, args),
             self.tags,
             method=self.model if is_chosen else None,
             precision=args.precision,
@@ -304,7 +304,7 @@ class Run:
     @cached_property
     def rows(self) -> tuple[list[str], list[str]]:
         """The text and the name of each row."""
-        texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in self.source.texts()]
+        texts = [shortened(text, _MAX_TEXT) for text in self.source.texts()]
         numbers = [str(i + 1) for i in range(len(texts))]
         return texts, numbers if self.id_column is None else self.source.ids()
 
@@ -320,8 +320,7 @@ class Run:
             reasons=self.reasons,
             commands=_next_commands(self.args),
         ).html()
-        with atomic_write(self.args.report) as stream:
-            stream.write(page.encode("utf-8", "replace"))
+        write_text(self.args.report, page)
 
     def _write_questions(self) -> None:
         """Write the next questions; those about rows that have changed come first."""
@@ -355,7 +354,7 @@ class Run:
 
     def print(self) -> None:
         """Print the summary, or one JSON document."""
-        args, ranking = self.args, self.ranking
+        args = self.args
         if args.json:
             print_json(self._document())
         else:
@@ -370,14 +369,6 @@ class Run:
                 for item in self.findings:
                     if item.kind == "separator":
                         say(item.advice)
-            labels = [label for label in ranking.labels() if label["removed"]][:_MAX_LABELS]
-            if labels:
-                say(f"\nTags removed most often{self._unchecked}")
-                lines = [
-                    (label["name"][:40], f"{label['candidates']:,}", f"{label['removed']:,}")
-                    for label in labels
-                ]
-                table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
         self.print_violations()
 
@@ -472,14 +463,10 @@ class Run:
     def _print_swaps(self) -> None:
         """Print the surest swaps of a listed and a missing tag."""
         swaps, texts = self.ranking.swaps(), self.source.texts()
-        lines = [
-            (
-                swap["row"] + 1,
-                _short(texts[swap["row"]], _MAX_CELL),
-                f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}",
-            )
-            for swap in list(swaps.records())[:_MAX_SUSPECTS]
-        ]
+        lines = []
+        for swap in list(swaps.records())[:_MAX_SUSPECTS]:
+            pair = f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}"
+            lines.append((swap["row"] + 1, _short(texts[swap["row"]], _MAX_CELL), pair))
         if lines:
             say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
             table(("row", "text", "swap"), lines, right="r")
@@ -557,8 +544,7 @@ def usual_args() -> argparse.Namespace:
 
 
 def _short(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return shortened(" ".join(text.split()), limit - 1)
 
 
 def _certificate_path(args: argparse.Namespace) -> str | None:

@@ -4,7 +4,7 @@ import argparse
 from itertools import islice
 from pathlib import Path
 
-from schirn._files import atomic_write, check_writable
+from schirn._files import check_writable, write_text
 from schirn.cli.output import note, say, table, working
 from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
@@ -53,16 +53,9 @@ def _print(demo: Demo) -> None:
         for tag, wrong in islice(suspects, _MAX_SUSPECTS)
     ]
     table(("digit", "tag", "truth"), rows, right="rll")
-    steps = (
-        ("", demo.rank_sentences()),
-        ("Ask: 50 answers, given here by the truth", demo.ask_sentences()),
-        ("Act", demo.act_sentences()),
-    )
-    for title, sentences in steps:
-        if title:
-            say(f"\n{title}")
-        for sentence in sentences:
-            say(sentence)
+    say("\n".join(demo.rank_sentences()))
+    say("\n".join(("\nAsk: 50 answers, given here by the truth", *demo.ask_sentences())))
+    say("\n".join(("\nAct", *demo.act_sentences())))
     say(f"\nMethods, on {demo.n_test} unseen images")
     rows = [[r.name, *(f"{r.measures[name]:.3f}" for name in _MEASURES)] for r in demo.results]
     table(("method", *(METRICS[name].label for name in _MEASURES)), rows, right="lrr")
@@ -79,6 +72,5 @@ def _write_page(demo: Demo, output: str) -> Path | None:
     except MissingExtraError as error:
         note(f"note: no page was written; {' '.join(str(error).split())}")
         return None
-    with atomic_write(output) as stream:
-        stream.write(text.encode())
+    write_text(output, text)
     return Path(output).resolve()

@@ -1,7 +1,6 @@
 """`--device`: compute on a GPU, and bring the model back to main memory."""
 
 import argparse
-from importlib.util import find_spec
 from typing import Any
 
 import scipy.sparse as sp
@@ -14,15 +13,13 @@ from schirn.scale.row_file import RowFile
 
 DEVICE = """
 [where to compute]
---device DEVICE  compute on a PyTorch device such as cuda, in single precision; auto uses a GPU if
-    there is one (default: NumPy on the CPU)
+--device DEVICE  compute on a PyTorch device such as cuda, in single precision (default: NumPy on
+    the CPU)
 """
 
 
-def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
-    """Move X to the device of --device, for a model; without one return X itself."""
-    if args.device == "auto":
-        args.device = _gpu(X, model)
+def to_device(X: Any, args: argparse.Namespace) -> Any:
+    """Move X to the device of --device; without one return X itself."""
     if args.device is None:
         return X
     torch = optional("torch", "deep", "--device")
@@ -38,22 +35,6 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
         note(f"note: the sparse features become dense on the device ({gigabytes:.2g} GB)")
         X = X.toarray()
     return torch.asarray(X, dtype=torch.float32, device=device)
-
-
-def _gpu(X: Any, model: Any) -> str | None:
-    """The GPU to use, or None; prints which, or why none is used."""
-    why = "no GPU was found"
-    if "device" not in getattr(model, "row_locations", ()):
-        why = f"{type(model).__name__} has no version for GPUs"
-    elif sp.issparse(X):
-        why = "the features are sparse"
-    elif find_spec("torch") is not None:
-        torch = optional("torch", "deep", "--device auto")
-        if torch.cuda.is_available():
-            note(f"note: computing on {torch.cuda.get_device_name()}")
-            return "cuda"
-    note(f"note: {why}, so the processor computes")
-    return None
 
 
 def to_memory(model: Any) -> None:

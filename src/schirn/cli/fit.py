@@ -135,7 +135,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     is_scaled = columns is not None and columns.is_scaled
     model = make_model(args.method, args.param, scaled=is_scaled, sparse=sp.issparse(data.X))
     start = time.perf_counter()
-    train(model, replace(data, X=to_device(data.X, args, model)), **extra)
+    train(model, replace(data, X=to_device(data.X, args)), **extra)
     to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}

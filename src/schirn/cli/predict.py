@@ -213,7 +213,7 @@ def _predict(
         if data.n_features != method.n_features_in_:
             numbers = f"{data.n_features}, but {args.model} was trained on {method.n_features_in_}"
             raise InputError(f"{args.data}: the number of features is {numbers}")
-        X, n_rows = to_device(data.X, args, method), data.n_samples
+        X, n_rows = to_device(data.X, args), data.n_samples
     stage("predicting")
     records: Iterable[Record]
     if args.disambiguate:
@@ -227,9 +227,11 @@ def _predict(
             new = _copy_columns(args, model, notes, table, predictions)
             write_copy(args.output, table, {}, new, separator=_separator(args, model))
         else:
-            lines = json_lines if args.output.lower().endswith(".jsonl") else csv_lines
+            lines = csv_lines(records)
+            if args.output.lower().endswith(".jsonl"):
+                lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             with atomic_write(args.output) as stream:
-                stream.writelines(line.encode() for line in lines(records))
+                stream.writelines(line.encode() for line in lines)
     return n_rows, records, unseen
 
 
@@ -467,11 +469,6 @@ def csv_lines(records: Iterable[Record]) -> Iterator[str]:
     for first in islice(columns, 1):
         yield from csv_rows([first, first.values()])
     yield from csv_rows(values.values() for values in columns)
-
-
-def json_lines(records: Iterable[Record]) -> Iterator[str]:
-    """Yield one JSON document per record."""
-    return (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def _flat(record: Record) -> Iterator[tuple[str, Any]]:

@@ -198,7 +198,8 @@ def check_not_input(output: str, *inputs: str) -> None:
     """Raise if an output is one of the inputs, also through a link."""
     for used in inputs:
         is_same = os.path.realpath(output) == os.path.realpath(used)
-        if is_same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
+        both_exist = os.path.isfile(output) and os.path.isfile(used)
+        if is_same or (both_exist and os.path.samefile(output, used)):
             raise InputError(f"{output}: is the input, which is never changed; choose another name")
         if os.path.isdir(used) and Path(used).resolve() in Path(output).resolve().parents:
             raise InputError(f"{output}: is inside the input folder; choose another path")
@@ -260,10 +261,6 @@ def withhold(args: argparse.Namespace) -> None:
     if args.output or args.changes or args.questions:
         note("no copy, list of changes or questions is written: the run is rejected", error=True)
     args.output = args.changes = args.questions = None
-
-
-def _is_file(path: str) -> bool:
-    return "\0" not in path and os.path.isfile(path)
 
 
 def _columns(text: str, name: str, suffix: str) -> Any:

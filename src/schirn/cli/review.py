@@ -35,10 +35,9 @@ HAS_JSON = False
 OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
---order first|suspicious|close|tag|suggested|swaps|certify = first  what to ask in the
-    terminal: the first fifty questions, the most suspicious tags, close calls, one tag at a time,
-    missing tags, pairs of a wrong tag and its likely replacement, or removed tags for a
-    certificate
+--order first|suspicious|tag|suggested|swaps|certify = first  what to ask in the terminal: the
+    first fifty questions, the most suspicious tags, one tag at a time, missing tags, pairs of a
+    wrong tag and its likely replacement, or removed tags for a certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
 --name NAME  name of the person who decides (default: none)
@@ -101,7 +100,8 @@ def _project_folder(args: argparse.Namespace) -> str:
         if options or args.project:
             raise InputError(f"{args.data}: is a project, which knows its columns already")
         return str(args.data)
-    if path.is_dir() and not _holds_tables(path):
+    is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
+    if path.is_dir() and is_damaged:
         # Not a table either; what is missing is said when it is opened.
         return str(args.data)
     if not path.exists():
@@ -167,12 +167,6 @@ def _set_aside(folder: str, decisions: str) -> None:
     aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
     os.rename(folder, aside)
     note(f"the table or the options have changed; the old project is now {aside}")
-
-
-def _holds_tables(folder: Path) -> bool:
-    """Whether a folder may be a table in several files, and not a damaged project."""
-    parts = [*folder.glob("*.parquet"), *folder.glob("*.jsonl")]
-    return bool(parts) and not (folder / "tags.npz").exists()
 
 
 def _announce(folder: str, address: str) -> None:

@@ -39,17 +39,9 @@ def run(args: argparse.Namespace) -> int:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    serve(
-        args.model,
-        host=args.host,
-        port=args.port,
-        workers=args.workers,
-        token=args.token or os.environ.get("SCHIRN_TOKEN") or None,
-        max_rows=args.max_rows,
-        max_bytes=args.max_bytes,
-        timeout=args.timeout,
-        ready=announce,
-        tell=note,
-    )
+    names = ("host", "port", "workers", "max_rows", "max_bytes", "timeout")
+    options = {name: getattr(args, name) for name in names}
+    token = args.token or os.environ.get("SCHIRN_TOKEN") or None
+    serve(args.model, **options, token=token, ready=announce, tell=note)
     note("stopped; all requests were answered")
     return 0

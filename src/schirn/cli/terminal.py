@@ -10,7 +10,7 @@ from schirn.review.session import CERTIFY, FIRST, Session
 
 # Questions are asked with --quiet as well.
 say = partial(output.say, always=True)
-_ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "b": "undo"}
+_ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "s": "swap"}
 _MAX_TEXT = 600
 
 
@@ -72,17 +72,13 @@ def _ask_one(session: Session, order: str) -> bool:
     key = _read(prompt, tuple(keys.split("/")))
     if key == "q":
         return False
-    if key == "s":
-        record = {"action": "swap", "item": current["item"], "label": current["label"], "to": swap}
-        session.act(record, view["seq"])
-        return True
-    if key == "b":
-        if view["last"] is None:
-            say("There is nothing to undo.")
-        else:
-            session.undo(view["seq"])
-        return True
-    session.decide(_ACTIONS[key], current["item"], current["label"], view["seq"])
+    if key != "b":
+        record = {"action": _ACTIONS[key], "item": current["item"], "label": current["label"]}
+        session.act(record | ({"to": swap} if key == "s" else {}), view["seq"])
+    elif view["last"] is None:
+        say("There is nothing to undo.")
+    else:
+        session.undo(view["seq"])
     return True
 
 

@@ -2,18 +2,18 @@
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schirn._files import shortened
 from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
-    from schirn.cleaning.why import Neighbour, Reasons, Word
+    from schirn.cleaning.why import Neighbour, Reasons
     from schirn.tables.checks import Finding
 
 
@@ -28,23 +28,8 @@ _LEAST_SHOWN = 0.0005
 _MAX_IMAGE_BYTES = 300_000
 
 
-@dataclass(frozen=True)
-class Card:
-    """A tag to look at, with its row."""
-
-    row: int
-    id: str
-    label: str
-    confidence: float
-    removed: bool
-    text: str
-    image: str
-    tags: list[dict[str, Any]]
-    """Names of the tags of the row, and whether they were removed."""
-    n_more: int
-    suggested: bool = False
-    why: dict[str, Any] | None = None
-    """Explanation, the words to show, and similar rows with and without the tag."""
+# A tag to look at, with its row, for the template.
+Card = dict[str, Any]
 
 
 class CleanReport:
@@ -117,7 +102,7 @@ class CleanReport:
             n_labels=len(labels),
             swaps=self.swaps(),
             explained=self.reasons is not None,
-            named=any(card.why is not None and card.why["words"] for card in cards + suggestions),
+            named=any(card["why"] and card["why"]["words"] for card in cards + suggestions),
             cards=cards,
             suggestions=suggestions,
             commands=self.commands,
@@ -150,23 +135,16 @@ class CleanReport:
     def _explained(self, cards: list[Card]) -> list[Card]:
         """Return the cards with the reasons for their verdicts."""
         reasons: Any = self.reasons
-
-        def shows(word: "Word") -> bool:
-            return abs(word.contribution) >= _LEAST_SHOWN
-
-        whys = reasons.explain_all((card.row, card.label) for card in cards)
-        return [
-            replace(
-                card,
-                why={
-                    "explanation": why,
-                    "words": [word for word in why.words[:_MAX_WORDS] if shows(word)],
-                    "with_tag": self._similar(why.with_tag),
-                    "without_tag": self._similar(why.without_tag),
-                },
-            )
-            for card, why in zip(cards, whys, strict=True)
-        ]
+        whys = (
+            {
+                "explanation": why,
+                "words": [w for w in why.words[:_MAX_WORDS] if abs(w.contribution) >= _LEAST_SHOWN],
+                "with_tag": self._similar(why.with_tag),
+                "without_tag": self._similar(why.without_tag),
+            }
+            for why in reasons.explain_all((card["row"], card["label"]) for card in cards)
+        )
+        return [{**card, "why": why} for card, why in zip(cards, whys, strict=True)]
 
     def _similar(self, neighbours: "list[Neighbour]") -> list[dict[str, Any]]:
         return [
@@ -182,38 +160,35 @@ class CleanReport:
         return str(row + 1 if self.ids is None else self.ids[row])
 
     def _text(self, row: int, size: int) -> str:
-        return _cut("" if self.texts is None else str(self.texts[row]), size)
+        return shortened("" if self.texts is None else str(self.texts[row]), size)
 
     def _tags(self, row: int) -> str:
         """Return the tags that a row keeps, as one text."""
         ranking = self.ranking
         start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
         columns = ranking.column[start:end][~ranking.removed[start:end]]
-        return _cut(", ".join(ranking.label_names[j] for j in columns), _MAX_NEIGHBOUR_TEXT)
+        return shortened(", ".join(ranking.label_names[j] for j in columns), _MAX_NEIGHBOUR_TEXT)
 
     def _card(self, tags: Any, k: int, *, removed: bool = False, suggested: bool = False) -> Card:
         ranking, row, column = self.ranking, int(tags.row[k]), int(tags.column[k])
         of_row = range(*np.searchsorted(ranking.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
         visible = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])
-        return Card(
-            row=row,
-            id=self._id(row),
-            label=ranking.label_names[column],
-            confidence=float(tags.confidence[k]),
-            removed=removed,
-            text=self._text(row, _MAX_TEXT),
-            image="" if self.images is None else _image(self.images[row]),
-            tags=[
-                {
-                    "name": ranking.label_names[ranking.column[j]],
-                    "removed": bool(ranking.removed[j]),
-                }
-                for j in visible
-            ],
-            n_more=len(of_row) - len(visible),
-            suggested=suggested,
-        )
+        names = [ranking.label_names[ranking.column[j]] for j in visible]
+        flags = ranking.removed[visible].tolist()
+        return {
+            "row": row,
+            "id": self._id(row),
+            "label": ranking.label_names[column],
+            "confidence": float(tags.confidence[k]),
+            "removed": removed,
+            "text": self._text(row, _MAX_TEXT),
+            "image": "" if self.images is None else _image(self.images[row]),
+            "tags": [{"name": n, "removed": r} for n, r in zip(names, flags, strict=True)],
+            "n_more": len(of_row) - len(visible),
+            "suggested": suggested,
+            "why": None,
+        }
 
 
 def _image(image: Any) -> str:
@@ -231,7 +206,3 @@ def _image(image: Any) -> str:
         return ""
     kind = image_type(raw)
     return "" if kind is None else f"data:{kind};base64,{base64.b64encode(raw).decode()}"
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else text[:size] + " …"

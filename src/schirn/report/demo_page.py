@@ -61,10 +61,8 @@ def demo_page(demo: "Demo") -> str:
         sample=[_card(demo, row, _verdicts(demo, row)) for row in first_of_each],
         mistakes=[_card(demo, row, _verdicts(demo, row)) for row in _most_mistakes(demo)],
         results=[_line(result) for result in demo.results],
-        heads=[
-            metric.label.replace(" ↑", "\u00a0↑").replace(" ↓", "\u00a0↓")
-            for metric in METRICS.values()
-        ],
+        # The arrow stays with the word before it.
+        heads=["\u00a0".join(metric.label.rsplit(" ", 1)) for metric in METRICS.values()],
     )
 
 

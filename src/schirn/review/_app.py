@@ -11,19 +11,20 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schirn._files import reason_of
-from schirn._input import is_count, whole_text
+from schirn._input import is_count
 from schirn.exceptions import DataError, InputError
 from schirn.review._questions import FIRST, ORDERS
 from schirn.review._state import KIND, STATUS
 from schirn.review.session import Conflict, Session
 from schirn.serving import connections
-from schirn.serving.connections import Refusal, read_json
+from schirn.serving.connections import REFUSALS, read_json
 
 MAX_BODY = 64 * 1024
 
@@ -39,16 +40,13 @@ _CSP = (
 )
 HEADERS = {"Content-Security-Policy": _CSP, **connections.HEADERS}
 
-
-# Texts that each action needs beside its name.
-_NEEDS = {
+# What each action needs beside its name and the last record that the page has seen.
+_NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(STATUS, ("item", "label")),
     "swap": ("item", "label", "to"),
-    **dict.fromkeys(KIND, ()),
-    "undo": (),
+    **dict.fromkeys(KIND, ("count",)),
+    "undo": ("of",),
 }
-# Whole numbers that each action needs.
-_COUNTS = {"undo": ("seen", "of"), **dict.fromkeys(KIND, ("seen", "count"))}
 
 
 def create_app(
@@ -77,7 +75,7 @@ def create_app(
         Route("/api/state", api.state),
         Route("/api/decide", api.decide, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), token, port, opened)
+    return Guard(Starlette(routes=routes, exception_handlers=REFUSALS), token, port, opened)
 
 
 class _Api:
@@ -86,31 +84,20 @@ class _Api:
 
     def state(self, request: Request) -> Response:
         """Answer with what the page shows now."""
-        try:
-            return JSONResponse(self._view(request.query_params))
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse(self._view(request.query_params))
 
     async def decide(self, request: Request) -> Response:
         """Record one action; the answer holds the next question."""
-        body: Mapping[str, Any] = {}
+        body = _checked(await read_json(request, MAX_BODY))
         try:
-            body = _checked(await read_json(request, MAX_BODY))
             await run_in_threadpool(self._act, body)
-        except ClientDisconnect:
-            # Nobody reads this answer, but without it a traceback would reach the terminal.
-            return Response(status_code=400)
         except Conflict as conflict:
             view = await run_in_threadpool(self._view, body)
             return JSONResponse({"error": str(conflict), "state": view}, 409)
-        except Refusal as refusal:
-            return JSONResponse({"error": str(refusal)}, refusal.status)
         except (DataError, OSError) as failure:
             # Another program has replaced the journal, or the disk is full: the user must know.
             reason = getattr(failure, "strerror", None) or failure
-            return JSONResponse({"error": f"The decision is not saved. {reason}."}, 507)
-        except InputError as mistake:
-            return JSONResponse({"error": str(mistake)}, 400)
+            raise HTTPException(507, f"The decision is not saved. {reason}.") from failure
         return JSONResponse(await run_in_threadpool(self._view, body))
 
     def _act(self, body: Mapping[str, Any]) -> None:
@@ -121,7 +108,7 @@ class _Api:
         elif action in KIND:
             session.apply_answers(action, body["count"], sequence)
         else:
-            record = {"action": action, **{key: body[key] for key in _NEEDS[action]}}
+            record = {"action": action, **{key: body.get(key) for key in _NEEDS[action]}}
             session.act(record, sequence)
 
     def _view(self, query: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,10 +132,10 @@ class _Api:
     def image(self, request: Request) -> Response:
         """Send the image that the table names for a row; the request gives only the number."""
         row, session = request.path_params["row"], self._session
-        image = session.table.image(row) if row < len(session.project.ids) else None
+        image = session.table.image_file(row) if row < len(session.project.ids) else None
         if image is None:
-            return PlainTextResponse("Not Found", 404)
-        return Response(image[0], media_type=image[1])
+            raise HTTPException(404)
+        return FileResponse(image[0], media_type=image[1])
 
 
 def _asset(name: str, kind: str) -> Callable[[Request], Response]:
@@ -173,11 +160,8 @@ def _checked(request: Any) -> dict[str, Any]:
     action = request.get("action")
     if not isinstance(action, str) or action not in _NEEDS:
         raise InputError(f"the request must give an 'action': {', '.join(_NEEDS)}")
-    for key in _NEEDS[action]:
-        if not isinstance(request.get(key), str):
-            raise InputError(f"the request must give {key!r} as text")
-        request[key] = whole_text(request[key])
-    for key in _COUNTS.get(action, ("seen",)):
+    # The session checks the texts.
+    for key in ("seen", *({"count", "of"} & {*_NEEDS[action]})):
         if not is_count(request.get(key)):
             raise InputError(f"the request must give {key!r} as a whole number of at least 0")
     if request.get("order", FIRST) not in ORDERS:
@@ -203,13 +187,18 @@ class Guard:
         request = Request(scope, receive)
         token = request.query_params.get("token")
         refusal = self._refuse(request, token)
+        is_visit = token is not None and refusal is None
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._add_headers(message, remember=token is not None and refusal is None)
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                if is_visit:
+                    value = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"
+                    headers.append("Set-Cookie", value)
             await send(message)
 
-        if token is not None and refusal is None and self._opened is not None:
+        if is_visit and self._opened is not None:
             self._opened()
         try:
             await (refusal or self._app)(scope, receive, send_safely)
@@ -234,13 +223,3 @@ class Guard:
         if not secrets.compare_digest(token.encode("utf-8", "replace"), self._token):
             return PlainTextResponse("Open the address that schirn review printed.", 403)
         return None
-
-    def _add_headers(self, message: Any, remember: bool) -> None:
-        headers = MutableHeaders(scope=message)
-        for name, value in HEADERS.items():
-            headers[name] = value
-        if remember:
-            token = self._token.decode()
-            headers.append(
-                "Set-Cookie", f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"
-            )

@@ -55,7 +55,6 @@ class Journal:
 
     def __init__(self, path: Path, fingerprint: str, *, write: bool = True):
         self.path = path
-        self.repaired = ""
         self._file: int | None = None
         self._release = _lock(path.parent) if write else None
         self._rescued: Path | None = None

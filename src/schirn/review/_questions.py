@@ -19,10 +19,8 @@ from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UN
 from schirn.review.project import Project
 
 OPEN, KEEP, DROP, SKIP = range(4)
-FIRST, SUSPICIOUS, CLOSE, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS = (
-    *("first", "suspicious", "close", "tag", "suggested", "swaps"),
-    "certify",
-)
+ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
+FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
 STEP = 25
 """Questions in each of the two first steps."""
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
@@ -92,7 +90,7 @@ class Questions:
 
         Parameters
         ----------
-        order : {"first", "suspicious", "close", "tag", "suggested", "swaps"}
+        order : {"first", "suspicious", "tag", "suggested", "swaps"}
             "tag" stays with one label as long as more of its tags are probably wrong than right.
         status : (m,) array
         last : int or None
@@ -103,9 +101,6 @@ class Questions:
         suspects, suggestions = ranking.worklist.order, ranking.missing.worklist.order
         if order == FIRST:
             yield from self.steps(LISTED, status)
-        elif order == CLOSE:
-            close = np.abs(ranking.confidence[suspects] - LIKELY)
-            yield from tags[suspects[np.argsort(close, kind="stable")]].tolist()
         elif order == TAG:
             column = -1 if last is None else int(self._project.column[last])
             yield from tags[_of_one_label(ranking, suspects, column)].tolist()

@@ -7,6 +7,7 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from schirn._optional import optional
 from schirn.review.session import open_session
@@ -19,10 +20,8 @@ def serve(
     *,
     port: int = 0,
     browser: bool = True,
-    name: str = "",
-    image_root: str | None = None,
-    decisions: str | os.PathLike[str] | None = None,
     ready: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> int:
     """Serve the review page until Ctrl-C and return the number of decided tags.
 
@@ -34,14 +33,10 @@ def serve(
         Port of the server; 0 chooses a free one.
     browser : bool
         Whether to open the page in the browser, unless others could read the token there.
-    name : str
-        Who decides; "" if nobody gives a name.
-    image_root : str, optional
-        Folder of the image files; by default the one that was used when the tags were ranked.
-    decisions : path, optional
-        File of `Decisions`: its answers are taken over, and every new one is written to it.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
+    **options
+        `name`, `image_root` and `decisions`, as for `open_session`.
 
     Returns
     -------
@@ -61,7 +56,7 @@ start a review of a table with: schirn review TABLE
     from schirn.review._app import create_app
     from schirn.serving.connections import OPTIONS, LimitedProtocol, listen
 
-    session = open_session(folder, name=name, image_root=image_root, decisions=decisions)
+    session = open_session(folder, **options)
     page: Path | None = None
 
     def forget() -> None:
@@ -78,8 +73,8 @@ start a review of a table with: schirn review TABLE
             app = create_app(session, token, port, opened=forget)
             # No log: whoever sends nonsense to the port must not fill the terminal. The application
             # reports its errors.
-            options = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 2}
-            config = uvicorn.Config(app, http=LimitedProtocol, **options)
+            usual = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 2}
+            config = uvicorn.Config(app, http=LimitedProtocol, **usual)
             if ready is not None:
                 ready(address)
             if page is not None:

@@ -104,7 +104,10 @@ class ReviewState:
         """Return the tags that a record is about; raise InputError if it makes no sense."""
         action = _text(record, "action")
         if action in KIND:
-            self._check_choice(record)
+            chosen = record.get("tags") or []
+            known = np.flatnonzero(self.project.listed == (action == "remove"))
+            if not chosen or len(np.intersect1d(chosen, known)) < len(chosen):
+                raise InputError("tags to remove must be listed, and those to add must not be")
             return []
         if action == "undo":
             return self._undoable(record).tags
@@ -116,16 +119,6 @@ class ReviewState:
             if self.project.listed[tags].tolist() != [True, False]:
                 raise InputError("a swap drops a tag of the table and adds one that is not in it")
         return tags
-
-    def _check_choice(self, record: Record) -> None:
-        tags, is_removal = record.get("tags"), record["action"] == "remove"
-        if not isinstance(tags, list) or not tags or len(set(map(str, tags))) < len(tags):
-            raise InputError("there is no tag to remove or to add")
-        is_listed = self.project.listed
-        if not all(
-            type(k) is int and 0 <= k < len(is_listed) and is_listed[k] == is_removal for k in tags
-        ):
-            raise InputError("the tags to remove must be listed, and those to add must not be")
 
     def _undoable(self, record: Record) -> Step:
         if not self.history or self.history[-1].seq != record.get("of"):

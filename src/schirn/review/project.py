@@ -3,25 +3,23 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, file_hash, read_archive, whole_folder
-from schirn._input import Array, is_share, repeated, whole_text
-from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn._files import brief, content_hash, file_hash, read_archive, whole_folder
+from schirn._input import Array, whole_text
+from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 from schirn.review.table import TableRoles, read_roles, write_project_table
 from schirn.tables.files import Table
 
-FORMAT, VERSION = "schirn-review", 3
+FORMAT, VERSION = "schirn-review", 4
 TAGS = "tags.npz"
-# The arrays of all tags, and their kinds.
-_KINDS = {"row": "i", "column": "i", "confidence": "f", "kept": "b", "judged": "b", "listed": "b"}
 _RESTART = "start the review again from the table"
 
 Cell = tuple[int, str]
@@ -48,7 +46,7 @@ class Project:
     """Limits of the removals: `precision` and `keep_one`."""
     table: TableRoles
     fingerprint: str
-    """Hash of ids and labels; the decisions and confidences of another project do not fit."""
+    """Checksum of the project; the decisions about another one do not fit."""
 
     def tags_of_row(self, i: int) -> range:
         """Return the tags of an item."""
@@ -134,9 +132,10 @@ def write_project(
             "precision": ranking.precision,
             "keep_one": ranking.keep_one,
             "command": list(command),
-            "source_sha256": _hash_file(source),
+            "source_sha256": content_hash(source),
             "table": write_project_table(folder, table, source, roles),
         }
+        head["sha256"] = checksum(head, folder / TAGS)
         (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
 
 
@@ -155,13 +154,8 @@ def _suggestions(ranking: NoisyLabels, accepted: Iterable[Cell]) -> dict[Cell, f
 def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: str) -> bool:
     """Whether a project was made from what a file holds now, by this command if any is given."""
     head = _read_head(Path(folder))
-    is_same = head.get("source_sha256") == _hash_file(source)
+    is_same = head.get("source_sha256") == content_hash(source)
     return is_same and (not command or head.get("command") == list(command))
-
-
-def _hash_file(path: str) -> str | None:
-    """Hash of a file; None for a folder."""
-    return file_hash(path) if os.path.isfile(path) else None
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:
@@ -169,28 +163,30 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     folder = Path(folder)
     head = _read_head(folder)
     labels, ids, texts = ([*map(whole_text, head[name])] for name in ("labels", "ids", "texts"))
-    arrays = _read_tags(folder / TAGS, len(ids), len(labels))
+    arrays = read_archive(folder / TAGS)
     if not len(arrays["row"]):
         raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
-    content = [ids, labels, *(arrays[name].tolist() for name in ("row", "column", "listed"))]
     return Project(
         folder=folder,
         labels=labels,
         ids=ids,
         texts=texts,
         **arrays,
-        method=str(head.get("method")),
-        limits={
-            "precision": head.get("precision") or PRECISION,
-            "keep_one": head.get("keep_one") is True,
-        },
-        table=read_roles(folder, head.get("table")),
-        fingerprint=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+        method=head["method"],
+        limits={name: head[name] for name in ("precision", "keep_one")},
+        table=read_roles(folder, head["table"]),
+        fingerprint=head["sha256"],
     )
 
 
+def checksum(head: Mapping[str, Any], tags: Path) -> str:
+    """Return the hash of a project: of its head without this hash, and of the file of its tags."""
+    content = json.dumps({**head, "sha256": file_hash(tags)}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
 def _read_head(folder: Path) -> dict[str, Any]:
-    """Read project.json and check its entries."""
+    """Read project.json; its checksum shows whether it is as it was written."""
     path = folder / "project.json"
     if not path.is_file():
         raise DataError(
@@ -203,43 +199,14 @@ def _read_head(folder: Path) -> dict[str, Any]:
         raise DataError(f"{path}: not valid JSON ({error}); {_RESTART}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise DataError(f"{path}: does not describe a review project; choose another folder")
-    if type(head.get("version")) is not int or head["version"] != VERSION:
+    if head.get("version") != VERSION:
         raise DataError(
             f"{path}: made by another version of schirn (format {brief(head.get('version'))}, not "
             f"{VERSION}); move the folder away, and {_RESTART}"
         )
-    precision, names = head.get("precision"), ("labels", "ids", "texts")
-    rules = {name: _are_texts(head.get(name), unique=name != "texts") for name in names}
-    rules["texts"] = rules["texts"] and rules["ids"] and len(head["texts"]) == len(head["ids"])
-    rules["precision"] = precision is None or (is_share(precision) and precision > 0)
-    for key, holds in rules.items():
-        if not holds:
-            raise DataError(f"{path}: {key!r} cannot be {brief(head.get(key))}; {_RESTART}")
+    tags = folder / TAGS
+    if not tags.is_file():
+        raise DataError(f"{tags}: the file is missing; {_RESTART}")
+    if head.get("sha256") != checksum(head, tags):
+        raise DataError(f"{path} or {TAGS}: damaged or edited (wrong checksum); {_RESTART}")
     return dict(head)
-
-
-def _are_texts(values: Any, unique: bool) -> bool:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        return False
-    return not unique or repeated(map(whole_text, values)) is None
-
-
-def _read_tags(path: Path, n_rows: int, n_labels: int) -> dict[str, Array]:
-    """Read the arrays of all tags, sorted by row."""
-    if not path.is_file():
-        raise DataError(f"{path}: the file is missing; {_RESTART}")
-    arrays = read_archive(path)
-    shapes = {arrays[name].shape for name in _KINDS if name in arrays}
-    fits = len(shapes) == 1 and all(
-        name in arrays and arrays[name].ndim == 1 and arrays[name].dtype.kind == kind
-        for name, kind in _KINDS.items()
-    )
-    if fits:
-        row, column, p = (arrays[name] for name in ("row", "column", "confidence"))
-        in_range = (0 <= row) & (row < n_rows) & (0 <= column) & (column < n_labels)
-        is_new = np.unique(np.stack([row, column]), axis=1).shape[1] == len(row)
-        is_sorted = is_new and bool((np.diff(row) >= 0).all())
-        fits = is_sorted and bool((in_range & (p >= 0) & (p <= 1)).all())
-    if not fits:
-        raise DataError(f"{path}: not the tags of this review; {_RESTART}")
-    return {name: arrays[name] for name in _KINDS}

@@ -229,7 +229,7 @@ class Session(ReviewState):
 
         Parameters
         ----------
-        order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
+        order : {"first", "suspicious", "tag", "suggested", "swaps", "certify"}
             What to ask next.
         """
         if self._undone is not None:
@@ -257,7 +257,7 @@ class Session(ReviewState):
 
         Parameters
         ----------
-        order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
+        order : {"first", "suspicious", "tag", "suggested", "swaps", "certify"}
             What to ask next.
         """
         if order not in ORDERS:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief
+from schirn._files import brief, shortened
 from schirn._input import is_missing
 from schirn.cleaning.columns import is_inside
 from schirn.exceptions import DataError
@@ -63,23 +63,10 @@ def write_project_table(
 
 
 def read_roles(folder: Path, head: Any) -> TableRoles:
-    """Check what project.json says about the table."""
-    try:
-        lists = {name: tuple(head.get(name) or ()) for name in ("text", "content")}
-        roles = TableRoles(**{**head, **lists})
-        merge = roles.merge or {}
-        texts = [roles.column, roles.separator, roles.file, roles.encoding]
-        texts += [*roles.text, *roles.content, *merge, *merge.values()]
-        maybe = (roles.image, roles.image_root, roles.delimiter, roles.id)
-        texts += [text for text in maybe if text is not None]
-        fits = all(isinstance(text, str) for text in texts) and bool(roles.separator)
-        if not fits or not roles.file.startswith("table.") or set(roles.file) & set("/\\:\0"):
-            raise ValueError
-    except (LookupError, TypeError, ValueError, AttributeError):
-        raise DataError(
-            f"{folder / 'project.json'}: 'table' does not describe a table; start the review again "
-            f"from the table"
-        ) from None
+    """Return what project.json says about the table."""
+    lists = {name: tuple(head[name]) for name in ("text", "content")}
+    # No project leads out of its folder.
+    roles = TableRoles(**{**head, **lists, "file": Path(head["file"]).name})
     if not (folder / roles.file).is_file():
         raise DataError(
             f"{folder / roles.file}: the table is missing; start the review again from the table"
@@ -176,19 +163,10 @@ class ProjectTable:
             return None
         return None if kind is None else (path, kind)
 
-    def image(self, row: int) -> tuple[bytes, str] | None:
-        """Return content and type of the image of a row; None if it cannot be shown."""
-        file = self.image_file(row)
-        try:
-            return None if file is None else (file[0].read_bytes(), file[1])
-        except OSError:
-            return None
-
 
 def _short(cell: Any) -> str:
     """Return a cell as text that fits on the page."""
     if isinstance(cell, list | tuple) and len(cell) > 8:
         start = ", ".join(_short(value)[:40] for value in cell[:4])
         return f"{start}, … ({len(cell):,} values)"
-    text = f"{cell:.6g}" if isinstance(cell, float) else str(cell)
-    return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} …"
+    return shortened(f"{cell:.6g}" if isinstance(cell, float) else str(cell), _MAX_CELL)

@@ -1,11 +1,13 @@
 """The web application: tags of rows as JSON, judgements of tags, health, metrics."""
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,7 +22,7 @@ import schirn
 from schirn._files import brief
 from schirn.exceptions import InputError, suggest
 from schirn.features import TagPipeline
-from schirn.serving.connections import HEADERS, Refusal, read_json
+from schirn.serving.connections import HEADERS, REFUSALS, read_json
 from schirn.serving.metrics import Metrics
 
 _DIGITS = 6
@@ -91,8 +93,7 @@ def create_app(
         Route("/metrics", api.metrics),
         Route("/openapi.json", api.openapi),
     ]
-    handlers: Any = {HTTPException: _no_route}
-    return _Guard(Starlette(routes=routes, exception_handlers=handlers), token, api)
+    return _Guard(Starlette(routes=routes, exception_handlers=REFUSALS), token, api)
 
 
 class _Api:
@@ -108,26 +109,21 @@ class _Api:
         """Return the handler of a function from rows and request, with one option, to an answer."""
 
         async def handler(request: Request) -> Response:
-            try:
-                query = self._checked(await read_json(request, self.limits.bytes), option)
-                if self._n_waiting >= self.limits.waiting:
-                    return _error(503, "too many requests are waiting")
-                return JSONResponse(await self._in_time(make, query))
-            except TimeoutError:
-                return _error(503, f"no answer within {self.limits.seconds:g} seconds")
-            except Refusal as refusal:
-                return _error(refusal.status, str(refusal))
-            except InputError as error:
-                return _error(400, str(error))
+            query = self._checked(await read_json(request, self.limits.bytes), option)
+            return JSONResponse(await self._in_time(make, query))
 
         return handler
 
     async def _in_time(self, make: Callable[[list[Any], Answer], Answer], query: Answer) -> Answer:
+        if self._n_waiting >= self.limits.waiting:
+            raise _busy("too many requests are waiting")
         self._n_waiting += 1
         try:
             loop = asyncio.get_running_loop()
             work = loop.run_in_executor(self._worker, make, query["rows"], query)
             answer = await asyncio.wait_for(work, self.limits.seconds)
+        except TimeoutError:
+            raise _busy(f"no answer within {self.limits.seconds:g} seconds") from None
         finally:
             self._n_waiting -= 1
         self.counters.add_rows(len(query["rows"]))
@@ -139,7 +135,7 @@ class _Api:
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise InputError('the request must be {"rows": [{"column": "cell", ...}, ...]}')
         if len(rows) > self.limits.rows:
-            raise Refusal(413, f"the request has more than {self.limits.rows:,} rows")
+            raise HTTPException(413, f"the request has more than {self.limits.rows:,} rows")
         for key in query:
             if key not in ("rows", option):
                 hint = suggest(key, ["rows", option])
@@ -199,7 +195,9 @@ class _Api:
 
     def openapi(self, request: Request) -> Response:
         """Answer with the description of all of this."""
-        return JSONResponse(OPENAPI)
+        document = json.loads(files("schirn.serving").joinpath("openapi.json").read_bytes())
+        document["info"]["version"] = schirn.__version__
+        return JSONResponse(document)
 
 
 class _Guard:
@@ -235,47 +233,14 @@ class _Guard:
         is_open = self._token is None or request.url.path == "/health"
         if is_open or secrets.compare_digest(sent, self._token or b""):
             return None
-        return _error(401, "the header Authorization must be: Bearer TOKEN")
+        return JSONResponse({"error": "the header Authorization must be: Bearer TOKEN"}, 401)
 
 
-def _error(status: int, message: str) -> Response:
-    headers = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse({"error": message}, status, headers)
-
-
-def _no_route(request: Request, error: HTTPException) -> Response:
-    answer = _error(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
-    answer.headers.update(error.headers or {})
-    return answer
+def _busy(reason: str) -> HTTPException:
+    return HTTPException(503, reason, {"Retry-After": "1"})
 
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return round(value, _DIGITS) if isinstance(value, float) else value
-
-
-_ROWS = {"type": "object", "properties": {"rows": {"type": "array", "items": {"type": "object"}}}}
-_SCHEMA = {"content": {"application/json": {"schema": _ROWS}}}
-_POST = {
-    "requestBody": {"required": True, **_SCHEMA},
-    "responses": {
-        "200": {"description": "one answer per row, in their order", **_SCHEMA},
-        "400": {"description": "the request is wrong; the answer says why"},
-        "401": {"description": "the token is missing or wrong"},
-        "413": {"description": "too many rows or bytes"},
-        "503": {"description": "busy; try again"},
-    },
-}
-_GET = {"responses": {"200": {"description": "OK"}}}
-OPENAPI = {
-    "openapi": "3.1.0",
-    "info": {"title": "schirn tagger", "version": schirn.__version__},
-    "paths": {
-        "/predict": {"post": {"summary": "Tags and probabilities of rows", **_POST}},
-        "/judge": {"post": {"summary": "How likely the tags of rows are right", **_POST}},
-        "/health": {"get": {"summary": "Whether the model is loaded", **_GET}},
-        "/metrics": {"get": {"summary": "Counters for Prometheus", **_GET}},
-    },
-}
-"""Description of the requests and answers."""

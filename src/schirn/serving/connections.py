@@ -8,7 +8,9 @@ import socket
 from typing import Any
 
 import h11
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schirn.exceptions import InputError
@@ -152,27 +154,29 @@ class PatientProtocol(LimitedProtocol):
         super().on_response_complete()
 
 
-class Refusal(Exception):
-    """A request that is not answered, with the status and the sentence to send instead."""
+async def refuse(request: Request, error: Any) -> Response:
+    """Answer with the reason as JSON; a mistake in the request has status 400."""
+    status, headers = getattr(error, "status_code", 400), getattr(error, "headers", None)
+    return JSONResponse({"error": getattr(error, "detail", str(error))}, status, headers)
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
+
+REFUSALS: Any = {HTTPException: refuse, InputError: refuse}
+"""How applications answer what they cannot do."""
 
 
 async def read_json(request: Request, limit: int) -> Any:
-    """Return the document of a request; raise Refusal if it is not JSON, or over the limit."""
+    """Return the document of a request; raise HTTPException if it is not JSON or too large."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-        raise Refusal(415, "the request must be JSON (Content-Type: application/json)")
+        raise HTTPException(415, "the request must be JSON (Content-Type: application/json)")
     content = b""
     async for chunk in request.stream():
         content += chunk
         if len(content) > limit:
-            raise Refusal(413, f"the request has more than {limit:,} bytes")
+            raise HTTPException(413, f"the request has more than {limit:,} bytes")
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise Refusal(400, "the request is not valid JSON") from None
+        raise HTTPException(400, "the request is not valid JSON") from None
 
 
 def listen(host: str, port: int) -> socket.socket:

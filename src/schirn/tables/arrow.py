@@ -9,18 +9,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from socket import gethostname
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import numpy as np
 
-from schirn._files import brief, brief_list, reason_of, too_large
+from schirn._files import brief, brief_list, check_limit, reason_of, unreadable_named
 from schirn._input import Array
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table
-from schirn.tables.text import check_columns, unreadable_named
+from schirn.tables.text import check_columns
 
 _ROWS_AT_ONCE = 1024
 # Size of the rows of numbers that are read or written together.
@@ -175,16 +174,8 @@ def parquet_files(folder: Path) -> list[Path]:
 def _read_numbers(path: str, groups: list[int], first: int, names: list[str]) -> Array:
     """Read numbers (n, d) of row groups of a file, whose first row is the `first` of all files."""
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read_row_groups(groups, columns=names)
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: there is no such file on {gethostname()}; put the folder where all workers "
-            f"see it under the same path"
-        ) from None
-    except Exception as error:
-        raise DataError(f"{path}: cannot be read ({reason_of(error)})") from error
+    with unreadable_named(Path(path), "Parquet file"), parquet.ParquetFile(path) as file:
+        table = file.read_row_groups(groups, columns=names)
     return _numbers_of(table, names, path, first)
 
 
@@ -419,9 +410,8 @@ def _read_parquet(path: Path, limit: int, unread: Collection[str]) -> Any:
     with unreadable_named(path, "Parquet file"), parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
         groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-        total = sum(group.total_byte_size for group in groups)
-        if total > limit and not unread:
-            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        if not unread:
+            check_limit(path, "unpacks to", sum(group.total_byte_size for group in groups), limit)
         # These sizes count a long text of a dictionary once, however many rows repeat it.
         options = {}
         if unread:
@@ -438,7 +428,5 @@ def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
         # Arrow trusts the offsets in a file, even to count bytes.
         batch.validate(full=True)
         size += batch.nbytes
-        if size > limit:
-            reason = too_large(f"unpacks to over {limit:,} bytes", limit)
-            raise DataError(f"{path}: {reason}")
+        check_limit(path, "unpacks to at least", size, limit)
         yield batch

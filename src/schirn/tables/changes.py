@@ -220,23 +220,16 @@ class ChangeList:
             If a row is not found, or its cell differs from what the list says; the message names
             the rows.
         """
-        return self._exchange(list(cells), keys, conflicts, how, forward=True)
+        return self._exchange(list(cells), keys=keys, conflicts=conflicts, forward=True, **how)
 
-    def undo(
-        self,
-        cells: Iterable[Any],
-        *,
-        keys: Sequence[str] | None = None,
-        conflicts: list[str] | None = None,
-        **how: Any,
-    ) -> list[Any]:
+    def undo(self, cells: Iterable[Any], **options: Any) -> list[Any]:
         """Return the column as it was before the changes.
 
         Parameters
         ----------
         cells : sequence
             What `apply` returned.
-        keys, conflicts, **how
+        **options
             As for `apply`.
 
         Raises
@@ -244,7 +237,7 @@ class ChangeList:
         InputError
             If a cell differs from what `apply` made of it; the message names the rows.
         """
-        return self._exchange(list(cells), keys, conflicts, how, forward=False)
+        return self._exchange(list(cells), forward=False, **options)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the list to a .csv file, completely or not at all.
@@ -309,10 +302,11 @@ class ChangeList:
     def _exchange(
         self,
         cells: list[Any],
-        keys: Sequence[str] | None,
-        conflicts: list[str] | None,
-        how: dict[str, Any],
+        *,
         forward: bool,
+        keys: Sequence[str] | None = None,
+        conflicts: list[str] | None = None,
+        **how: Any,
     ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
         if not self.cells:
@@ -556,7 +550,8 @@ def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
         by = f"{by}, not checked"
     elif n:
         by = f"{by}, {n:,} answer{'s' * (n > 1)}"
-    why = f"{_percent(p)} likely to be correct ({by})"
+    share = "less than 0.1%" if p < 0.001 else f"{p:.1%}"
+    why = f"{share} likely to be correct ({by})"
     if p in (0, 1):
         why = "known to be wrong" if kind == "removal" else "known to be correct"
     return 1 - p if kind == "removal" else p, why
@@ -624,7 +619,3 @@ def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
     edit = Change(int(row) - 1, kind, old, new, confidence, texts["why"])
     _check(edit)
     return edit, cell, texts["key"], about
-
-
-def _percent(p: float) -> str:
-    return "less than 0.1%" if p < 0.001 else f"{p:.1%}"

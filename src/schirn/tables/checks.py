@@ -16,10 +16,7 @@ from schirn._input import check_same_length, is_missing
 from schirn.labels.tags import Tags, read_tags
 from schirn.tables.merges import Merge, merges_of
 
-KINDS = (
-    *("separator", "spelling", "copies", "empty_texts"),
-    *("tags_in_all_rows", "tags_in_one_row"),
-)
+KINDS = ("separator", "spelling", "copies", "empty_texts", "tags_in_all_rows", "tags_in_one_row")
 SEPARATORS = (";", ",", "|", "/", "\t")
 
 _MAX_EXAMPLES = 20

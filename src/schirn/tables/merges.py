@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from schirn._files import (
-    atomic_write,
     brief,
     brief_list,
     csv_rows,
     spreadsheet_safe,
     spreadsheet_text,
+    write_text,
 )
 from schirn._input import suggest
 from schirn.exceptions import DataError, InputError
@@ -349,8 +349,7 @@ def write_merges(merges: Iterable[Merge], path: str | os.PathLike[str]) -> None:
         (spreadsheet_safe(m.before), spreadsheet_safe(m.after), m.why, m.n_before, m.n_after)
         for m in merges
     ]
-    with atomic_write(path) as stream:
-        stream.write("".join(csv_rows([_FIELDS, *rows])).encode("utf-8", "replace"))
+    write_text(path, "".join(csv_rows([_FIELDS, *rows])))
 
 
 def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from schirn._files import brief, byte_limit, reason_of, too_large
+from schirn._files import brief, byte_limit, check_limit, unreadable_named
 from schirn._input import Array, is_missing
-from schirn.exceptions import DataError, MissingExtraError
+from schirn.exceptions import DataError
 
 # Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032
@@ -90,18 +90,14 @@ def check_size(path: Path, max_bytes: int | None = None) -> None:
         raise DataError(f"{path}: there is no such file.") from None
     if size == 0:
         raise DataError(f"{path}: the file is empty.")
-    if size > limit:
-        what = too_large(f"has {size:,} bytes", limit)
-        raise DataError(f"{path}: {what}", parameter="max_bytes")
+    check_limit(path, "has", size, limit)
     if not is_packed(path) or size * DEFLATE_RATIO <= limit:
         return
     unpacked = 0
     with unreadable_named(path, _GZIP), gzip.open(path) as stream:
         while chunk := stream.read(CHUNK):
             unpacked += len(chunk)
-            if unpacked > limit:
-                what = too_large(f"unpacks to over {limit:,} bytes", limit)
-                raise DataError(f"{path}: {what}", parameter="max_bytes")
+            check_limit(path, "unpacks to at least", unpacked, limit)
 
 
 class Text:
@@ -254,17 +250,6 @@ def header_delimiter(path: str | os.PathLike[str]) -> str | None:
     with open(path, "rb") as stream:
         head = stream.readline(4096)
     return next((mark for mark in ",;\t" if mark.encode() in head), None)
-
-
-@contextmanager
-def unreadable_named(path: Path, what: str) -> Iterator[None]:
-    """Turn any error while reading a damaged or foreign file into a DataError that names it."""
-    try:
-        yield
-    except (DataError, MissingExtraError):
-        raise
-    except Exception as error:
-        raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error
 
 
 def check_columns(path: Path, columns: Sequence[str]) -> None:

@@ -17,12 +17,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from schirn._files import brief, byte_limit, reason_of, too_large
+from schirn._files import brief, byte_limit, check_limit, reason_of, unreadable_named
 from schirn._input import is_missing
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.table import Columns, Table
-from schirn.tables.text import unreadable_named
 
 _ATTRIBUTES = r"""(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*"""
 _ROW = re.compile(
@@ -61,8 +60,7 @@ class XlsxTable(Table):
         openpyxl = optional("openpyxl", "xlsx", "Reading .xlsx files")
         with zipfile.ZipFile(self.path) as archive:
             total = sum(entry.file_size for entry in archive.infolist())
-        if total > limit:
-            raise DataError(f"{self.path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        check_limit(self.path, "unpacks to", total, limit)
         with warnings.catch_warnings():
             # About extensions of the format that hold no cells.
             warnings.simplefilter("ignore")
