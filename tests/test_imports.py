@@ -7,7 +7,7 @@ import pytest
 
 # Packages that are loaded where they are used, not before.
 OPTIONAL = {
-    "matplotlib", "pandas", "torch", "cupy", "dask", "distributed", "jinja2", "pyarrow",
+    "matplotlib", "pandas", "torch", "cupy", "dask", "distributed", "rich", "jinja2", "pyarrow",
     "openpyxl", "polars", "datasets", "onnx", "onnxruntime", "starlette",
     "uvicorn", "httpx", "scikit_posthocs", "statsmodels", "seaborn",
     "IPython", "ipywidgets", "http", "socketserver", "multiprocessing.pool", "tkinter",

@@ -183,12 +183,14 @@ def test_a_bar_on_a_terminal(monkeypatch):
     text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", screen.getvalue())
     assert "a [b]note[/b]\n" in text
     assert max(map(len, re.split("[\r\n]", text))) <= 80
-    # The line is erased in the end.
-    assert screen.getvalue().endswith("\r\x1b[2K")
+    # The bar is erased and the cursor shown again.
+    assert screen.getvalue().rstrip("\r").endswith("\x1b[2K")
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")
 
 
-def test_a_terminal_that_cannot_draw_gets_lines(monkeypatch, soon):
-    monkeypatch.setenv("TERM", "dumb")
+def test_a_terminal_without_rich_gets_lines(monkeypatch, soon):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     with shown("work"):
@@ -356,8 +358,8 @@ def test_the_program_on_a_terminal(table, tmp_path):
     os.close(ours)
     assert process.wait() == 0
     shown, _, after = text.decode().rpartition("\x1b[2K")
-    assert re.search("#-.*round [2-7] of 8", shown)
+    assert re.search("━.*round [2-7] of 8", shown)
     # The bar is gone before the summary.
     assert after.lstrip("\r").startswith("data")
     assert "\x1b[2K" not in after
-    assert "#-" not in after
+    assert "━" not in after

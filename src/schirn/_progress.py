@@ -2,8 +2,8 @@
 
 Code that runs long wraps its loops in `track` and names its stages with `stage`. Both are logged,
 with one logger per room such as `schirn.cleaning`, and shown if a caller has opened a display with
-`shown`. On a terminal it draws one line again and again; elsewhere it prints a line every few
-seconds, less often the longer the work takes.
+`shown`. It draws a bar with Rich if that is installed and stderr is a terminal, and otherwise
+prints a line every few seconds, less often the longer the work takes.
 
 The share and the time left are those of the outermost counted loop, including the passes of loops
 inside it.
@@ -11,7 +11,6 @@ inside it.
 
 import logging
 import os
-import shutil
 import sys
 import threading
 import time
@@ -26,8 +25,6 @@ T = TypeVar("T")
 # Seconds before the first line, at least between two lines, the same as a share of the time so
 # far, and at most.
 _FIRST_LINE, _GAP, _GAP_SHARE, _LARGEST_GAP = 3.0, 5.0, 0.05, 600.0
-# Seconds between two drawings on a terminal, what erases a line there, and the width of the bar.
-_REDRAW, _ERASE, _BAR = 0.1, "\r\x1b[2K", 12
 
 
 def track(
@@ -146,7 +143,7 @@ class Level:
 
 
 class Display:
-    """The loops that run now, shown by a thread."""
+    """The loops that run now, shown by a Rich bar or by a thread that prints lines."""
 
     def __init__(self, title: str, stream: TextIO, prefix: str = ""):
         self.title, self.stream, self.prefix = title, stream, prefix
@@ -155,20 +152,25 @@ class Display:
         self.start = time.monotonic()
         # The share never falls while the same outermost loop runs.
         self._share = (0.0, 0.0)
-        self._draws = bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
-        self._stopped, self._lock = threading.Event(), threading.Lock()
-        self._thread = threading.Thread(target=self._show, daemon=True)
+        can_draw = bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+        self._bar = _rich_bar(self) if can_draw else None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
     def open(self) -> None:
         """Begin to show what is counted."""
-        self._thread.start()
+        if self._bar is None:
+            self._thread.start()
+        else:
+            self._bar.start()
 
     def close(self) -> None:
         """Show nothing any more."""
-        if not self._stopped.is_set():
-            self._stopped.set()
+        self._stopped.set()
+        if self._bar is None:
             self._thread.join()
-            self._write("")
+        else:
+            self._bar.stop()
 
     def count(self, items: Iterable[T], level: "Level") -> Iterator[T]:
         """Iterate over items as the innermost loop."""
@@ -191,8 +193,14 @@ class Display:
         self.levels, self.doing = (Level(what, done, total, self.start, now, left),), doing
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
-        self._write(f"{self.prefix}{printable(text)}\n")
+        """Print a line that stays, above the bar."""
+        line = f"{self.prefix}{printable(text)}"
+        with suppress(OSError, ValueError):
+            if self._bar is None:
+                self.stream.write(f"{line}\n")
+                self.stream.flush()
+            else:
+                self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def share(self) -> float | None:
         """Share of the outermost loop that is done, if known."""
@@ -223,25 +231,15 @@ class Display:
         ending = f": {', '.join(parts)}" if any(parts) else ""
         return printable(f"[{duration(time_now - self.start)}] {self.title}{ending}")
 
-    def _show(self) -> None:
-        pause = _REDRAW if self._draws else _FIRST_LINE
-        while not (self._stopped.wait(pause) or self.stream.closed):
-            if self._draws:
-                share, line = self.share(), self.text()
-                if share is not None:
-                    line = f"{('#' * int(_BAR * share)).ljust(_BAR, '-')} {line}"
-                self._write(line[: shutil.get_terminal_size().columns - 1])
-            else:
-                self._write(f"{self.prefix}{self.text()}\n")
+    def _print_lines(self) -> None:
+        pause = _FIRST_LINE
+        # A closed stream shows nothing any more.
+        with suppress(OSError, ValueError):
+            while not self._stopped.wait(pause):
+                self.stream.write(f"{self.prefix}{self.text()}\n")
+                self.stream.flush()
                 passed = time.monotonic() - self.start
                 pause = min(max(_GAP, _GAP_SHARE * passed), _LARGEST_GAP)
-
-    def _write(self, text: str) -> None:
-        """Write a text, on a terminal in place of the line drawn last."""
-        # A closed stream shows nothing any more.
-        with self._lock, suppress(OSError, ValueError):
-            self.stream.write(f"{_ERASE}{text}" if self._draws else text)
-            self.stream.flush()
 
 
 _DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
@@ -301,3 +299,31 @@ def _left(levels: tuple[Level, ...], time_now: float) -> float | None:
     # A pass may take longer than those before it; the ones that are not begun are still to come.
     to_come = expected * max((first.total or 0) - first.done - 1, 0) / (first.total or 1)
     return max(first.start + expected - time_now, to_come)
+
+
+def _rich_bar(display: Display) -> Any:
+    """A bar of Rich under the line of a display; None if Rich is not installed."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, ProgressColumn, Task
+        from rich.table import Column
+        from rich.text import Text
+    except ImportError:
+        return None
+
+    class Line(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            share = display.share()
+            bar.update(task.id, total=None if share is None else 1.0, completed=share or 0.0)
+            return Text(display.text(), no_wrap=True, overflow="ellipsis")
+
+    bar = Progress(
+        BarColumn(bar_width=12, table_column=Column(no_wrap=True)),
+        Line(),
+        console=Console(file=display.stream),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    bar.add_task("", total=None)
+    return bar

@@ -30,7 +30,7 @@ def test_this_installation_works(capsys, tmp_path):
     assert Path(path, "__init__.py").is_file()
     packages = {entry["name"]: entry for entry in state["packages"]}
     assert packages["numpy"]["version"] == np.__version__
-    assert (packages["numpy"]["extra"], packages["starlette"]["extra"]) == ("", "review")
+    assert (packages["numpy"]["extra"], packages["rich"]["extra"]) == ("", "cli")
     assert not {"pytest", "ruff"} & set(packages)
     # Looking creates nothing.
     assert list(tmp_path.iterdir()) == []
