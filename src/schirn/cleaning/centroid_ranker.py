@@ -6,6 +6,7 @@ and k sampled cells per label, memory and time grow with c + k l.
 1. Cells of one half of the rows are compared with the mean rows of the labels in the other half:
    all listed cells, and for each label some rows that do not list it.
 2. A law of the scores (`schirn.cleaning.law`) tells how likely each tag is to be correct.
+3. The tags of a row inform each other: rows have similar numbers of wrong tags.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit, logit
 
 from schirn._progress import stage, track
 from schirn.cleaning.centroids import score_by_centroids
@@ -20,6 +22,7 @@ from schirn.cleaning.groups import with_copies
 from schirn.cleaning.law import Cells, fit_law, sample_unlisted
 from schirn.cleaning.ranker import Evidence, Ranker, RankingTask
 from schirn.labels.tags import Tags
+from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
 from schirn.scale.copies import equal_rows
 
 Array = np.ndarray
@@ -27,6 +30,8 @@ CENTROIDS = "label centroids"
 """What results call the ranker."""
 # Rows without the label that are scored for each label; labels with more tags have more.
 _N_UNLISTED = 20
+# Rounds in which the law of the number of wrong tags settles.
+_ROUNDS = 6
 
 
 @dataclass(eq=False)
@@ -86,11 +91,59 @@ class CentroidRanker(Ranker):
         tag_scores, unlisted, planted_scores = np.split(
             scores, np.cumsum([len(tags.row), len(row)])
         )
-        cells = Cells(tags.column[judged], tag_scores[judged], column, unlisted)
-        law = fit_law(cells, len(tags.names))
-        z = law.log_odds(planted_scores, planted[1])
+        law = fit_law(
+            Cells(tags.column[judged], tag_scores[judged], column, unlisted), len(tags.names)
+        )
+        rows = RowPosterior(law.log_odds(tag_scores, tags.column), judged, law.shares, tags)
+        z = rows.judge_planted(task, law.log_odds(planted_scores, planted[1]))
         z[counts[half[planted[0]], planted[1]] == 0] = np.nan
-        return Evidence(law.log_odds(tag_scores, tags.column), judged, z)
+        return Evidence(rows.log_odds, judged, z)
+
+
+class RowPosterior:
+    """Log-odds of tags given the other tags of their rows.
+
+    The number of wrong tags per row follows the count law of `schirn.noise.model`.
+
+    Parameters
+    ----------
+    log_odds : (m,) float array
+        Log-odds of each tag alone.
+    judged : (m,) bool array
+        Whether they are known; others are as likely as any tag of their label.
+    shares : (l,) float array
+        Share of wrong tags of each label.
+    tags : Tags
+    """
+
+    def __init__(self, log_odds: Array, judged: Array, shares: Array, tags: Tags) -> None:
+        n, l = tags.shape
+        # Rate at which rows without the label list it all the same, for each label and for all.
+        wrong = shares * tags.counts
+        rates = np.clip(wrong / np.maximum(n - tags.counts + wrong, 1), 1e-9, 0.99)
+        false = max(n * l - len(tags.row) + wrong.sum(), 1)
+        rate = float(np.clip(wrong.sum() / false, 1e-9, 0.99))
+        alone = np.where(judged, log_odds, logit(1 - shares)[tags.column])
+        self._log_rates, self._label = np.log(rates), tags.column
+        # Before a tag is known to be listed.
+        self._p = expit(alone + self._log_rates[tags.column])
+        self._indptr = np.searchsorted(tags.row, np.arange(n + 1))
+        model = NoiseModel(rate, np.zeros(l + 1), np.log(rates / rate))
+        blocks = cell_blocks(self._indptr)
+        for _ in range(_ROUNDS):
+            posterior = cell_posterior(self._p, self._indptr, self._label, model, blocks)
+            tilt = count_tilt(posterior.noise_counts, posterior.true_counts, rate)
+            model = model._replace(tilt=tilt)
+        self._model = model
+        q = cell_posterior(self._p, self._indptr, self._label, model, blocks).Q
+        self.log_odds = np.asarray(logit(q))
+
+    def judge_planted(self, task: RankingTask, log_odds: Array) -> Array:
+        """Log-odds of planted tags, each in the place of the least likely tag of its row."""
+        p, label, replaced = self._p.copy(), self._label.copy(), task.replaced(self.log_odds)
+        label[replaced] = task.planted[1]
+        p[replaced] = expit(log_odds + self._log_rates[task.planted[1]])
+        return logit(cell_posterior(p, self._indptr, label, self._model).Q[replaced])
 
 
 def _tags_of(tags: Tags, rows: Array) -> sp.csr_array:

@@ -35,7 +35,7 @@ from schirn.cleaning.ranker import (
 from schirn.cleaning.storage import Needs
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import row_slices
-from schirn.noise.model import make_candidates
+from schirn.noise.model import Candidates
 from schirn.scale.blocks import (
     Block,
     FeatureRows,
@@ -257,7 +257,7 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
 
 
 def _sum_scores(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
-    S, c = cast(Array, lesson.scores)[_LINEAR], make_candidates(lesson.Q)
+    S, c = cast(Array, lesson.scores)[_LINEAR], Candidates(lesson.Q)
     return lesson, (S.shape[0], c.total(lesson.Q.data), stack_sums(S, lesson.Q.data, c))
 
 

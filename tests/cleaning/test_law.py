@@ -1,7 +1,7 @@
 import numpy as np
 
 from schirn import find_noisy_labels
-from schirn.cleaning.label_shares import wrong_shares
+from schirn.cleaning.law import wrong_shares
 
 
 def scored(counts, wrong, n_rows=2000, seed=0):
