@@ -59,7 +59,7 @@ def plain_swaps(ranking):
     missing, pairs = ranking.missing, []
     for i, j in itertools.product(range(len(ranking.row)), range(len(missing.row))):
         p, q = ranking.confidence[i], missing.confidence[j]
-        if ranking.judged[i] and ranking.row[i] == missing.row[j] and q > p:
+        if ranking.judged[i] and ranking.row[i] == missing.row[j] and q > max(p, 0.5):
             pairs.append((i, j, ranking.label[i], missing.label[j], (1 - p) * q))
     counted = one_per_tag(pairs)
     scores = []

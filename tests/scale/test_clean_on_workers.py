@@ -258,12 +258,11 @@ def titles():
 
 
 @pytest.fixture
-def few_are_many(monkeypatch):
-    monkeypatch.setattr("schirn.cleaning.find.MANY_TEXTS", 500)
+def small_blocks(monkeypatch):
     monkeypatch.setattr("schirn.cleaning.columns._TEXTS", BLOCK)
 
 
-def test_texts_are_ranked_as_in_memory(client, titles, few_are_many, monkeypatch):
+def test_texts_are_ranked_as_in_memory(client, titles, small_blocks, monkeypatch):
     # Conjugate gradients that stop early do so in other steps after other rounding.
     monkeypatch.setattr("schirn.solvers.sparse_ridges._TOLERANCE", 1e-4)
     texts, tags = titles
@@ -276,7 +275,7 @@ def test_texts_are_ranked_as_in_memory(client, titles, few_are_many, monkeypatch
     np.testing.assert_allclose(there.missing.confidence, here.missing.confidence, atol=1e-3)
 
 
-def test_vectors_of_the_ridges_stay_on_the_workers(client, titles, few_are_many, monkeypatch):
+def test_vectors_of_the_ridges_stay_on_the_workers(client, titles, small_blocks, monkeypatch):
     texts, tags = titles
     blocks = [dask.delayed(texts[i : i + BLOCK]) for i in range(0, ROWS, BLOCK)]
     results, here = [], cluster.DaskRows.here
@@ -297,15 +296,7 @@ def test_every_thread_gets_a_block_of_texts(client):
     assert cluster.rows_per_block(10_000 * n_threads, most=1000) == 1000
 
 
-def test_few_texts_are_ranked_by_sieve(client, titles):
-    texts, tags = (values[:100] for values in titles)
-    blocks = [dask.delayed(texts[:60]), dask.delayed(texts[60:])]
-    here, there = (find_noisy_labels(X, tags) for X in (texts, blocks))
-    assert here.method == there.method == "Sieve"
-    np.testing.assert_allclose(there.confidence, here.confidence, atol=1e-6)
-
-
-def test_the_program_ranks_texts_of_any_table(workers, titles, few_are_many, tmp_path, capsys):
+def test_the_program_ranks_texts_of_any_table(workers, titles, small_blocks, tmp_path, capsys):
     texts, tags = titles
     table = tmp_path / "items.csv"
     lines = (f"{text},{';'.join(row)}" for text, row in zip(texts, tags, strict=True))

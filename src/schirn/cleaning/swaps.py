@@ -62,6 +62,8 @@ class Swaps:
 def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tuple[Array, Array]:
     """Indices of all listed and missing tags of one row of which the missing one is likelier.
 
+    It must also be more likely correct than not: somebody is asked to add it.
+
     Parameters
     ----------
     listed_row, missing_row : int arrays
@@ -72,7 +74,7 @@ def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tu
     # Most missing tags are less likely than all listed ones; without them there are few pairs.
     lowest = np.ones(max(listed_row.max(initial=-1), missing_row.max(initial=-1)) + 1)
     np.minimum.at(lowest, listed_row, p)
-    likely = np.flatnonzero(q > lowest[missing_row])
+    likely = np.flatnonzero(q > np.maximum(lowest[missing_row], 0.5))
     start, stop = (np.searchsorted(missing_row[likely], listed_row, s) for s in ("left", "right"))
     n_partners = stop - start
     listed = np.repeat(np.arange(len(listed_row)), n_partners)
