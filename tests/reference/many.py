@@ -1,7 +1,8 @@
 """`CentroidRanker` cell by cell, from its formulas: dense arrays, plain loops."""
 
+from math import exp, log2
+
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 from schirn.noise.model import NoiseModel, candidate_posterior, count_tilt
 
@@ -24,48 +25,75 @@ def centroid_scores(X, Y, X_test):
     return scores
 
 
+def nearness(doublings, others, width):
+    """Weight that a label has for one that is this many doublings more frequent or rarer."""
+    return exp(-(((doublings - others) / width) ** 2) / 2)
+
+
 def wrong_shares(scores, judged, sampled):
-    """Group and share of each label, and share of each group, from a median per label."""
+    """Share of wrong tags of labels as frequent as each label, and of each label itself."""
     l = judged.shape[1]
-    number = judged.sum(axis=0)
-    n_others, below = np.zeros(l), np.zeros(l)
+    number, n_others, below = judged.sum(axis=0), np.zeros(l), np.zeros(l)
     for j in range(l):
         others = [scores[cell] for cell in sampled if cell[1] == j]
         n_others[j] = len(others)
-        if others:
-            for i in np.flatnonzero(judged[:, j]):
-                median = np.median(others)
-                below[j] += (scores[i, j] < median) + 0.5 * (scores[i, j] == median)
-    share = below / np.maximum(number, 1)
-    # Doublings of the number of tags, joined until a group has 500.
-    doubling = [int(np.log2(min(max(k, 1), 256))) for k in number]
-    group_of, k, total = {}, 0, 0
-    for d in range(max(doubling) + 1):
-        if total >= 500:
-            k, total = k + 1, 0
-        group_of[d] = k
-        total += sum(number[j] for j in range(l) if doubling[j] == d)
-    if total < 500:
-        group_of = {d: max(k - 1, 0) if g == k else g for d, g in group_of.items()}
-    group = np.array([group_of[d] for d in doubling])
-    n = np.array([max(number[group == g].sum(), 1) for g in range(group.max() + 1)])
-    mean = np.array([(number * share)[group == g].sum() / n[g] for g in range(len(n))])
-    between, total = 0.0, 0.0
-    coin, chance = np.zeros(l), np.zeros(l)
+        for i in np.flatnonzero(judged[:, j]):
+            median = np.median(others)
+            below[j] += (scores[i, j] < median) + 0.5 * (scores[i, j] == median)
+    doublings = [log2(max(k, 1)) for k in number]
+    typical, coin, chance = np.zeros(l), np.zeros(l), np.zeros(l)
+    excess, total = 0.0, 0.0
     for j in range(l):
-        m = mean[group[j]]
+        weights = [nearness(doublings[j], d, width=1) for d in doublings]
+        typical[j] = min(2 * np.dot(weights, below) / np.dot(weights, number), 1)
+        m = typical[j] / 2
         coin[j] = max(m * (1 - m), 1e-9)
         chance[j] = coin[j] / max(number[j], 1) + m**2 / (n_others[j] + 2)
         if number[j] > 1:
-            left = 1 - number[j] / n[group[j]]
-            between += number[j] * ((share[j] - m) ** 2 - chance[j] * left)
+            excess += number[j] * ((below[j] / number[j] - m) ** 2 - chance[j])
             total += (number[j] - 1) * coin[j]
-    between = min(max(between / max(total, 1e-9), 1e-4), 1.0)
-    each = np.zeros(l)
+    between = min(max(excess / max(total, 1e-9), 1e-4), 1.0)
+    own = typical.copy()
     for j in range(l):
-        m, own = mean[group[j]], between * coin[j]
-        each[j] = 2 * (m + own / (own + chance[j]) * (share[j] - m) if number[j] else m)
-    return group, np.clip(2 * mean, 0.01, 0.99), np.clip(each, 0.01, 0.99)
+        if number[j]:
+            trust = between * coin[j] / (between * coin[j] + chance[j])
+            own[j] = (1 - trust) * typical[j] + trust * 2 * below[j] / number[j]
+    return np.clip(typical, 0.01, 0.99), np.clip(own, 0.01, 0.99)
+
+
+def rising(values, weights):
+    """Nearest rising sequence: neighbours in the wrong order share their mean."""
+    pools = []
+    for value, weight in zip(values, weights, strict=True):
+        pools.append((value, weight, 1))
+        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
+            (a, v, m), (b, w, k) = pools[-2:]
+            pools[-2:] = [((a * v + b * w) / (v + w), v + w, m + k)]
+    return np.repeat([value for value, _, _ in pools], [k for _, _, k in pools])
+
+
+def score_ratios(scores, judged, sampled, n_bins=256):
+    """Centres of scores, and for each label the ratio of listed to unlisted cells with them."""
+    tags, number = list(zip(*np.nonzero(judged), strict=True)), judged.sum(axis=0)
+    n_others = [sum(k == j for _, k in sampled) for j in range(judged.shape[1])]
+    # Labels whose numbers of tags are a quarter of a doubling apart count as equally frequent.
+    quarters = [round(4 * log2(max(k, 1))) for k in number]
+    values = [scores[cell] for cell in [*tags, *sampled]]
+    edges = np.quantile(values, np.linspace(0, 1, n_bins + 1))
+    counts = {q: np.zeros((2, n_bins)) for q in quarters}
+    for k, (cells, weights) in enumerate(
+        [(tags, np.ones(len(number))), (sampled, number / np.maximum(n_others, 1))]
+    ):
+        for cell in cells:
+            place = sum(scores[cell] > edge for edge in edges[1:-1])
+            counts[quarters[cell[1]]][k, place] += weights[cell[1]]
+    ratios = {}
+    for q in counts:
+        near = sum(nearness(q / 4, other / 4, width=1.5) * counts[other] for other in counts)
+        total = near.sum(axis=0) + 1e-9 * near.sum()
+        share = np.clip(rising(near[0] / total, total), 1e-6, 1 - 1e-6)
+        ratios[q] = share / (1 - share)
+    return (edges[:-1] + edges[1:]) / 2, [ratios[q] for q in quarters]
 
 
 def confidences(scores, Y, judged, sampled, rounds=6):
@@ -81,21 +109,8 @@ def confidences(scores, Y, judged, sampled, rounds=6):
         Cells that are not listed.
     """
     n, l = Y.shape
-    group, groups, shares = wrong_shares(scores, judged, sampled)
-    tags = list(zip(*np.nonzero(judged), strict=True))
-    number = [sum(k == j for _, k in sampled) for j in range(l)]
-    isotonic = []
-    for k in range(len(groups)):
-        own = [cell for cell in tags if group[cell[1]] == k]
-        others = [cell for cell in sampled if group[cell[1]] == k]
-        weight = [1.0] * len(own) + [judged[:, j].sum() / number[j] for _, j in others]
-        isotonic.append(
-            IsotonicRegression(y_min=1e-6, y_max=1 - 1e-6, out_of_bounds="clip").fit(
-                [scores[cell] for cell in [*own, *others]],
-                [1.0] * len(own) + [0.0] * len(others),
-                sample_weight=np.maximum(weight, 1e-9),
-            )
-        )
+    typical, shares = wrong_shares(scores, judged, sampled)
+    centres, ratios = score_ratios(scores, judged, sampled)
     listed = Y.sum(axis=0)
     wrong = shares * listed
     rates = np.clip(wrong / np.maximum(n - listed + wrong, 1), 1e-9, 0.99)
@@ -104,9 +119,8 @@ def confidences(scores, Y, judged, sampled, rounds=6):
     for i, j in zip(*np.nonzero(Y), strict=True):
         h = 1.0
         if judged[i, j]:
-            p = isotonic[group[j]].predict([scores[i, j]])[0]
-            share = groups[group[j]]
-            h = min(max((p / (1 - p) - share) / (1 - share), 1e-3), 1e3)
+            ratio = np.interp(scores[i, j], centres, ratios[j])
+            h = min(max((ratio - typical[j]) / (1 - typical[j]), 1e-3), 1e3)
         odds = h * (1 - shares[j]) / shares[j] * rates[j]
         P[i, j] = odds / (1 + odds)
     model = NoiseModel(rate, np.zeros(l + 1), np.log(rates / rate))

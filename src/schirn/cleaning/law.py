@@ -89,17 +89,21 @@ class Law:
 
 def fit_law(cells: Cells, n_labels: int) -> Law:
     """Estimate the law from the scores of tags and of sampled cells that are not listed."""
-    n_tags = np.bincount(cells.label, minlength=n_labels)
     n_unlisted = np.bincount(cells.unlisted_label, minlength=n_labels)
+    # Without a single cell to compare with, tags say nothing about the law.
+    compared = n_unlisted[cells.label] > 0
+    label, score = cells.label[compared], cells.score[compared]
+    n_tags = np.bincount(label, minlength=n_labels)
     medians = _label_medians(cells.unlisted_score, cells.unlisted_label, n_labels)
-    below = _count_below(cells.score, cells.label, medians)
+    below = _count_below(score, label, medians)
     typical = _typical_shares(n_tags, below)
     shares = _own_shares(typical, n_tags, below, n_unlisted)
     frequency = np.rint(_PER_DOUBLING * np.log2(np.maximum(n_tags, 1))).astype(np.int64)
     # Each label has the weight that it has among the tags.
     weight = (n_tags / np.maximum(n_unlisted, 1))[cells.unlisted_label]
-    edges = np.quantile(np.r_[cells.score, cells.unlisted_score], np.linspace(0, 1, _BINS + 1))
-    listed = _histogram(cells.score, frequency[cells.label], edges, frequency.max())
+    scores = np.r_[score, cells.unlisted_score]
+    edges = np.quantile(scores if len(scores) else [0.0], np.linspace(0, 1, _BINS + 1))
+    listed = _histogram(score, frequency[label], edges, frequency.max())
     unlisted = _histogram(
         cells.unlisted_score, frequency[cells.unlisted_label], edges, frequency.max(), weight
     )
@@ -152,6 +156,9 @@ def _rising_ratios(listed: Array, unlisted: Array) -> Array:
 
     nearness = _nearness(np.arange(len(listed)) / _PER_DOUBLING, _RATIO_WIDTH)
     listed, total = nearness @ listed, nearness @ (listed + unlisted)
+    if not total.any():
+        # Nothing is known: each score is as frequent among the tags as elsewhere.
+        return np.ones(total.shape)
     # A score that no cell has takes the share of the others.
     total += 1e-9 * total.sum(axis=1, keepdims=True)
     shares = listed / total
@@ -178,8 +185,8 @@ def _label_medians(scores: Array, column: Array, n_labels: int) -> Array:
 def sample_unlisted(tags: Tags, columns: Array, count: int) -> tuple[Array, Array]:
     """Rows that do not list a label, at least `count` draws with replacement for each.
 
-    The draws follow from label and number alone, so that another seed changes none of them, and a
-    few more rows change few.
+    Labels that nearly all rows list may have fewer. The draws follow from label and number alone,
+    so that another seed changes none of them, and a few more rows change few.
     """
     counts = np.clip(tags.counts[columns], count, _MOST_UNLISTED * count)
     column = np.repeat(columns, counts)
