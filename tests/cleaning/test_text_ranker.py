@@ -160,7 +160,9 @@ def test_a_few_more_rows_change_few_of_the_most_suspicious_tags(table):
     tops = []
     for ranking in (few, all_rows):
         order = np.argsort(np.where(ranking.row < 570, ranking.confidence, np.inf))[:100]
-        tops.append(set(zip(ranking.row[order].tolist(), ranking.column[order].tolist(), strict=True)))
+        tops.append(
+            set(zip(ranking.row[order].tolist(), ranking.column[order].tolist(), strict=True))
+        )
     assert len(tops[0] & tops[1]) >= 85
 
 

@@ -88,14 +88,18 @@ class Candidates:
 
     def __init__(self, Y: Any, other: Any = None) -> None:
         Y = sp.csr_array(Y)
-        self.indptr, self.indices = Y.indptr.astype(np.int64), Y.indices.astype(np.int64)
-        self.shape, self.size = Y.shape, Y.nnz
-        self.label = label = self.indices if other is None else like(self.indices, other, "own")
-        self.row = cell_rows(self.indptr, label)
-        self.flat = self.row * Y.shape[1] + label
+        label = Y.indices if other is None else like(Y.indices, other, "own")
+        label = namespace(label).astype(label, namespace(label).int64)
+        self._set_cells(Y.indptr.astype(np.int64), Y.indices, label, Y.shape[1])
+
+    def _set_cells(self, indptr: Array, indices: Array, label: Any, l: int) -> None:
+        self.indptr, self.indices, self.label = indptr, indices, label
+        self.shape, self.size = (len(indptr) - 1, l), len(indices)
+        self.row = cell_rows(indptr, label)
+        self.flat = self.row * l + label
         # On a device, if they are sparse: order by label; labels and rows in this order.
         self._by_label = None
-        if is_device_array(label) and Y.shape[0] * Y.shape[1] > _DENSE_CELLS * Y.nnz:
+        if is_device_array(label) and self.shape[0] * l > _DENSE_CELLS * self.size:
             order = namespace(label).argsort(label, stable=True)
             self._by_label = order, label[order], self.row[order]
 
@@ -107,7 +111,14 @@ class Candidates:
     @cached_property
     def listed(self) -> Array:
         """Number of candidates of each label."""
-        return np.bincount(self.indices, minlength=self.shape[1])
+        return self.total(namespace(self.label).ones_like(self.label))
+
+    def between(self, first: int, last: int) -> "Candidates":
+        """The candidates of the rows from `first` to before `last`."""
+        indptr = self.indptr[first : last + 1]
+        cells, part = slice(indptr[0], indptr[-1]), Candidates.__new__(Candidates)
+        part._set_cells(indptr - indptr[0], self.indices[cells], self.label[cells], self.shape[1])
+        return part
 
     def ones(self, other: Any) -> Any:
         """The value 1 for each candidate, of the type and on the device of `other`."""

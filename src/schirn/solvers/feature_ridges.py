@@ -513,8 +513,9 @@ def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
 def _set_candidates(
     block: Block, state: State, Y: sp.csr_array, has_split: bool
 ) -> tuple[State, Sums]:
-    blocks = [Y, Y[: state.edge], Y[state.edge :]] if has_split else [Y]
-    return state._replace(candidates=tuple(Candidates(B, dense_part(state.X)) for B in blocks)), ()
+    c = Candidates(Y, dense_part(state.X))
+    edges = [(0, state.edge), (state.edge, Y.shape[0])] if has_split else []
+    return state._replace(candidates=(c, *(c.between(i, j) for i, j in edges))), ()
 
 
 def _candidates(block: Block, state: State) -> tuple[tuple[Candidates, ...], Array]:
