@@ -63,7 +63,7 @@ _SHARES = 0.5
 # Rows that list a label of which half is known.
 _FEW_ROWS = 15
 # What linear scores, centroids and the law of the linear scores count for.
-_WEIGHTS = (1.0, 1.0, 1 / 3)
+_WEIGHTS = (1.0, 1.0, 0.25)
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
 # Places of the scores in a lesson.

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import scipy.sparse as sp
+
 from schirn._checkpoint import kept_in
 from schirn._files import brief, brief_list, check_writable, shortened, write_text
 from schirn._input import location, repeated
@@ -41,7 +43,7 @@ from schirn.cli.reading import (
     COLUMNS,
     COPIES,
     DECISIONS,
-    METHOD,
+    PARAMETERS,
     REMOVALS,
     ROWS,
     check_new_columns,
@@ -77,7 +79,8 @@ data TABLE  table to clean
 --add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
 [how to rank]
-{METHOD}
+--method METHOD  method (default: Sieve, or for texts and very many tags a faster ranker)
+{PARAMETERS}
 --min-count N:positive = {MIN_COUNT}  do not rank tags listed in fewer than N rows
 --max-memory GB:gigabytes  memory to use; larger data are kept in temporary files (default: the free
     memory)
@@ -226,7 +229,8 @@ class Run:
         features = source.features("files" if args.scheduler is None else "dask")
         for sentence in features.notes(source.table):
             note(f"note: {sentence}")
-        model = make_model(args.method, args.param, scaled=features.is_scaled)
+        options = {"scaled": features.is_scaled, "sparse": sp.issparse(features.X)}
+        model = make_model(args.method or "Sieve", args.param, **options)
         return cls(args, source, tags, features, model)
 
     def look(self) -> None:
@@ -238,7 +242,7 @@ class Run:
     def rank(self) -> None:
         """Rank the tags; the library chooses the method unless an option asks for one."""
         args, features = self.args, self.features
-        is_chosen = args.method != "Sieve" or args.param or args.device
+        is_chosen = args.method or args.param or args.device
         is_chosen = is_chosen or (args.scheduler and not args.text)
         self.ranking = find_noisy_labels(
             to_device(features.X, args),
@@ -508,7 +512,7 @@ def _next_commands(args: argparse.Namespace) -> list[str]:
     words = same_command(args)
     questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
     orders = (args.remove, args.remove_below, args.add)
-    only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
+    only_clean = args.method or args.param or args.min_count != MIN_COUNT or args.seed
     if only_clean or args.answers or args.allow_empty or any(value is not None for value in orders):
         # A review ranks in its own way.
         return [questions]

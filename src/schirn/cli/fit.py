@@ -32,7 +32,7 @@ from schirn.cli.reading import (
     IMAGE,
     LEARNED,
     MERGE,
-    METHOD,
+    PARAMETERS,
     READING,
     check_not_input,
     describe_decisions,
@@ -60,7 +60,8 @@ OPTIONS = f"""
 {DECISIONS}
 []
 {MERGE}
-{METHOD}
+--method METHOD = Sieve  method
+{PARAMETERS}
 --drop-training  do not save noise_ and label_confidence_ of the training rows
 {DEVICE}
 []

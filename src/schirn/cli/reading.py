@@ -97,8 +97,7 @@ ASK = """
 --suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
 --seed S:natural = 0  seed for questions and folds
 """
-METHOD = """
---method METHOD = Sieve  method
+PARAMETERS = """
 --param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
     METHOD)
 """
