@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from schirn._checkpoint import remembered
@@ -154,18 +155,26 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     total = WeightedSum(
         experts(linear, centroids, label), _WEIGHTS, like=law.log_odds(linear, label)
     )
-    # The mean stays, so that confidences are as high as without the shares.
-    shares = 2 * _SHARES * (law.typical_shares[label].mean() - law.typical_shares)
+    shares = -2 * _SHARES * law.typical_shares
+    z = total(experts(linear, centroids, label), shares[label])
+    # As many tags are likely to be wrong as the law says.
+    shift = _shift_to_mean(z, float(expit(law.log_odds(linear, label)).mean()))
     log_odds = np.zeros(len(tags.row))
-    log_odds[judged] = total(experts(linear, centroids, label), shares[label])
+    log_odds[judged] = z + shift
     label = task.planted[1]
-    planted = total(experts(*scores(*task.planted), label), shares[label])
+    planted = total(experts(*scores(*task.planted), label), shares[label]) + shift
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
         blocks = store.gather(_likeliest, columns, task.n_unlisted)
         missing = UnlistedCells.first(blocks, task.n_unlisted)
     return Evidence(log_odds, judged, planted, missing)
+
+
+def _shift_to_mean(log_odds: Array, mean: float) -> float:
+    """Return what to add to log-odds so that the probabilities have this mean."""
+    # Far enough for any mean that a law allows.
+    return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, -500, 500))
 
 
 class WeightedSum:
