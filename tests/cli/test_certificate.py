@@ -49,7 +49,7 @@ def test_a_copy_is_verified(certified, capsys):
     assert document["verified"]
     assert document["certified"]
     assert document["problem"] is None
-    assert document["options"]["method"] == "Sieve"
+    assert document["options"]["method"] == "TextRanker"
     assert not document["options"]["checked"]
 
 

@@ -145,7 +145,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         "version": 4,
         "labels": sorted(WORDS),
         "command": ["--id", "id", "--text", "description"],
-        "method": "Sieve",
+        "method": "TextRanker",
         "ids": [f"{i:04d}" for i in range(160)],
         "texts": [text for text, _, _ in items],
         "precision": 0.9,

@@ -71,7 +71,7 @@ def test_texts_with_an_encoder_from_table_to_tags(static, kinds, tmp_path, capsy
     cleaned, model, out = (str(tmp_path / name) for name in ("c.csv", "m.schirn", "t.csv"))
     chosen = ["--text", "title", "--encoder", static]
     assert main(["clean", table, *chosen, "--remove-below", "0.5", "-o", cleaned]) == 0
-    assert f"learned from  title with tf-idf and {static} (Sieve" in capsys.readouterr().out
+    assert f"learned from  title with tf-idf and {static} (TextRanker" in capsys.readouterr().out
     check_cleaned(cleaned, kinds)
     assert main(["fit", cleaned, *chosen, "-o", model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["encoder"] == static

@@ -181,7 +181,7 @@ def test_texts_numbers_and_categories_are_learned_from_together(rows, tmp_path, 
     cleaned, model, out = (str(tmp_path / name) for name in ("c.csv", "m.schirn", "t.csv"))
     assert main(["clean", table, *chosen, "-o", cleaned]) == 0
     said = capsys.readouterr()
-    assert "learned from  title, price, weight, brand (Sieve" in said.out
+    assert "learned from  title, price, weight, brand (TextRanker" in said.out
     assert "left out" not in said.out
     assert "note: price: 9 missing values were filled with the median" in said.err
     assert "note: price: commas were read as decimal points, as in " in said.err

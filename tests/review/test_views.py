@@ -249,7 +249,7 @@ def test_late_answers_change_nothing(driver, server):
     # Another order is asked for, then this one again; its answer comes first.
     item = text(driver, "item")
     driver.execute_script(HOLD)
-    find(driver, "#order option[value=close]").click()
+    find(driver, "#order option[value=first]").click()
     find(driver, "#order option[value=suspicious]").click()
     driver.execute_async_script(RELEASE)
     assert text(driver, "item") == item
