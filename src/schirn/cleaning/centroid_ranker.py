@@ -38,9 +38,9 @@ _ROUNDS = 6
 class CentroidRanker(Ranker):
     """Judge very many labels, without any array of rows x labels.
 
-    `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, `Sieve` finds
-    more, because it learns how labels occur together. The tags of one half of the rows are judged
-    by the mean rows of the labels in the other half. It learns nothing from known tags, and does
+    `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, other rankers
+    find more, because they learn how labels occur together. The tags of one half of the rows are
+    judged by the mean rows of the labels in the other half. It learns nothing from known tags, and does
     not look for missing ones.
 
     Examples

@@ -6,10 +6,11 @@ tags that are not listed. The one rule is that no row takes part in its own verd
 a fit, or put it into another fold. `find_noisy_labels` does the rest, and takes any ranker as
 `method`:
 
-- `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default);
+- `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default for dense
+  features);
 - `FoldRanker`: a method of this library or a scikit-learn classifier, in folds;
 - `CentroidRanker`: for very many labels (the default above 3,000);
-- `TextRanker`: for many texts (the default above 8,000).
+- `TextRanker`: for texts and other sparse rows (their default), in folds.
 
 If a ranker has log-odds of all cells, `Evidence.from_matrix` picks those that the task asks for.
 Here, the ten nearest rows vote for each label:
