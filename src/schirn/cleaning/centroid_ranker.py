@@ -40,8 +40,8 @@ class CentroidRanker(Ranker):
 
     `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, other rankers
     find more, because they learn how labels occur together. The tags of one half of the rows are
-    judged by the mean rows of the labels in the other half. It learns nothing from known tags, and does
-    not look for missing ones.
+    judged by the mean rows of the labels in the other half. It learns nothing from known tags, and
+    does not look for missing ones.
 
     Examples
     --------
