@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from schirn import find_noisy_labels
-from schirn.cleaning.law import Cells, fit_law, sample_unlisted, wrong_shares
+from schirn.cleaning.law import ScoredCells, fit_law, sample_unlisted, wrong_shares
 from schirn.labels.tags import Tags
 
 
@@ -62,12 +62,12 @@ def generated(counts, wrong, n_unlisted=50, seed=0):
     correct = rng.random(len(label)) >= np.repeat(wrong, counts)
     unlisted_label = np.repeat(np.arange(len(counts)), np.maximum(counts, n_unlisted))
     score, unlisted = rng.normal(3 * correct), rng.normal(size=len(unlisted_label))
-    return Cells(label, score, unlisted_label, unlisted), correct
+    return ScoredCells(label, score, unlisted_label, unlisted), correct
 
 
 def transformed(cells, function):
     """The same cells with other scores."""
-    return Cells(
+    return ScoredCells(
         cells.label, function(cells.score), cells.unlisted_label, function(cells.unlisted_score)
     )
 
@@ -130,11 +130,13 @@ def no_cells():
 @pytest.mark.parametrize(
     "cells",
     [
-        Cells(*no_cells(), *no_cells()),
-        Cells(*no_cells(), np.arange(3), np.arange(3.0)),
-        Cells(np.arange(3), np.arange(3.0), *no_cells()),
+        ScoredCells(*no_cells(), *no_cells()),
+        ScoredCells(*no_cells(), np.arange(3), np.arange(3.0)),
+        ScoredCells(np.arange(3), np.arange(3.0), *no_cells()),
         # Tags of one label, cells of another.
-        Cells(np.zeros(2, dtype=np.int64), np.ones(2), np.ones(2, dtype=np.int64), np.zeros(2)),
+        ScoredCells(
+            np.zeros(2, dtype=np.int64), np.ones(2), np.ones(2, dtype=np.int64), np.zeros(2)
+        ),
     ],
 )
 def test_with_nothing_to_compare_all_scores_tell_the_same(cells):
@@ -146,7 +148,7 @@ def test_with_nothing_to_compare_all_scores_tell_the_same(cells):
 
 def test_a_label_without_cells_to_compare_changes_nothing_for_others():
     cells, _ = generated([80, 80], [0.3, 0.3])
-    more = Cells(
+    more = ScoredCells(
         np.r_[cells.label, np.full(40, 2)],
         np.r_[cells.score, np.full(40, -9.0)],
         cells.unlisted_label,

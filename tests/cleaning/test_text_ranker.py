@@ -140,18 +140,19 @@ def test_tags_of_rare_labels_are_suspicious_where_wrong_tags_fall_on_all_labels_
     assert roc_auc_score(right, ranking.confidence) > 0.78
 
 
-def test_a_sum_of_experts_has_the_scale_of_given_log_odds():
-    first, second, other = np.random.default_rng(0).normal((3, -50, 1), (2, 10, 5), (400, 3)).T
-    both = WeightedSum([first, second], (1, 0.5), other)
+def test_a_sum_of_experts_has_the_given_spread():
+    first, second = np.random.default_rng(0).normal((3, -50), (2, 10), (400, 2)).T
+    both = WeightedSum([first, second], (1, 0.5), 5.0)
     total = both([first, second])
-    np.testing.assert_allclose([total.mean(), total.std()], [other.mean(), other.std()])
+    np.testing.assert_allclose(total.std(), 5)
     # Twice the weight of the first expert, each in units of its spread.
     steps = [both([first + first.std(), second]), both([first, second + second.std()])] - total
     np.testing.assert_allclose(steps[0], 2 * steps[1])
-    np.testing.assert_allclose(both([first, second], 0.5), total + other.std() / 2)
-    np.testing.assert_allclose(WeightedSum([first, second], (1, 0), first)([first, second]), first)
+    np.testing.assert_allclose(both([first, second], 0.5), total + 2.5)
+    one = WeightedSum([first, second], (1, 0), first.std())
+    np.testing.assert_allclose(one([first, second]), first)
     same = np.zeros(5)
-    np.testing.assert_array_equal(WeightedSum([same, same], (1, 1), same)([same, same]), 0)
+    np.testing.assert_array_equal(WeightedSum([same, same], (1, 1), 0.0)([same, same]), 0)
 
 
 def test_a_few_more_rows_change_few_of_the_most_suspicious_tags(table):

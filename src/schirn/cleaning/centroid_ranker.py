@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 from schirn._progress import stage, track
 from schirn.cleaning.centroids import score_by_centroids
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.law import Cells, fit_law, sample_unlisted
+from schirn.cleaning.law import ScoredCells, fit_law, sample_unlisted
 from schirn.cleaning.ranker import Evidence, Ranker, RankingTask
 from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
@@ -92,7 +92,7 @@ class CentroidRanker(Ranker):
             scores, np.cumsum([len(tags.row), len(row)])
         )
         law = fit_law(
-            Cells(tags.column[judged], tag_scores[judged], column, unlisted), len(tags.names)
+            ScoredCells(tags.column[judged], tag_scores[judged], column, unlisted), len(tags.names)
         )
         rows = RowPosterior(law.log_odds(tag_scores, tags.column), judged, law.shares, tags)
         z = rows.judge_planted(task, law.log_odds(planted_scores, planted[1]))

@@ -1,13 +1,16 @@
 """How likely a listed tag is to be correct, given scores that need not be calibrated.
 
 Wrong tags that are listed regardless of the features score like the rows that do not list the
-label. Two estimates follow from this, both smooth functions of how many rows list a label:
+label. This yields three estimates; the first and the last are smooth functions of how many rows
+list a label:
 
-- the share w of wrong tags. Half of the wrong tags score below the median of the rows that do not
-  list the label, so w is twice the share of tags below that median;
+- the typical share w of wrong tags among labels as frequent. Half of the wrong tags score below the
+  median of the rows that do not list the label, so w is twice the share of tags below that median;
+- the share v of the label itself, drawn towards w;
 - the ratio r(s) of how often listed and unlisted cells have the score s: a rising function.
 
-A tag with score s is then correct with probability 1 - w/r(s).
+Among labels as frequent, r = w + (1 - w) h, where h(s) is the ratio of correct to wrong tags. The
+odds of a tag with score s are h(s) (1 - v) / v.
 """
 
 from dataclasses import dataclass
@@ -28,9 +31,9 @@ _PER_DOUBLING, _BINS = 4, 256
 _LEAST_RATIO = 1e-3
 # A label is never taken to be all wrong or all right.
 _LEAST_SHARE = 0.01
-# Draws of a row that does not list a label.
+# Attempts to draw a row that does not list a label.
 _TRIES = 30
-# Frequent labels have more unlisted cells than others, but at most this many times as many.
+# More unlisted cells are sampled of frequent labels, but at most this many times as many.
 _MOST_UNLISTED = 25
 
 
@@ -52,7 +55,7 @@ def wrong_shares(scores: Array, listed: Array, row: Array, column: Array) -> Arr
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ScoredCells:
     """Scores of listed tags, and of cells that are not listed."""
 
     label: Array
@@ -87,7 +90,7 @@ class Law:
         return np.asarray(np.log(h) + logit(1 - self.shares[label]))
 
 
-def fit_law(cells: Cells, n_labels: int) -> Law:
+def fit_law(cells: ScoredCells, n_labels: int) -> Law:
     """Estimate the law from the scores of tags and of sampled cells that are not listed."""
     n_unlisted = np.bincount(cells.unlisted_label, minlength=n_labels)
     # Without a single cell to compare with, tags say nothing about the law.

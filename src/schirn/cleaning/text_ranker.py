@@ -1,12 +1,18 @@
-"""Judge the tags of texts: ridges, label correlations and label centroids, on all sparse features.
+"""Judge the tags of texts by linear models and label centroids, on all sparse features.
 
-The rows are judged in folds, each by what the others have taught. A ridge regression on the listed
-tags weighs words against each other, and a label stack adds how tags occur together: the mean of
-their log-odds ranks tags that are missing. For listed tags, the law of `judge_by_law` makes a
-posterior of it, given all tags of a row. Label centroids are the other expert: they assume no noise
-model that could be wrong. The log-odds are the sum of both, each divided by its spread, plus the
-share of right minus wrong tags among labels as frequent: where wrong tags fall on all labels alike,
-tags of rare labels are mostly wrong.
+The rows are judged in ten folds, each by what the others have taught. Three experts are combined,
+each divided by its spread:
+
+- a linear model: the mean of the log-odds of a ridge regression on the listed tags and of a label
+  stack, which learns from the scores of all labels how tags occur together. It alone ranks missing
+  tags;
+- centroids: a row is compared with the mean row of the label. They assume no noise model that could
+  be wrong;
+- the law of the linear scores (`schirn.cleaning.law`), which follows from the first expert and
+  counts less.
+
+The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
+alike, tags of rare labels are mostly wrong. docs/ranking.md says how well this ranks.
 """
 
 from collections.abc import Sequence
@@ -25,7 +31,7 @@ from schirn._checkpoint import remembered
 from schirn._input import canonical, location
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.law import Cells, fit_law, sample_unlisted
+from schirn.cleaning.law import ScoredCells, fit_law, sample_unlisted
 from schirn.cleaning.ranker import (
     Evidence,
     Ranker,
@@ -55,13 +61,13 @@ from schirn.solvers.sparse_ridges import Lesson, LessonSums, lesson_sums, solve_
 Array = np.ndarray
 
 _FOLDS = 10
-# Weight of the ridges, relative to the mean squared length of the rows, which is 1 for texts.
-_WEIGHT = 2.0
+# Ridge weight, relative to the mean squared length of the rows, which is 1 for texts.
+_RIDGE = 2.0
 # Rows without the label that are sampled for each label.
 _N_UNLISTED = 200
 # Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
 _SHARES = 0.5
-# Rows that list a label of which half is known.
+# A label that this many rows list counts half among the centroids.
 _FEW_ROWS = 15
 # What linear scores, centroids and the law of the linear scores count for.
 _WEIGHTS = (1.0, 1.0, 0.25)
@@ -75,7 +81,7 @@ _CENTROIDS, _LINEAR = 0, 1
 class TextRanker(Ranker):
     """Judge sparse rows, such as texts, without any matrix of rows x rows.
 
-    `find_noisy_labels` takes it by itself for texts. Rows of one group are in one fold, and tags
+    `find_noisy_labels` uses it by default for texts. Rows of one group are in one fold, and tags
     that are known to be wrong are not learned.
 
     Examples
@@ -142,27 +148,22 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
         return values[_LINEAR], typical.compare(values[_CENTROIDS], place)
 
     row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
-    unlisted, _ = scores(row, column)
     judged = np.isin(tags.column, task.judged_columns)
     label = tags.column[judged]
     linear, centroids = scores(tags.row[judged], label)
-    law = fit_law(Cells(label, linear, column, unlisted), len(tags.names))
-
-    def experts(linear: Array, centroids: Array, label: Array) -> list[Array]:
-        """Scores of both kinds, and the probability of being correct that the linear ones imply."""
-        return [linear, centroids, expit(law.log_odds(linear, label))]
-
-    total = WeightedSum(
-        experts(linear, centroids, label), _WEIGHTS, like=law.log_odds(linear, label)
-    )
+    law = fit_law(ScoredCells(label, linear, column, scores(row, column)[0]), len(tags.names))
+    alone = law.log_odds(linear, label)
+    total = WeightedSum([linear, centroids, expit(alone)], _WEIGHTS, float(alone.std()))
     shares = -2 * _SHARES * law.typical_shares
-    z = total(experts(linear, centroids, label), shares[label])
+    z = total([linear, centroids, expit(alone)], shares[label])
     # As many tags are likely to be wrong as the law says.
-    shift = _shift_to_mean(z, float(expit(law.log_odds(linear, label)).mean()))
+    shift = _shift_to_mean(z, float(expit(alone).mean()))
     log_odds = np.zeros(len(tags.row))
     log_odds[judged] = z + shift
-    label = task.planted[1]
-    planted = total(experts(*scores(*task.planted), label), shares[label]) + shift
+    planted_row, planted_label = task.planted
+    linear, centroids = scores(planted_row, planted_label)
+    alone = law.log_odds(linear, planted_label)
+    planted = shift + total([linear, centroids, expit(alone)], shares[planted_label])
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
@@ -178,7 +179,7 @@ def _shift_to_mean(log_odds: Array, mean: float) -> float:
 
 
 class WeightedSum:
-    """Log-odds by several experts: a weighted sum, each expert divided by its spread.
+    """A weighted sum of several experts, each divided by its spread.
 
     Parameters
     ----------
@@ -186,27 +187,22 @@ class WeightedSum:
         What they say about the same cells.
     weights : sequence of float
         How much each of them counts.
-    like : float array
-        Log-odds whose mean and spread the sum gets.
+    spread : float
+        Spread of the sum over these cells.
     """
 
-    def __init__(self, experts: Sequence[Array], weights: Sequence[float], like: Array) -> None:
-        self.centres = [float(expert.mean()) for expert in experts]
+    def __init__(self, experts: Sequence[Array], weights: Sequence[float], spread: float) -> None:
         spreads = [float(expert.std()) or 1.0 for expert in experts]
-        self.slopes = [weight / spread for weight, spread in zip(weights, spreads, strict=True)]
-        self.mean, self.spread = float(like.mean()), float(like.std()) or 1.0
-        self.unit = float(self._total(experts).std()) or 1.0
+        self.slopes = np.array(weights) / spreads
+        self.spread = spread or 1.0
+        self.slopes *= self.spread / (float(self(experts).std()) or 1.0)
 
     def __call__(self, experts: Sequence[Array], shift: Any = 0.0) -> Array:
-        """Log-odds of the same or other cells; `shift` is in units of the spread."""
-        return self.mean + self.spread * (self._total(experts) / self.unit + shift)
-
-    def _total(self, experts: Sequence[Array]) -> Array:
-        parts = zip(experts, self.centres, self.slopes, strict=True)
-        return np.sum([slope * (expert - centre) for expert, centre, slope in parts], axis=0)
+        """Sum of the same or other cells; `shift` is in units of the spread."""
+        return np.tensordot(self.slopes, np.array(experts), 1) + self.spread * shift
 
 
-class _Typical(NamedTuple):
+class _UnlistedScores(NamedTuple):
     """Scores of the rows that do not list a label, to which others are compared."""
 
     mean: Array
@@ -217,7 +213,7 @@ class _Typical(NamedTuple):
         return (scores - self.mean[place]) * self.factor[place]
 
 
-def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _Typical:
+def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _UnlistedScores:
     """Return mean and reciprocal spread of the centroid scores of rows that do not list a label.
 
     A label that few rows list is hardly known: its scores are drawn towards 0.
@@ -226,8 +222,8 @@ def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _Typical:
     total, squares = store.step(_unlisted_sums)
     mean = total / counts
     spread = np.sqrt(np.maximum(squares / counts - mean**2, 0))
-    known = n_listed / (n_listed + _FEW_ROWS)
-    return _Typical(mean, known / (spread + 1e-9))
+    reliability = n_listed / (n_listed + _FEW_ROWS)
+    return _UnlistedScores(mean, reliability / (spread + 1e-9))
 
 
 def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, Array]]:
@@ -249,9 +245,10 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
     forgotten = (_listed(task) - learned).nonzero()
     n, k = learned.shape
     squares, _ = store.step(_teach, np.zeros(n, dtype=bool), forgotten)
-    weight = _WEIGHT * squares / n
+    weight = _RIDGE * squares / n
     for fold in track(range(_FOLDS), "fold"):
         held_out = groups % _FOLDS == fold
+        # Rows that are all in one fold teach nothing, and keep scores of 0.
         if held_out.all() or not held_out.any():
             continue
         store.step(_teach, held_out, forgotten)
@@ -280,16 +277,16 @@ def _add_stack(block: Block, lesson: Lesson, stack: FittedStack) -> tuple[Lesson
     scores = cast(Array, lesson.scores)
     scores = scores if block.in_place else scores.copy()
     for rows in row_slices(*lesson.Q.shape):
-        S, targets = scores[_LINEAR, rows], lesson.Q[rows].toarray()
-        left_out = targets - (targets - stack.stack.scores(S)) * stack.factors(S)[:, None]
-        scores[_LINEAR, rows] = (soft_logit(S) + soft_logit(left_out)) / 2
+        S = scores[_LINEAR, rows]
+        stacked = stack.left_out(S, lesson.Q[rows].toarray())
+        scores[_LINEAR, rows] = (soft_logit(S) + soft_logit(stacked)) / 2
     return lesson._replace(scores=scores), (None,)
 
 
 def _centroids(sums: LessonSums) -> tuple[Array, Array | float]:
     """Directions from the mean of all rows to that of the rows that list a label, as columns.
 
-    Products with them are scores as those of `schirn.cleaning.centroids`.
+    For rows of length 1, products with them are the scores of `schirn.cleaning.centroids`.
     """
     dtype = sums.cross.dtype
     M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)

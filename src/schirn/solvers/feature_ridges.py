@@ -439,6 +439,10 @@ class FittedStack:
         D = S @ like(self.half.T, S) - like(self.half @ self.stack.centre, S)
         return 1 / (1 - below_one(1 / self.n + namespace(S).sum(D**2, axis=1), SMALLEST))
 
+    def left_out(self, S: Array, targets: Array) -> Array:
+        """Scores (n, l) of its own rows, each left out of the fit to these targets."""
+        return targets - (targets - self.stack.scores(S)) * self.factors(S)[:, None]
+
 
 # ---- Steps, which run where the rows are
 

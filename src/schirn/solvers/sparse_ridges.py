@@ -142,10 +142,7 @@ class SparseRidges(Ridges):
             fitted = fit_stack(stack_sums(S, Q.data, c), c.total(Q.data), len(S))
             self._stack = fitted.stack
             for rows in row_slices(*S.shape):
-                targets, factors = Q[rows].toarray(), fitted.factors(S[rows])[:, None]
-                self._scores[-1, rows] = (
-                    targets - (targets - fitted.stack.scores(S[rows])) * factors
-                )
+                self._scores[-1, rows] = fitted.left_out(S[rows], Q[rows].toarray())
         experts = [take_cells(self._scores, c.flat)]
         if self._inner is not None and len(q) > 1:
             # The sample as a whole teaches nothing that all rows do not.
