@@ -367,3 +367,12 @@ def test_frames_of_any_library_come_back():
         assert cells.dtype == bool
         assert (cells == ranking.clean).all()
         assert values.sum() - cells.sum() == 5
+
+
+def test_the_second_questions_are_about_suspects_even_if_somebody_was_unsure():
+    digits = load_digits_attributes(r=1).subset(range(400))
+    ranking = find_noisy_labels(digits.X, digits.candidates)
+    asked = ranking.questions(25)
+    right = (digits.y_true[asked.row, asked.column] == 1).tolist()
+    second = ranking.answered(asked, [None, *right[1:]]).questions(25)
+    assert second.confidence.max() < np.median(ranking.confidence)

@@ -46,7 +46,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def ranking(texts):
-    return find_noisy_labels(texts[0], texts[1]).remove(below=0.5)
+    return find_noisy_labels(texts[0], texts[1], method="Sieve").remove(below=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -155,7 +155,9 @@ class Worklist:
         """Choose tags to ask about; see `NoisyLabels.questions`."""
         size = len(self.order)
         if order is None:
-            order = LIMIT if len(self.answered) >= min(n, _FIRST_STEP) else SPREAD
+            # Someone who is unsure about a tag has been asked about it all the same.
+            n_asked = int((self.usable & ~np.isnan(self.answer)).sum())
+            order = LIMIT if n_asked >= min(n, _FIRST_STEP) else SPREAD
         high = size
         if order == LIMIT and len(self.answered):
             k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))

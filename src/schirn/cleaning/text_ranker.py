@@ -174,8 +174,9 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
 
 def _shift_to_mean(log_odds: Array, mean: float) -> float:
     """Return what to add to log-odds so that the probabilities have this mean."""
-    # Far enough for any mean that a law allows.
-    return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, -500, 500))
+    mean = min(max(mean, 1e-6), 1 - 1e-6)
+    ends = -20 - log_odds.max(), 20 - log_odds.min()
+    return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))
 
 
 class WeightedSum:
