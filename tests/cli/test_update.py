@@ -371,7 +371,7 @@ def test_fit_suggests_the_update(place, capsys):
 def test_what_cannot_be_updated_is_refused(place, capsys):
     model = ("update", "items.csv", "--model", "m.schirn", "--id")
     assert "no column 'sk'" in refused(capsys, *model, "sk")
-    assert "are kept in the decisions" in refused(capsys, *model, "sku", "--answers", "q.csv")
+    assert "--answers needs --decisions" in refused(capsys, *model, "sku", "--answers", "q.csv")
     assert "must end in .csv" in refused(capsys, *model, "sku", "--questions", "q.txt")
     for content in (b"{}\n", (place / "m.state.npz").read_bytes()[:-200]):
         (place / "m.state.npz").write_bytes(content)

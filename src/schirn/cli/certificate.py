@@ -32,10 +32,10 @@ NOT_VERIFIED = 3
 def run(args: argparse.Namespace) -> int:
     """Check a certificate that schirn clean or schirn review wrote.
 
-    Its e-value is computed again from its answers, and its tags are compared with COPY: the same
-    table, the same removals, the answers in the order of drawing. Checksums detect mistakes, not
-    invented answers. Exit code 0: verified; 3: not verified; 2: a file
-    cannot be read.
+    The check recomputes the e-value from the answers and compares the certificate with COPY: the
+    table and the removals must be the same, and the answers in the order of drawing. Checksums
+    detect mistakes, not invented answers. Exit code 0: verified; 3: not verified; 2: a file cannot
+    be read.
 
     Examples
     --------

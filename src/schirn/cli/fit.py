@@ -73,9 +73,9 @@ OPTIONS = f"""
 def run(args: argparse.Namespace) -> None:
     """Train a method on rows with candidate labels and write the model to a file.
 
-    The model of a table with a column of tags includes how its columns become features, so that
-    schirn predict tags the rows of another table. If a data set has only true labels, the method is
-    trained on those.
+    If the table has a column of tags, the model remembers how its columns become features, so
+    schirn predict can tag the rows of another table. If a data set has only true labels, the method
+    is trained on those.
 
     Examples
     --------

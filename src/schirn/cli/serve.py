@@ -13,9 +13,9 @@ model MODEL  a file written by schirn fit on a table
 --port N:port = 8000  port; 0 chooses a free one
 --workers N:positive = 1  number of processes
 --token TEXT  requests must have the header Authorization: Bearer TEXT (also: SCHIRN_TOKEN)
---max-rows N:positive = 10000  most rows in one request
---max-bytes BYTES:memory_size = 16M  largest request
---timeout SECONDS:positive = 30  most time for one request
+--max-rows N:positive = 10000  maximum number of rows in a request
+--max-bytes BYTES:memory_size = 16M  maximum size of a request
+--timeout SECONDS:positive = 30  maximum time for a request
 """
 
 
@@ -23,9 +23,9 @@ def run(args: argparse.Namespace) -> int:
     """Answer requests for tags over HTTP.
 
     POST /predict tags rows, POST /judge judges their tags; /health, /metrics (for Prometheus) and
-    /openapi.json describe the server. SIGTERM and Ctrl-C stop it after the requests in flight;
-    SIGHUP loads the model file again; each open connection gets the answer to its next request
-    before it is closed. Workers that die are started again.
+    /openapi.json describe the server. SIGTERM and Ctrl-C stop it once the requests in flight are
+    answered. SIGHUP reloads the model file; each open connection gets the answer to its next
+    request before it is closed. Workers that die are restarted.
 
     Examples
     --------

@@ -64,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
     """Judge the rows of a table that are new or have changed since the last update.
 
     A stored model judges them, and the report says what has changed. People's answers stay,
-    verdicts on other rows stay unless the answers clearly ask for a change, and tags that the model
-    does not know are kept and listed. The model is not trained; the report says when it should be.
+    verdicts on other rows stay unless the answers clearly call for a change, and tags that the
+    model does not know are kept and listed. The model is not retrained; the report says when it
+    should be.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def _check_paths(args: argparse.Namespace) -> None:
     outputs |= {"questions": args.questions}
     inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *answers]
     if args.answers and not args.decisions:
-        raise InputError("--answers are kept in the decisions; give their file with --decisions")
+        raise InputError("--answers needs --decisions, the file in which answers are kept")
     check_outputs(outputs, inputs)
     read_before_writing(args, is_kept=args.decisions is not None)
 
@@ -276,7 +277,7 @@ def _report(
             table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
-            "note: all rows are new; the model is too sure about rows that it was trained on, "
+            "note: all rows are new; the model is overconfident about rows that it was trained on, "
             "unless schirn fit --id has judged them"
         )
     for reason in update.advice:

@@ -16,7 +16,7 @@ _CARD = f"""
 """
 _FETCH = """
 name NAME  name of the data set
---url URL  https address of the file, if the name is not known
+--url URL  https address of the file, if NAME is not a known set
 --sha256 SUM  expected checksum of the file
 --force  download again, even if the file exists
 """
@@ -64,9 +64,9 @@ def _shown(value: Any) -> str:
 def run_fetch(args: argparse.Namespace) -> None:
     """Download a data set into the cache.
 
-    It is a set with real noise, made from packages that npm downloads (emoji_editions,
-    emoji_keywords) or from files of a public repository (brighter_ron, brighter_ukr), or the file
-    at an address.
+    NAME is a set with real noise, built from packages that npm downloads (emoji_editions,
+    emoji_keywords) or from files of a public repository (brighter_ron, brighter_ukr), or any name
+    for the file at --url.
 
     Examples
     --------

@@ -26,14 +26,14 @@ _CODES = {"refused": 1, "not verified": 3}
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check results of schirn bench that somebody else made.
+    """Check other people's results of schirn bench.
 
-    Checked are the format; data, candidates and folds, drawn again; metrics, computed again from
-    the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, run again;
-    the code of the methods; missing folds and seeds, duplicates, contradictions and impossible
-    values; and the marks of methods that use true labels. Times and memory are never verified. Exit
-    code 0: every result is verified; 1: refused; 2: not readable; 3: not verified, because scores,
-    data or seeds are missing, or the code is stale or unknown.
+    The check covers the format; data, candidates and folds, which are redrawn; metrics, recomputed
+    from the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, which
+    are repeated; the code of the methods; missing folds and seeds, duplicates, contradictions and
+    impossible values; and the marks of methods that use true labels. Times and memory are never
+    verified. Exit code 0: every result is verified; 1: refused; 2: not readable; 3: not verified,
+    because scores, data or seeds are missing, or the code is stale or unknown.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def run_check(args: argparse.Namespace) -> int:
         return code
     heads = (
         *("file", "verdict", "results", "methods", "data sets"),
-        *("drawn again", "rescored", "verified", "run again"),
+        *("redrawn", "rescored", "verified", "repeated"),
     )
     lines = []
     for path, check in checks.items():
@@ -61,9 +61,7 @@ def run_check(args: argparse.Namespace) -> int:
         counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
         lines.append([path, check.verdict, *counts, check.verified, check.rerun])
     table(heads, lines, right="llrrrrrrr")
-    say(
-        "Never verified: times and memory. Parameters are verified only in runs that are run again."
-    )
+    say("Times and memory are never verified; parameters are verified only in repeated runs.")
     for path, check in checks.items():
         for text in check.notes:
             say(printable(f"{path}: {text}"))
@@ -107,7 +105,7 @@ def run_build(args: argparse.Namespace) -> None:
 
 
 COMMANDS = {
-    "check": ("check result files that somebody else made", run_check, _CHECK),
+    "check": ("check other people's result files", run_check, _CHECK),
     "build": ("write the page of a leaderboard", run_build, _BUILD),
     "pack": ("pack results and scores into files to send", run_pack, _PACK),
 }
