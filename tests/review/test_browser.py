@@ -104,7 +104,7 @@ def test_the_page_notices_that_the_server_is_gone(driver, server):
     wait(driver, "label", NASTY)
     server.stop()
     press(driver, "k")
-    until(driver, lambda: "does not respond" in text(driver, "banner"))
+    until(driver, lambda: "is not responding" in text(driver, "banner"))
 
 
 def test_the_private_file_leads_to_the_page(driver, tmp_path, monkeypatch):
@@ -196,7 +196,7 @@ def test_answers_a_removal_and_a_certificate(driver, larger):
         until(driver, lambda: not driver.find_element("id", "opinion").is_displayed())
         answer(driver, session, "certify")
     until(driver, lambda: "With 95% confidence" in text(driver, "removed-line"))
-    wait(driver, "done", "The certificate is reached\nChoose what to ask next, download the table "
+    wait(driver, "done", "The certificate holds\nChoose what to ask next, download the table "
          "below, or undo your last decision.")  # fmt: skip
     source = driver.execute_script("return document.documentElement.outerHTML")
     assert "null" not in source

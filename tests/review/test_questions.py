@@ -285,10 +285,10 @@ def test_a_certificate_leaves_the_share_of_wrong_tags_alone(session, folder):
     remove(session)
     while session.view(order="certify")["current"] is not None:
         answer(session, 1, "certify", "drop")
-    # The page stops asking once the certificate is reached.
+    # The page stops asking once the certificate holds.
     assert session.certificate().certified
     assert (session.status[session.chosen["listed"]] == 0).any()
-    assert session.known()["certificate"]["words"].startswith("The certificate is reached. With")
+    assert session.known()["certificate"]["words"].startswith("The certificate holds. With")
     ranking = session.questions.ranking(session.status)
     assert ranking.wrong_share_interval == expected
     assert open_session(folder, write=False).known()["line"] == session.known()["line"]
@@ -447,7 +447,7 @@ def test_mistakes_about_the_table(table, tmp_path, capsys):
     assert "has no rows" in refused(str(empty), "--text", "description")
     assert "has not been reviewed yet" in refused(path, "--export", str(tmp_path / "x.csv"))
     assert make_project(path, tmp_path / "p", "--text", "description") == 0
-    assert "knows its columns" in refused(str(tmp_path / "p"), "--text", "description")
+    assert "with its own options" in refused(str(tmp_path / "p"), "--text", "description")
     # Where the images are may change.
     moved = ["review", str(tmp_path / "p"), "--image-root", str(tmp_path)]
     assert main([*moved, "--changes", str(tmp_path / "d.csv")]) == 0

@@ -154,7 +154,7 @@ class Certificate:
     def progress(self) -> str:
         """What is certified, or else how far the answers have come, in words."""
         if self.certified:
-            return f"The certificate is reached. {self}."
+            return f"The certificate holds. {self}."
         answers, needed, known = "no answers about these yet", "needed", ""
         if n := self.n_answers:
             answers, needed = f"{n:,} answer{'' if n == 1 else 's'} so far", "more needed"

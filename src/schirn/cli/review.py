@@ -98,7 +98,7 @@ def _project_folder(args: argparse.Namespace) -> str:
     path, options = Path(args.data), clean.ranking_options(args)
     if (path / "project.json").is_file():
         if options or args.project:
-            raise InputError(f"{args.data}: is a project, which knows its columns already")
+            raise InputError(f"{args.data}: is a project with its own options; leave these out")
         return str(args.data)
     is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
     if path.is_dir() and is_damaged:

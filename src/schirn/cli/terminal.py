@@ -48,7 +48,7 @@ def _ask_one(session: Session, order: str) -> bool:
     if order == CERTIFY and certificate is not None and certificate["certified"]:
         return False
     if current is None:
-        say("There is nothing left to ask.")
+        say("No questions are left.")
         return False
     other_tags = [tag["label"] for tag in current["tags"] if not tag["current"] and tag["kept"]]
     say(f"\n{printable(current['text'][:_MAX_TEXT]) or 'row ' + printable(current['item'])}")

@@ -60,7 +60,7 @@ function show(next) {
   if (current) showCurrent(current, before);
   const { certificate } = next.known;
   const reached = order === "certify" && certificate && certificate.certified;
-  $("done").firstElementChild.textContent = reached ? "The certificate is reached" : "Nothing is left to ask in this order";
+  $("done").firstElementChild.textContent = reached ? "The certificate holds" : "No questions are left in this order";
   $("table").textContent = `whole table (${next.table.slice(1)})`;
   for (const id of ["keep", "drop", "skip"]) $(id).disabled = !current;
   $("undo").disabled = !last;
@@ -136,7 +136,7 @@ function showCurrent(current, before) {
 }
 
 function showOpinion({ confidence, suggested }) {
-  const source = state.known.answers ? "Based on the answers so far" : "According to the model, which nobody has checked";
+  const source = state.known.answers ? "Based on the answers so far" : "According to the model, which has not been checked";
   const opinion = `${source}, ${percent(confidence)} likely to be correct${suggested ? ", although nobody assigned it" : ""}.`;
   $("verdict").textContent = opinion;
   $("scale").setAttribute("aria-label", opinion);
@@ -204,7 +204,7 @@ async function perform(body, label, suggested) {
       banner("");
       show(await response.json());
       const { current } = state;
-      const next = current ? `Next: ${current.label}? ${current.text.slice(0, 200)}` : "Nothing is left to ask.";
+      const next = current ? `Next: ${current.label}? ${current.text.slice(0, 200)}` : "No questions are left.";
       say(`${(suggested ? DONE_SUGGESTED : DONE)[body.action]} ${label}. ${next}`);
       return true;
     }
@@ -214,7 +214,7 @@ async function perform(body, label, suggested) {
       banner(`${answer.error} The page is up to date again.`);
     } else await refused(response);
   } catch (error) {
-    banner("The server does not respond, so your last decision is not confirmed. Start schirn review again.", true);
+    banner("The server is not responding, so your last decision is not confirmed. Start schirn review again.", true);
   }
   return false;
 }
@@ -234,7 +234,7 @@ async function refresh(wanted) {
     if (elsewhere) banner("A decision was made in another tab; the page is up to date again.");
     else if ($("banner").classList.contains("bad")) banner("");
   } catch (error) {
-    banner("The server does not respond; it may have been stopped. All confirmed decisions are saved.", true);
+    banner("The server is not responding; it may have been stopped. All confirmed decisions are saved.", true);
   } finally {
     asking -= 1;
   }
