@@ -1,6 +1,6 @@
 // The page: one question at a time, what is known, actions and keys.
 
-const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped" };
+const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide("skip"), x: swap, u: undo };
 // Pressed twice, the second may be meant for what comes next, which nobody has seen.
