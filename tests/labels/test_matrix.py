@@ -211,7 +211,9 @@ def test_the_input_is_left_alone():
 
 def test_rows_without_candidates_are_announced():
     matrix = np.array([[1, 0], [0, 0], [0, 1], [0, 0]], dtype=np.uint8)
-    with pytest.warns(EmptyCandidatesWarning, match=r"^2 of 4 rows .*first is row 1\)"):
+    with pytest.warns(
+        EmptyCandidatesWarning, match=r"^2 of 4 rows .*first is row 1, counted from 0\)"
+    ):
         check_candidates(matrix)
 
 

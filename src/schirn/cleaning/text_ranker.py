@@ -8,8 +8,8 @@ each divided by its spread:
   tags;
 - centroids: a row is compared with the mean row of the label. They assume no noise model that could
   be wrong;
-- the law of the linear scores (`schirn.cleaning.law`), which follows from the first expert and
-  counts less.
+- the law of the linear scores (`schirn.cleaning.law`), which adds what the label itself and labels
+  as frequent say about its tags.
 
 The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
 alike, tags of rare labels are mostly wrong. docs/ranking.md says how well this ranks.
@@ -70,7 +70,7 @@ _SHARES = 0.5
 # A label that this many rows list counts half among the centroids.
 _FEW_ROWS = 15
 # What linear scores, centroids and the law of the linear scores count for.
-_WEIGHTS = (1.0, 1.0, 0.25)
+_WEIGHTS = (1.0, 1.0, 1.0)
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
 # Places of the scores in a lesson.

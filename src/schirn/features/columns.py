@@ -169,16 +169,18 @@ def _spread(values: Array) -> float:
 
 def _numbers(name: str, cells: Sequence[Any], has_commas: bool, fill: bool = True) -> Array:
     # A table to predict may be written with points, or with commas if training was not.
-    values = to_numbers([*map(_with_point, cells)]) if has_commas else read_numbers(cells)
+    is_comma = has_commas or _has_commas(cells)
+    numbers = [*map(_with_point, cells)] if is_comma else cells
+    values = to_numbers(numbers)
     if values is None:
-        row = next(i for i, cell in enumerate(cells) if to_numbers([cell]) is None)
+        row = next(i for i, cell in enumerate(numbers) if to_numbers([cell]) is None)
     elif not (valid := np.isfinite(values) | (np.isnan(values) if fill else False)).all():
         row = int(np.argmin(valid))
     else:
         return values
     raise InputError(
         f"row {row + 1}, column {name!r}: {brief(str(cells[row]))} is not a number; correct it, or "
-        f"choose other columns",
+        f"leave the cell empty",
         parameter="columns",
     )
 

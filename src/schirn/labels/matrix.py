@@ -179,8 +179,8 @@ def check_empty_rows(empty: Array, shape: tuple[int, int]) -> None:
         raise InputError("no row carries a candidate label, so there is nothing to learn from")
     if len(empty) and n_labels > 1:
         warnings.warn(
-            f"{len(empty)} of {n} rows carry no candidate label (the first is row {empty[0]}); all "
-            f"labels of these rows count as false",
+            f"{len(empty)} of {n} rows carry no candidate label (the first is row {empty[0]}, "
+            f"counted from 0); all labels of these rows count as false",
             EmptyCandidatesWarning,
             stacklevel=4,
         )

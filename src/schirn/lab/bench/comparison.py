@@ -268,7 +268,7 @@ def _reason(result: Result) -> str:
     """Reason why a result has no value."""
     status, reason = str(result.get("status", "failed")), result.get("reason")
     if status == "done":
-        return "not defined in this run"
+        return "not defined in the other runs"
     return f"{status}: {str(reason).rstrip('.')}" if reason else status
 
 

@@ -23,7 +23,7 @@ from schirn.metrics import METRICS
 # Key of this library, which methods of its own cite.
 _SOFTWARE = "schirn"
 _FEATURES = {
-    "raw": "features as they come",
+    "raw": "unscaled features",
     "auto": "features scaled according to their kind",
     "kernel": "the same kernel features for all methods",
 }
@@ -184,7 +184,10 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
     defaults = [c for c in comparison.rivals if c not in fair and c not in oracle]
     if defaults:
         who = _and([c.label for c in defaults]) if fair or oracle else "All methods"
-        sentences.append(f"{who} used recommended parameters, or chose them on the training rows.")
+        sentences.append(
+            f"{who} used recommended parameters, or chose them in `fit` from the candidates of all "
+            "training rows."
+        )
     sentences += fixed_parameters(results)
     return sentences
 

@@ -537,7 +537,7 @@ def leading(result: Friedman, label: str) -> str:
     n, p = len(result.blocks.names), result.pvalue
     if result.note or not p < result.alpha:
         why = (
-            f"Friedman's test over {n} data sets, p = {p:.2g}"
+            f"Friedman's chi-square test over {n} data sets, p = {p:.2g}"
             if not result.note
             else ("one data set allows no test" if n == 1 else "no test over data sets is possible")
         )

@@ -327,7 +327,10 @@ def ranks(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table
     n_sets = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     dropped = dict.fromkeys(s for test in tests for s in test.blocks.dropped_settings)
     absent = dict.fromkeys(s for test in tests for s in test.blocks.dropped_contenders)
-    notes = [f"Mean over {n_sets} data sets on which all ranked methods have results."]
+    notes = [
+        f"Mean over {n_sets} data sets on which all ranked methods have results. In each data set, "
+        f"methods are ranked by their mean over all settings."
+    ]
     if dropped:
         notes.append(f"Left out because results are missing: {', '.join(dropped)}.")
     if absent:

@@ -178,7 +178,7 @@ def check_results(
     sample = _draw_sample(verified, reruns, random_state)
     failures = list(_rerun_faults(sample, unconfirmed))
     for names in filter(None, (sorted(unconfirmed[entry.where]) for entry, _ in verified)):
-        notes[f"not verified in {', '.join(names)}, which their scores do not give"] += 1
+        notes[f"verified except for {', '.join(names)}, which scores alone do not give"] += 1
     shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
     if verified and not sample:
         shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")

@@ -54,8 +54,9 @@ class Plan:
 
     def to_text(self) -> str:
         """Describe what will be run, and what will be skipped and why."""
+        settings = ", ".join(self.shapes) or "none, for lack of data"
         first = (
-            f"settings: {', '.join(self.shapes)}; methods: {', '.join(self.methods)}; "
+            f"settings: {settings}; methods: {', '.join(self.methods)}; "
             f"{self.part.folds} folds; run the same command again to resume after an interruption"
         )
         return "\n".join([first, *(f"skipped {n}: {why}" for n, why in self.skipped.items())])

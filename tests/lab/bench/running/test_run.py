@@ -456,7 +456,7 @@ def test_an_edited_method_is_run_again(place):
     ("options", "message"),
     [
         ({"methods": ["Schirm"]}, "there is no method 'Schirm'; did you mean 'Schirn'"),
-        ({"datasets": ["tiny.npz:5"]}, "tiny has 5 labels, so that a row has room for at most 4"),
+        ({"datasets": ["tiny.npz:5"]}, "tiny has 5 labels, so a row can have at most 4"),
         ({"methods": ["nopkg.Method"]}, "'nopkg.Method' cannot be imported: ModuleNotFoundError"),
         ({"methods": ["mymethods:Absent"]}, "'mymethods' has no class 'Absent'"),
         ({"methods": ["mymethods:NotAMethod"]}, "it lacks fit"),

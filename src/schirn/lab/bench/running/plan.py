@@ -248,7 +248,7 @@ def _check_labels(name: str, level: Level, noise: str, n_labels: int | None) -> 
         return
     if level >= n_labels:
         raise InputError(
-            f"{name} has {n_labels} labels, so that a row has room for at most {n_labels - 1} "
+            f"{name} has {n_labels} labels, so a row can have at most {n_labels - 1} "
             f"wrong ones, not {level}",
             parameter="r",
         )
