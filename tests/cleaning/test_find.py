@@ -9,7 +9,7 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
 from schirn.cleaning import votes_to_candidates
-from schirn.cleaning.law import wrong_shares
+from schirn.cleaning.law import unclaimed_shares
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.labels.matrix import label_lists
@@ -53,8 +53,10 @@ def test_a_row_is_judged_by_models_trained_without_it(small):
 
 def confidence_of(model, C):
     """What a fit says about each tag, and about labels as frequent."""
-    log_odds = logit(np.clip(model.label_confidence_, 1e-7, 1 - 1e-7))
-    labels = -2 * wrong_shares(model.training_log_odds_, C, *np.nonzero(C)) * np.ones(C.shape)
+    confidence, cells = np.clip(model.label_confidence_, 1e-7, 1 - 1e-7), np.nonzero(C)
+    log_odds = logit(confidence)
+    shares = unclaimed_shares(model.training_log_odds_, C, *cells, confidence[cells])
+    labels = -2 * shares * np.ones(C.shape)
     labels -= labels[C == 1].mean()
     return C * expit(log_odds + log_odds[C == 1].std() * labels)
 

@@ -1,9 +1,15 @@
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from schirn import find_noisy_labels
-from schirn.cleaning.law import ScoredCells, fit_law, sample_unlisted, wrong_shares
+from schirn.cleaning.law import (
+    ScoredCells,
+    fit_law,
+    listing_rates,
+    sample_unlisted,
+    unclaimed_shares,
+)
 from schirn.labels.tags import Tags
 
 
@@ -19,6 +25,11 @@ def scored(counts, wrong, n_rows=2000, seed=0):
     return scores, listed
 
 
+def wrong_shares(scores, listed, row, column):
+    """Shares of wrong tags where every tag is believed."""
+    return unclaimed_shares(scores, listed, row, column, np.ones(len(row)))
+
+
 def test_shares_of_wrong_tags_follow_the_order_of_the_scores():
     wrong = np.r_[0.1, 0.2, np.full(20, 0.8)]
     scores, listed = scored(np.repeat([800, 60], [2, 20]), wrong)
@@ -27,6 +38,17 @@ def test_shares_of_wrong_tags_follow_the_order_of_the_scores():
     # Any rising function of the scores tells the same.
     again = wrong_shares(np.exp(scores), listed, *np.nonzero(listed))
     np.testing.assert_allclose(again, shares)
+
+
+def test_confidences_that_claim_the_wrong_tags_leave_nothing():
+    wrong = np.r_[0.1, 0.2, np.full(20, 0.8)]
+    scores, listed = scored(np.repeat([800, 60], [2, 20]), wrong)
+    row, column = np.nonzero(listed)
+    right = scores[row, column] > 1.5
+    np.testing.assert_allclose(unclaimed_shares(scores, listed, row, column, right), 0, atol=0.08)
+    # Confidences that claim too much give negative shares.
+    too_low = unclaimed_shares(scores, listed, row, column, np.zeros(len(row)))
+    np.testing.assert_allclose(too_low, wrong_shares(scores, listed, row, column) - 1)
 
 
 def test_labels_as_frequent_share_their_tags():
@@ -212,3 +234,51 @@ def test_sampled_cells_hardly_change_with_a_few_more_rows():
     # A label is sampled alone as it is with others.
     row, _ = sample_unlisted(tags_of(listed), columns[7:8], 20)
     np.testing.assert_array_equal(row, after[0][after[1] == 7])
+
+
+def listed_by_rate(rates, n=4000, seed=0):
+    """Cells with the log-odds of being listed, where a third of the rows have each label."""
+    rng = np.random.default_rng(seed)
+    p = np.where(rng.random((n, len(rates))) < 0.33, 0.7, 1e-3)
+    chance = p + (1 - p) * rates
+    listed = rng.random(p.shape) < chance
+    (row, label), (other, unlisted) = np.nonzero(listed), np.nonzero(~listed)
+    cells = ScoredCells(label, logit(chance[row, label]), unlisted, logit(chance[other, unlisted]))
+    return cells, listed.sum(axis=0)
+
+
+def test_labels_that_are_listed_at_random_have_the_higher_rates():
+    rates = np.repeat([0.02, 0.15], 10)
+    cells, counts = listed_by_rate(rates)
+    estimate = listing_rates(cells, counts, 4000)
+    assert estimate[10:].min() > 2 * estimate[:10].max()
+    # A sample of the unlisted cells tells nearly the same.
+    some = np.random.default_rng(1).random(len(cells.unlisted_label)) < 0.1
+    sampled = ScoredCells(
+        cells.label, cells.score, cells.unlisted_label[some], cells.unlisted_score[some]
+    )
+    np.testing.assert_allclose(listing_rates(sampled, counts, 4000), estimate, rtol=0.03)
+
+
+def test_rates_written_out():
+    cells, counts = listed_by_rate(np.array([0.02, 0.1, 0.3]), n=60)
+    p = expit(cells.score)
+    rates = [expit(cells.unlisted_score).mean()] * 3
+    for _ in range(3):
+        wrong, lacking = [0.0] * 3, [60.0] * 3
+        for k, j in enumerate(cells.label):
+            q = p[k] / (p[k] + (1 - p[k]) * rates[j])
+            wrong[j] += 1 - q
+            lacking[j] -= q
+        common = sum(wrong) / sum(lacking)
+        rates = [(w + 5) / (m + 5 / common) for w, m in zip(wrong, lacking, strict=True)]
+    np.testing.assert_allclose(listing_rates(cells, counts, 60), rates)
+
+
+@pytest.mark.parametrize("cells", [0, 2])
+def test_rates_of_labels_without_tags_are_finite(cells):
+    label = np.zeros(cells, dtype=np.int64)
+    scores = ScoredCells(label, np.zeros(cells), label[:0], np.zeros(0))
+    rates = listing_rates(scores, np.array([cells, 0]), 2)
+    assert np.isfinite(rates).all()
+    assert (rates > 0).all()

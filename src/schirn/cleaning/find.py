@@ -97,7 +97,7 @@ def find_noisy_labels(
     min_count : int, default=5
         A tag that fewer rows list, or all of them, is kept with the verdict "unjudged".
     scaled : bool, default=False
-        Whether `Sieve` takes X as it is.
+        Whether X is taken as it is, as texts and sparse rows of length 1 always are.
     max_memory : float, optional
         Gigabytes; what needs more goes to temporary files, or is an error if it cannot.
     label_names, separator : sequence of str, optional, and str, default=";"
@@ -154,11 +154,18 @@ def _task(
 def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tuple[Any, Ranker]:
     """Read the features, and choose what judges the tags by them."""
     X, _, is_text = read_features(X)
-    where, is_scaled = location(X), scaled or is_text
     sparse = sp.issparse(X)
+    # Sparse rows of length 1, as tf-idf weights have them, need no other scale.
+    where, is_scaled = location(X), scaled or is_text or (sparse and has_unit_rows(X))
     if where == "dask" and is_scaled:
         sparse = is_text or kind_of_blocks(X) == "sparse"
     return X, choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
+
+
+def has_unit_rows(X: Any) -> bool:
+    """Whether all rows of a sparse matrix have length 1, or none, as those of tf-idf weights."""
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return bool(squares.any()) and bool((np.abs(squares[squares > 0] - 1) < 1e-3).all())
 
 
 def _ranking(

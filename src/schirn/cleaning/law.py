@@ -11,12 +11,15 @@ list a label:
 
 Among labels as frequent, r = w + (1 - w) h, where h(s) is the ratio of correct to wrong tags. The
 odds of a tag with score s are h(s) (1 - v) / v.
+
+If the scores are log-odds of being listed, `listing_rates` tells how often rows that lack a label
+list it, by Bayes' rule.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from schirn.labels.tags import Tags
 
@@ -31,14 +34,22 @@ _PER_DOUBLING, _BINS = 4, 256
 _LEAST_RATIO = 1e-3
 # A label is never taken to be all wrong or all right.
 _LEAST_SHARE = 0.01
+# Steps of Bayes' rule in `listing_rates`. After many, all labels have one rate.
+_RATE_STEPS = 3
+# Imagined wrong tags per label, at the rate of all labels.
+_PSEUDO_TAGS = 5.0
 # Attempts to draw a row that does not list a label.
 _TRIES = 30
 # More unlisted cells are sampled of frequent labels, but at most this many times as many.
 _MOST_UNLISTED = 25
 
 
-def wrong_shares(scores: Array, listed: Array, row: Array, column: Array) -> Array:
-    """Return the share (k,) of wrong tags of labels as frequent as each label.
+def unclaimed_shares(
+    scores: Array, listed: Array, row: Array, column: Array, confidence: Array
+) -> Array:
+    """Return by how much confidences understate the share (k,) of wrong tags.
+
+    The shares are those of labels as frequent as each label.
 
     Parameters
     ----------
@@ -47,11 +58,15 @@ def wrong_shares(scores: Array, listed: Array, row: Array, column: Array) -> Arr
     listed : (n, k) 0/1 array
     row, column : int arrays
         The tags to count.
+    confidence : float array
+        Probability that each of these tags is correct.
     """
     n_tags, medians = np.bincount(column, minlength=scores.shape[1]), np.zeros(scores.shape[1])
     for j in np.flatnonzero(n_tags):
         medians[j] = np.median(scores[listed[:, j] == 0, j])
-    return _typical_shares(n_tags, _count_below(scores[row, column], column, medians))
+    n_wrong = 2 * _count_below(scores[row, column], column, medians)
+    n_claimed = np.bincount(column, 1 - confidence, minlength=len(n_tags))
+    return _typical_shares(n_tags, n_wrong) - _typical_shares(n_tags, n_claimed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +114,7 @@ def fit_law(cells: ScoredCells, n_labels: int) -> Law:
     n_tags = np.bincount(label, minlength=n_labels)
     medians = _label_medians(cells.unlisted_score, cells.unlisted_label, n_labels)
     below = _count_below(score, label, medians)
-    typical = _typical_shares(n_tags, below)
+    typical = _typical_shares(n_tags, 2 * below)
     shares = _own_shares(typical, n_tags, below, n_unlisted)
     frequency = np.rint(_PER_DOUBLING * np.log2(np.maximum(n_tags, 1))).astype(np.int64)
     # Each label has the weight that it has among the tags.
@@ -116,18 +131,43 @@ def fit_law(cells: ScoredCells, n_labels: int) -> Law:
     return Law(np.clip(typical, *bounds), np.clip(shares, *bounds), frequency, centres, ratios)
 
 
+def listing_rates(cells: ScoredCells, n_listed: Array, n_rows: int) -> Array:
+    """Return the rate (l,) at which rows that lack a label list it all the same.
+
+    Parameters
+    ----------
+    cells : ScoredCells
+        Scores are log-odds that a row lists the label.
+    n_listed : (l,) int array
+        Number of rows that list each label.
+    n_rows : int
+    """
+    l, label, p = len(n_listed), cells.label, expit(cells.score)
+    # Rows that do not list a label are taken to lack it. Each sampled cell stands for several.
+    n_unlisted = np.bincount(cells.unlisted_label, minlength=l)
+    weight = ((n_rows - n_listed) / np.maximum(n_unlisted, 1))[cells.unlisted_label]
+    mean = np.sum(weight * expit(cells.unlisted_score)) / max(weight.sum(), 1e-9)
+    rates, n_tags = np.full(l, max(float(mean), 1e-9)), np.bincount(label, minlength=l)
+    for _ in range(_RATE_STEPS):
+        correct = np.bincount(label, p / (p + (1 - p) * rates[label]), minlength=l)
+        wrong, lacking = n_tags - correct, n_rows - correct
+        common = max(wrong[n_tags > 0].sum() / max(lacking[n_tags > 0].sum(), 1e-9), 1e-9)
+        rates = (wrong + _PSEUDO_TAGS) / (lacking + _PSEUDO_TAGS / common)
+    return rates
+
+
 def _count_below(scores: Array, label: Array, medians: Array) -> Array:
     """Return how many tags of each label score below its median; those at the median count half."""
     below = (scores < medians[label]) + 0.5 * (scores == medians[label])
     return np.bincount(label, below, minlength=len(medians))
 
 
-def _typical_shares(n_tags: Array, n_below: Array) -> Array:
+def _typical_shares(n_tags: Array, n_wrong: Array) -> Array:
     """Return the share of wrong tags among labels as frequent as each label."""
     sizes, place = np.unique(n_tags, return_inverse=True)
     nearness = _nearness(np.log2(np.maximum(sizes, 1)), _SHARE_WIDTH)
-    below, total = (np.bincount(place, c, minlength=len(sizes)) for c in (n_below, n_tags))
-    return np.clip(2 * (nearness @ below) / np.maximum(nearness @ total, 1e-9), 0, 1)[place]
+    wrong, total = (np.bincount(place, c, minlength=len(sizes)) for c in (n_wrong, n_tags))
+    return np.clip((nearness @ wrong) / np.maximum(nearness @ total, 1e-9), 0, 1)[place]
 
 
 def _own_shares(typical: Array, n_tags: Array, n_below: Array, n_unlisted: Array) -> Array:

@@ -17,7 +17,7 @@ from schirn._checkpoint import fit_settings, remembered
 from schirn._input import location
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.law import wrong_shares
+from schirn.cleaning.law import unclaimed_shares
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
@@ -83,9 +83,9 @@ class SieveRanker(ModelRanker):
     groups need a `FoldRanker`.
 
     Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
-    of rare labels. How many tags of labels as frequent are right rather than wrong, which the order
-    of the scores tells (`schirn.cleaning.law`), is therefore a second expert: a number
-    between -1 and 1, in units of the spread of Sieve's log-odds.
+    of rare labels. The order of the scores tells by how much it understates the share of wrong tags
+    among labels as frequent (`schirn.cleaning.law`). Log-odds are lowered by twice this share, in
+    units of their spread.
 
     Parameters
     ----------
@@ -152,10 +152,11 @@ class SieveRanker(ModelRanker):
         if self.model.noise_level is None and task.votes is None and judged.any():
             labels, listed = tags.column[judged], np.searchsorted(columns, tags.column[judged])
             shares = np.zeros(len(tags.names))
-            shares[columns] = 1 - 2 * wrong_shares(Z, Y, tags.row[judged], listed)
+            cells = tags.row[judged], listed, confidence[judged]
+            shares[columns] = 2 * unclaimed_shares(Z, Y, *cells)
             # The mean stays, so that confidences are as high as those of Sieve.
             shares = (shares - shares[labels].mean()) * log_odds[judged].std()
-            log_odds, planted = log_odds + shares[tags.column], planted + shares[column]
+            log_odds, planted = log_odds - shares[tags.column], planted - shares[column]
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:

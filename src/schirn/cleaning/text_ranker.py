@@ -1,18 +1,17 @@
 """Judge the tags of texts by linear models and label centroids, on all sparse features.
 
-The rows are judged in ten folds, each by what the others have taught. Three experts are combined,
-each divided by its spread:
+The rows are judged in ten folds, each by what the others have taught. Two experts are added, each
+divided by its spread:
 
 - a linear model: the mean of the log-odds of a ridge regression on the listed tags and of a label
-  stack, which learns from the scores of all labels how tags occur together. It alone ranks missing
-  tags;
+  stack, which learns from the scores of all labels how tags occur together. The rate at which rows
+  that lack the label list it (`schirn.cleaning.law`) turns them into log-odds of being correct;
 - centroids: a row is compared with the mean row of the label. They assume no noise model that could
-  be wrong;
-- the law of the linear scores (`schirn.cleaning.law`), which adds what the label itself and labels
-  as frequent say about its tags.
+  be wrong.
 
 The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
-alike, tags of rare labels are mostly wrong. docs/ranking.md says how well this ranks.
+alike, tags of rare labels are mostly wrong. Missing tags are ranked by the linear model, to which
+centroids add a little. docs/ranking.md says how well this ranks.
 """
 
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from schirn._checkpoint import remembered
 from schirn._input import canonical, location
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.law import ScoredCells, fit_law, sample_unlisted
+from schirn.cleaning.law import ScoredCells, fit_law, listing_rates, sample_unlisted
 from schirn.cleaning.ranker import (
     Evidence,
     Ranker,
@@ -63,14 +62,16 @@ Array = np.ndarray
 _FOLDS = 10
 # Ridge weight, relative to the mean squared length of the rows, which is 1 for texts.
 _RIDGE = 2.0
+# Steps of conjugate gradients: later ones fit the wrong tags.
+_STEPS = 5
 # Rows without the label that are sampled for each label.
 _N_UNLISTED = 200
 # Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
 _SHARES = 0.5
 # A label that this many rows list counts half among the centroids.
 _FEW_ROWS = 15
-# What linear scores, centroids and the law of the linear scores count for.
-_WEIGHTS = (1.0, 1.0, 1.0)
+# What centroids count for among missing tags; the linear model counts for the rest.
+_MISSING_CENTROIDS = 0.2
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
 # Places of the scores in a lesson.
@@ -151,23 +152,26 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     judged = np.isin(tags.column, task.judged_columns)
     label = tags.column[judged]
     linear, centroids = scores(tags.row[judged], label)
-    law = fit_law(ScoredCells(label, linear, column, scores(row, column)[0]), len(tags.names))
+    cells = ScoredCells(label, linear, column, scores(row, column)[0])
+    law = fit_law(cells, len(tags.names))
+    log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
+
     alone = law.log_odds(linear, label)
-    total = WeightedSum([linear, centroids, expit(alone)], _WEIGHTS, float(alone.std()))
     shares = -2 * _SHARES * law.typical_shares
-    z = total([linear, centroids, expit(alone)], shares[label])
+    total = EqualSum([linear - log_rates[label], centroids], float(alone.std()))
+    z = total([linear - log_rates[label], centroids], shares[label])
     # As many tags are likely to be wrong as the law says.
     shift = _shift_to_mean(z, float(expit(alone).mean()))
     log_odds = np.zeros(len(tags.row))
     log_odds[judged] = z + shift
-    planted_row, planted_label = task.planted
-    linear, centroids = scores(planted_row, planted_label)
-    alone = law.log_odds(linear, planted_label)
-    planted = shift + total([linear, centroids, expit(alone)], shares[planted_label])
+    label = task.planted[1]
+    linear, centroids = scores(*task.planted)
+    planted = total([linear - log_rates[label], centroids], shares[label]) + shift
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
-        blocks = store.gather(_likeliest, columns, task.n_unlisted)
+        spread = float(cells.unlisted_score.std())
+        blocks = store.gather(_likeliest, columns, task.n_unlisted, typical, spread)
         missing = UnlistedCells.first(blocks, task.n_unlisted)
     return Evidence(log_odds, judged, planted, missing)
 
@@ -179,22 +183,19 @@ def _shift_to_mean(log_odds: Array, mean: float) -> float:
     return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))
 
 
-class WeightedSum:
-    """A weighted sum of several experts, each divided by its spread.
+class EqualSum:
+    """The sum of several experts, each divided by its spread.
 
     Parameters
     ----------
     experts : sequence of float arrays
         What they say about the same cells.
-    weights : sequence of float
-        How much each of them counts.
     spread : float
         Spread of the sum over these cells.
     """
 
-    def __init__(self, experts: Sequence[Array], weights: Sequence[float], spread: float) -> None:
-        spreads = [float(expert.std()) or 1.0 for expert in experts]
-        self.slopes = np.array(weights) / spreads
+    def __init__(self, experts: Sequence[Array], spread: float) -> None:
+        self.slopes = 1 / np.array([float(expert.std()) or 1.0 for expert in experts])
         self.spread = spread or 1.0
         self.slopes *= self.spread / (float(self(experts).std()) or 1.0)
 
@@ -255,7 +256,7 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
         store.step(_teach, held_out, forgotten)
         sums = lesson_sums(store)
         store.step(_score, held_out, _CENTROIDS, slice(None), store.near(_centroids, sums))
-        for columns, ridge in solve_on_blocks(store, sums, k, weight):
+        for columns, ridge in solve_on_blocks(store, sums, k, weight, _STEPS):
             store.step(_score, held_out, _LINEAR, columns, ridge)
     stage("learning how tags occur together")
     store.step(_teach, np.zeros(n, dtype=bool), forgotten)
@@ -341,12 +342,25 @@ def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Arra
     return place, scores[:, row[place] - block.rows.first, column[place]]
 
 
-def _likeliest(block: Block, lesson: Lesson, columns: Array, count: int) -> UnlistedCells:
-    """Return the likeliest unlisted cells of a block, some rows at a time."""
-    scores, parts = cast(Array, lesson.scores)[_LINEAR], []
+def _likeliest(
+    block: Block,
+    lesson: Lesson,
+    columns: Array,
+    count: int,
+    typical: _UnlistedScores,
+    spread: float,
+) -> UnlistedCells:
+    """Return the likeliest unlisted cells of a block, some rows at a time.
+
+    `spread` is that of the linear scores of unlisted cells, which centroids are brought to.
+    """
+    scores, parts = cast(Array, lesson.scores), []
     listed = np.zeros(block.cells.shape, dtype=bool)
     listed[block.cells.row, block.cells.label] = True
     for rows in row_slices(len(listed), len(columns)):
-        cells = likeliest_unlisted(scores[rows], listed[rows], columns, count)
+        centroids = typical.compare(scores[_CENTROIDS, rows], np.arange(len(columns)))
+        log_odds = (1 - _MISSING_CENTROIDS) * scores[_LINEAR, rows]
+        log_odds += _MISSING_CENTROIDS * spread * centroids
+        cells = likeliest_unlisted(log_odds, listed[rows], columns, count)
         parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
     return UnlistedCells.first(parts, count)

@@ -223,7 +223,7 @@ def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
 
 
 def solve_on_blocks(
-    store: RowStore, sums: Any, n_labels: int, lam: float
+    store: RowStore, sums: Any, n_labels: int, lam: float, n_steps: int | None = None
 ) -> Iterator[tuple[slice, Any]]:
     """Weights and intercepts of argmin ||X W + b - Q||^2 + lam ||W||^2, some labels at a time.
 
@@ -239,6 +239,9 @@ def solve_on_blocks(
         What `lesson_sums` returns.
     n_labels : int
     lam : float
+    n_steps : int, optional
+        Steps of conjugate gradients for every label. None stops each label by itself, so that a few
+        more rows may change the number of steps.
 
     Yields
     ------
@@ -249,8 +252,8 @@ def solve_on_blocks(
     """
     for first in range(0, n_labels, _LABELS):
         columns = slice(first, min(first + _LABELS, n_labels))
-        systems = store.near(_begin, sums, columns)
-        for _ in range(_MOST_STEPS):
+        systems = store.near(_begin, sums, columns, _TOLERANCE if n_steps is None else 0.0)
+        for _ in range(_MOST_STEPS if n_steps is None else n_steps):
             if not store.here(store.near(_is_running, systems)):
                 break
             products = store.start(_multiply, store.near(_direction, systems))
@@ -280,12 +283,12 @@ class _Systems(NamedTuple):
     enough: Array
 
 
-def _begin(sums: LessonSums, columns: slice) -> _Systems:
+def _begin(sums: LessonSums, columns: slice, tolerance: float) -> _Systems:
     """The residual is the right-hand side: X'Q of centred rows."""
     target = sums.cross[:, columns] - sums.features[:, None] * (sums.labels[columns] / sums.n)
     target = target.astype(sums.cross.dtype, copy=False)
     squares = _squared_lengths(target)
-    enough = _TOLERANCE**2 * np.maximum(squares, 1e-30)
+    enough = tolerance**2 * np.maximum(squares, 1e-30)
     return _Systems(target, target, np.zeros_like(target), squares, enough)
 
 
