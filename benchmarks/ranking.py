@@ -261,14 +261,14 @@ def run(job: Job) -> Result:
         else:
             table = (TABLES | MANY_TEXTS)[job.table]()
             table = table.head(QUICK_ROWS if job.is_quick else len(table.listed))
+        start = time.process_time()
+        with threadpool_limits(1):
+            if job.is_stability:
+                result["shares"] = stability(table, job.ranker, sizes)
+            else:
+                result |= measure(RANKERS[job.ranker](table, 0), table)
     except DataError as error:
         return result | {"skipped": str(error)}
-    start = time.process_time()
-    with threadpool_limits(1):
-        if job.is_stability:
-            result["shares"] = stability(table, job.ranker, sizes)
-        else:
-            result |= measure(RANKERS[job.ranker](table, 0), table)
     return result | {"seconds": time.process_time() - start}
 
 
