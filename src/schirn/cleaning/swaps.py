@@ -12,8 +12,8 @@ import numpy as np
 
 Array = np.ndarray
 
-# Chance alone exceeds its mean by more than two standard deviations in few pairs of labels.
-_DEVIATIONS = 2
+# Of hundreds of pairs of labels, chance alone brings hardly any this far above its mean.
+_DEVIATIONS = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,7 +97,7 @@ def confusion(wrong: Array, right: Array, counted: Array, n_labels: int) -> Arra
 
     Of N counted pairs a → b, chance explains E = A B / (C + 1), where A counts the pairs a → other,
     B the pairs other → b and C the pairs other → other, and other is any label but a and b. The
-    result is (N − 1 − E − 2√E) / √((N + A + 1)(N + B + 1)), or 0 if that is negative; N − 1 since
+    result is (N − 1 − E − 3√E) / √((N + A + 1)(N + B + 1)), or 0 if that is negative; N − 1 since
     no row vouches for itself.
 
     Parameters

@@ -10,8 +10,8 @@ divided by its spread:
   be wrong.
 
 The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
-alike, tags of rare labels are mostly wrong. Missing tags are ranked by the linear model, to which
-centroids add a little. docs/ranking.md says how well this ranks.
+alike, tags of rare labels are mostly wrong. The linear model alone ranks missing tags.
+docs/ranking.md says how well this ranks.
 """
 
 from collections.abc import Sequence
@@ -70,8 +70,6 @@ _N_UNLISTED = 200
 _SHARES = 0.5
 # A label that this many rows list counts half among the centroids.
 _FEW_ROWS = 15
-# What centroids count for among missing tags; the linear model counts for the rest.
-_MISSING_CENTROIDS = 0.2
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
 # Places of the scores in a lesson.
@@ -170,8 +168,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
-        spread = float(cells.unlisted_score.std())
-        blocks = store.gather(_likeliest, columns, task.n_unlisted, typical, spread)
+        blocks = store.gather(_likeliest, columns, task.n_unlisted)
         missing = UnlistedCells.first(blocks, task.n_unlisted)
     return Evidence(log_odds, judged, planted, missing)
 
@@ -342,25 +339,12 @@ def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Arra
     return place, scores[:, row[place] - block.rows.first, column[place]]
 
 
-def _likeliest(
-    block: Block,
-    lesson: Lesson,
-    columns: Array,
-    count: int,
-    typical: _UnlistedScores,
-    spread: float,
-) -> UnlistedCells:
-    """Return the likeliest unlisted cells of a block, some rows at a time.
-
-    `spread` is that of the linear scores of unlisted cells, which centroids are brought to.
-    """
-    scores, parts = cast(Array, lesson.scores), []
+def _likeliest(block: Block, lesson: Lesson, columns: Array, count: int) -> UnlistedCells:
+    """Return the likeliest unlisted cells of a block, some rows at a time."""
+    scores, parts = cast(Array, lesson.scores)[_LINEAR], []
     listed = np.zeros(block.cells.shape, dtype=bool)
     listed[block.cells.row, block.cells.label] = True
     for rows in row_slices(len(listed), len(columns)):
-        centroids = typical.compare(scores[_CENTROIDS, rows], np.arange(len(columns)))
-        log_odds = (1 - _MISSING_CENTROIDS) * scores[_LINEAR, rows]
-        log_odds += _MISSING_CENTROIDS * spread * centroids
-        cells = likeliest_unlisted(log_odds, listed[rows], columns, count)
+        cells = likeliest_unlisted(scores[rows], listed[rows], columns, count)
         parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
     return UnlistedCells.first(parts, count)
