@@ -17,7 +17,7 @@ CONFLICTS = 3
 OPTIONS = f"""
 changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
--o, --output FILE  write the copy, in the format of its suffix
+-o, --output FILE  write the copy, in the format given by its suffix
 --partial  skip rows that differ from the list instead of stopping, with exit code 3
 [how to read the table]
 {TEXT_FORMAT}

@@ -74,12 +74,12 @@ data TABLE  table to clean
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 [act]
 {REMOVALS}
---remove N:natural  remove the N most suspicious tags, {NOT_CHECKED}
---remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
---add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
+--remove N:natural  remove the N most suspicious tags without answers (marked '{NOT_CHECKED}')
+--remove-below P:share  remove tags whose probability is below P, without answers
+--add P:share  add missing tags whose probability is at least P, without answers
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
 [how to rank]
---method METHOD  method (default: Sieve, or for texts and very many tags a faster ranker)
+--method METHOD  method (default: Sieve; for texts and for very many tags, a faster ranker)
 {PARAMETERS}
 --min-count N:positive = {MIN_COUNT}  do not rank tags listed in fewer than N rows
 --max-memory GB:gigabytes  memory to use; larger data are kept in temporary files (default: the free
@@ -88,9 +88,9 @@ data TABLE  table to clean
 [check the table itself]
 --propose-merges FILE  write likely spelling variants of tags to a .csv file, to edit and pass to
     --merge
---strict  stop with exit code 4 before ranking if there is a finding that --expect does not allow
---expect FILE  a .toml file of expectations; if one is not met, the exit code is 4 and no file but
-    the report is written
+--strict  stop with exit code 4, before ranking, at any finding that --expect does not allow
+--expect FILE  a .toml file of expectations; if one is not met, the exit code is 4 and only the
+    report is written
 {DEVICE}
 --scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read
     numeric columns from TABLE, a folder of .parquet files, or receive the texts of --text

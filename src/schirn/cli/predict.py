@@ -67,13 +67,13 @@ Predictions = tuple[Any, Any]
 def run(args: argparse.Namespace) -> None:
     """Predict labels for the rows of DATA, or judge the candidates of these rows.
 
-    A model trained on a table tags the rows of another table with the same columns; the
-    output is a copy of the table, in the format of its name, with the predicted tags and their
+    A model trained on a table tags the rows of another table with the same columns; the output is a
+    copy of the table, in the format given by the file name, with the predicted tags and their
     probabilities as new columns. Other outputs number the rows from 0. DATA may be - for stdin, in
-    any format of a table. Texts and categories in CSV, TSV and JSONL are read and written in blocks
-    if the format stays the same, so tables of any length need little memory. In CSV files, label
-    names that a spreadsheet would run as a formula (those that start with =, +, - or @) get a
-    leading apostrophe, which is removed when they are read.
+    any table format. Texts and categories in CSV, TSV and JSONL are read and written in blocks if
+    the format stays the same, so tables of any length need little memory. In CSV files, label names
+    that a spreadsheet would run as a formula (those that start with =, +, - or @) get a leading
+    apostrophe, which is removed when they are read.
 
     Examples
     --------

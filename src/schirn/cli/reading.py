@@ -78,15 +78,15 @@ DECISIONS = """
 ROWS = """
 --id COLUMN  column of row names (default: 1, 2, ...)
 --group COLUMN  rows with the same value do not influence each other's ranks
---known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (but no
-    other method) learns from them
+--known-clean COLUMN  column with 1 for rows whose tags were checked: these tags are kept, and
+    Sieve (but no other method) learns from them
 """
 REMOVALS = f"""
 --precision P:share = {PRECISION:g}  remove as many tags as possible while the answers suggest that
     a share P of the removals is right
 """
 COPIES = """
--o, --output FILE  write the cleaned copy, in the format of its suffix
+-o, --output FILE  write the cleaned copy, in the format given by its suffix
 --changes FILE  write all changes to a .csv list, to check and pass to schirn apply
 """
 ASK = """

@@ -47,7 +47,7 @@ data TABLE  a table, or a project folder
 {DECISIONS}
 {REMOVALS}
 [write files instead of asking]
---export FILE  the whole table with the final tags, in the format of the suffix
+--export FILE  the whole table with the final tags, in the format given by the suffix
 --changes FILE  a .csv list of changes for schirn apply
 """
 

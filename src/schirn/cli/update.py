@@ -40,7 +40,7 @@ from schirn.tables.files import open_table
 from schirn.tables.merges import read_merges
 
 OPTIONS = f"""
-data TABLE  tonight's table
+data TABLE  current version of the table
 --model FILE!  a model that schirn fit trained on an earlier version of the table
 --id COLUMN!  column of row ids
 {DECISIONS}
@@ -63,9 +63,9 @@ _MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
 def run(args: argparse.Namespace) -> int:
     """Judge the rows of a table that are new or have changed since the last update.
 
-    A stored model judges them, and the report says what has changed. People's answers stay,
-    verdicts on other rows stay unless the answers clearly call for a change, and tags that the
-    model does not know are kept and listed. The model is not retrained; the report says when it
+    A stored model judges them, and the report says what has changed. Earlier answers are kept, and
+    so are verdicts on other rows, unless new answers clearly call for a change. Tags that the model
+    does not know are kept and listed. The model is not retrained; the report says when it
     should be.
 
     Examples

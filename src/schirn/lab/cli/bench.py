@@ -27,8 +27,8 @@ from schirn.lab.cli._options import parse_methods
 
 OPTIONS = f"""
 --datasets LIST:names  names or files, each followed by :R for R wrong labels per row, or by :own
---suite {"|".join(suite_names())}  a frozen suite instead of --datasets and the options of the
-    comparison
+--suite {"|".join(suite_names())}  a fixed suite of runs, which replaces --datasets and the options
+    under 'comparison'
 --part LIST:names  parts of the suite (default: all)
 --tracks LIST:names  tracks of the suite (default: all)
 --methods LIST:names = {",".join(DEFAULT_METHODS)}  names, module:Class, NAME=METHOD for a variant,
