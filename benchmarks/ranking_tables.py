@@ -8,6 +8,8 @@ raises `DataError` with the reason.
 - Debian packages (the package lists of this machine) with one wrong tag per row, drawn uniformly or
   by frequency, or uniformly with 8% of the correct tags dropped; only short descriptions where the
   lists have no long ones.
+- The texts of annotators and Debian's packages once more, as 256 singular vectors of their weights
+  of words, as an encoder would give them: names end in `_vectors`.
 - `emoji_keywords`, if `schirn data fetch` has made it.
 - Digits and data sets of SCHIRN_DATA with made noise: uniform, dependent on labels or features, or
   uniform with a quarter of the correct labels dropped.
@@ -24,6 +26,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks.tagger import EXAMPLE, load_example
 from benchmarks.titles import make_titles
@@ -37,6 +41,7 @@ DEBIAN_ROWS = 3000
 # Packages of the whole archive that must have a tag.
 DEBIAN_MIN_COUNT = 20
 DEBIAN_DROPPED = 0.08
+VECTOR_LENGTH = 256
 DEBIAN_FACETS = (
     *("accessibility", "admin", "biology", "culture", "devel", "field", "game", "hardware"),
     *("implemented-in", "interface", "made-of", "mail", "network", "office", "protocol", "role"),
@@ -162,9 +167,21 @@ def titles(n_rows: int = 3000, **knobs: Any) -> Table:
     return Table(table.texts, table.listed, table.truth)
 
 
-TABLES: dict[str, Callable[[], Table]] = {
+def vectors(make: Callable[[], Table]) -> Table:
+    """Return a table of texts with dense vectors instead of the texts."""
+    table = make()
+    weights = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit_transform(table.X)
+    X = TruncatedSVD(VECTOR_LENGTH, random_state=0).fit_transform(weights)
+    return Table(X, table.listed, table.truth)
+
+
+TEXTS: dict[str, Callable[[], Table]] = {
     **{name: partial(annotated, name) for name in ANNOTATED},
     **{f"debian_{noise}": partial(debian, noise) for noise in ("uniform", "frequency", "dropped")},
+}
+TABLES: dict[str, Callable[[], Table]] = {
+    **TEXTS,
+    **{f"{name}_vectors": partial(vectors, make) for name, make in TEXTS.items()},
     "emoji_keywords": emoji,
     **{name: partial(titles, **knobs) for name, knobs in TITLES.items()},
     **{f"digits_{noise}": partial(digits, noise) for noise in ("uniform", "feature", "dropped")},

@@ -29,7 +29,7 @@ def cleaned(items, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cleaned")
     write_csv(folder / "items.csv", items)
     argv = ["clean", str(folder / "items.csv"), "--text", "description", "--suggest"]
-    argv += ["--add", "0.9", "-o", str(folder / "out.csv"), "--remove-below", "0.5"]
+    argv += ["--add", "0.8", "-o", str(folder / "out.csv"), "--remove-below", "0.5"]
     assert main([*argv, "--changes", str(folder / "changes.csv")]) == 0
     return folder
 
@@ -50,14 +50,14 @@ def test_suggestions_and_additions_are_columns(cleaned, items):
         assert not set(added) & set(tags)
         suggested = pairs(line["tags_suggested_confidence"])
         assert ";".join(suggested) == line["tags_suggested"]
-        assert all(0.5 <= value <= 0.9 for value in suggested.values())
+        assert all(0.5 <= value <= 0.8 for value in suggested.values())
         assert not set(suggested) & {*tags, *added}
         assert {k: line[k] for k in ("id", "description", "code")} == {
             k: old[k] for k in ("id", "description", "code")
         }
         n_added += len(added)
         n_suggested += len(suggested)
-    assert n_added > 3
+    assert n_added > 10
     assert n_suggested > 10
 
 
