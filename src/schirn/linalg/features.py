@@ -278,11 +278,13 @@ def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
 
 def sample_width(sample: Any) -> float:
     """Median squared distance of all pairs of distinct rows; 1 if all are equal."""
-    sample = sample if sp.issparse(sample) else to_numpy(sample)
-    largest = max(float(_squares(sample).max(initial=0)), 1e-300)
-    distance = squared_distances(sample, sample)[~np.tri(sample.shape[0], dtype=bool)]
-    distance = distance[distance > 1e-12 * largest]
-    return float(np.median(distance)) if len(distance) else 1.0
+    xp = namespace(sample)
+    largest = max(float(xp.max(_squares(sample))), 1e-300)
+    distance = xp.triu(squared_distances(sample, sample), k=1)
+    # Sorted, because the median of PyTorch is the lower of the two in the middle.
+    distance = xp.sort(distance[distance > 1e-12 * largest])
+    n = len(distance)
+    return float(distance[(n - 1) // 2] + distance[n // 2]) / 2 if n else 1.0
 
 
 def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, expit
-from scipy.stats import rankdata
 
 from schirn._input import Array
 
@@ -126,13 +125,20 @@ def _separation(log_odds: Array, Y: Array, wrong: Array, share: float) -> tuple[
     """
     listed = Y.sum(axis=0)
     others = len(Y) - listed
-    ranks = (rankdata(log_odds, axis=0) * Y).sum(axis=0)
+    ranks = np.array([_rank_sum(s, y > 0) for s, y in zip(log_odds.T, Y.T, strict=True)])
     auc = (ranks - listed * (listed + 1) / 2) / (listed * others)
     spread = np.sqrt((1 / listed + 1 / others) / 12)
     overall = _belief(np.average(auc, weights=listed), share)
     # Three standard errors: of hundreds of labels, few are doubted by chance.
     single = _belief(auc + 3 * spread, wrong.sum(axis=0) / listed)
     return float(overall), (1 + single) / 2
+
+
+def _rank_sum(scores: Array, chosen: Array) -> float:
+    """Sum of the ranks of the chosen scores among all; equal scores share their mean rank."""
+    ordered, values = np.sort(scores), np.sort(scores[chosen])
+    ends = (np.searchsorted(ordered, values, side).sum() for side in ("left", "right"))
+    return float(sum(ends) + len(values)) / 2
 
 
 def _belief(auc: Array, share: Array | float) -> Array:

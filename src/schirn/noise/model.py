@@ -288,7 +288,7 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
         first, size = (like(values[rows], other, "own") for values in (first_cell, sizes))
         place = xp.arange(max(1, int(sizes[rows][-1])), device=other.device)[:, None]
         cell = xp.where(place < size, first + place, int(indptr[-1]))
-        distinct = np.unique(sizes[rows])
+        distinct = np.flatnonzero(np.bincount(sizes[rows]))
         member = size == like(distinct, other, "own")[:, None]
         blocks.append(CellBlock(cell, size, distinct, member))
         done = rows.stop
@@ -348,7 +348,7 @@ def padded_posterior(
     r = size - m[:, None]
     # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
     weight = tilt[xp.clip(r, 0, None)] - normaliser[m][:, None]
-    weight = xp.where(r >= 0, weight, -xp.inf)
+    weight[r < 0] = -xp.inf
     weight = xp.exp(weight - xp.max(weight, axis=0))
     q, counts = _sum_over_subsets(true, false, weight)
     return q, counts, r

@@ -89,26 +89,30 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     model._set_labels(names, y)
     store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))])
     layout = Layout(X.shape[0], X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True, Y=Y)
-    _finish(model, model._fit_blocks(store, layout))
-    if not sp.issparse(y):
-        model.noise_ = _on_device(model.noise_, X, "own")
-        model.label_confidence_ = _on_device(model.label_confidence_, X)
+    fit = model._fit_blocks(store, layout)
+    if sp.issparse(y):
+        _finish(model, fit)
+        return
+    Q, flat = fit.confidence, flat_cells(fit.confidence, X)
+    _finish(model, fit, _dense(like(fit.noise, X, "own"), flat, Q.shape))
+    model.label_confidence_ = _dense(like(Q.data, X), flat, Q.shape)
 
 
-def _finish(model: Any, fit: BlockFit) -> None:
-    """Hand the verdicts to the model."""
-    Q, wrong = fit.confidence, np.flatnonzero(fit.noise)
-    cells = np.ones(len(wrong), dtype=bool), Q.indices[wrong], np.searchsorted(wrong, Q.indptr)
-    model._set_verdicts(sp.csr_array(cells, shape=Q.shape), Q, fit.scores, fit.listed)
+def _finish(model: Any, fit: BlockFit, noise: Any = None) -> None:
+    """Hand the verdicts to the model; the noise is sparse unless it is given."""
+    Q = fit.confidence
+    if noise is None:
+        wrong = np.flatnonzero(fit.noise)
+        cells = np.ones(len(wrong), dtype=bool), Q.indices[wrong], np.searchsorted(wrong, Q.indptr)
+        noise = sp.csr_array(cells, shape=Q.shape)
+    model._set_verdicts(noise, Q, fit.scores, fit.listed)
 
 
-def _on_device(matrix: sp.csr_array, X: Array, dtype: Any = None) -> Array:
-    """A sparse (n, l) matrix as a dense array on the device of X."""
-    n, l = matrix.shape
-    values = like(matrix.data, X, dtype)
-    dense = namespace(X).zeros(n * l, dtype=values.dtype, device=X.device)
-    dense[flat_cells(matrix, X)] = values
-    return dense.reshape(n, l)
+def _dense(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
+    """A dense (n, l) array with these values at flat positions, and 0 elsewhere."""
+    dense = namespace(values).zeros(shape[0] * shape[1], dtype=values.dtype, device=values.device)
+    dense[flat] = values
+    return dense.reshape(shape)
 
 
 def map_rows(model: Any, name: str, X: Any, n_columns: int, **options: Any) -> Any:

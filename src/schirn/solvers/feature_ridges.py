@@ -350,7 +350,8 @@ class FeatureMap:
     kernel: Kernel
     support: Any = None
     """Landmarks; None for a linear kernel."""
-    nystroem: np.ndarray | None = None
+    nystroem: Array | None = None
+    """R, where the landmarks were drawn."""
     shift: np.ndarray | None = None
     """About the mean of dense features, so that single precision has digits for the rest."""
 
@@ -360,7 +361,7 @@ class FeatureMap:
             return Z if self.shift is None else Z - like(self.shift, Z)
         R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
         features = self.kernel(Z, on_device(self.support, Z)) @ R - shift
-        return namespace(Z).astype(features, namespace(Z).float32)
+        return namespace(Z).astype(features, namespace(Z).float32, copy=False)
 
     def ordered(self, X: Any, order: np.ndarray, scaled: Callable[[Any], Any]) -> Any:
         """Features of the rows of X in a new order, a few thousand rows at a time."""
@@ -383,7 +384,7 @@ class FeatureMap:
         """Expansion of the ridges of all experts."""
         shift, R = self.shift, self.nystroem
         offsets = [b if shift is None else b - shift @ W for W, b in ridges]
-        weights = [W if R is None else R @ W for W, _ in ridges]
+        weights = [W if R is None else to_numpy(R @ like(W, R)) for W, _ in ridges]
         return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
 
 
@@ -404,7 +405,7 @@ def draw_features(
     R = nystroem_map(function, landmarks)
     shift = function(landmarks, landmarks).mean(axis=0) @ like(R, dense_part(landmarks))
     landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
-    return FeatureMap(function, landmarks, to_numpy(R), to_numpy(shift))
+    return FeatureMap(function, landmarks, R, to_numpy(shift))
 
 
 # ---- Label stack from sums
@@ -683,19 +684,13 @@ def _held_losses(
     rows = np.flatnonzero(np.isin(state.rows[state.edge :], ranked))
     rows = rows[rankable(listed[rows].toarray())]
     Y, errors, scores = listed[rows].toarray(), np.zeros(n_ridges), []
-    W, b = ridges
-    l = c.shape[1]
-    for e in range(n_ridges):
-        cells = slice(e * l, (e + 1) * l)
-        ranked_scores = []
-        for i, S in _pieces(X, (W[:, cells], b[cells]), 1):
-            S = S[:, 0]
-            xp, m = namespace(S), S.shape[0]
-            places = _cells_of(c, i, m)
-            at = S[c.row[places] - i, c.label[places]]
-            errors[e] += float(xp.sum(S * S, dtype=xp.float64))
-            errors[e] += float(xp.sum(1 - 2 * at, dtype=xp.float64))
-            positions = rows[(rows >= i) & (rows < i + m)] - i
-            ranked_scores.append(to_numpy(pick(S, positions)))
-        scores.append(row_precisions(Y, np.concatenate(ranked_scores)))
-    return errors, np.stack(scores)
+    for i, S in _pieces(X, ridges, n_ridges):
+        xp, m = namespace(S), S.shape[0]
+        places = _cells_of(c, i, m)
+        at = S[c.row[places] - i, :, c.label[places]]
+        errors += to_numpy(xp.sum(1 - 2 * at, axis=0, dtype=xp.float64))
+        errors += to_numpy(xp.sum(S * S, axis=(0, 2), dtype=xp.float64))
+        positions = rows[(rows >= i) & (rows < i + m)] - i
+        scores.append(to_numpy(pick(S, positions)))
+    ranked_scores = np.moveaxis(np.concatenate(scores), 1, 0)
+    return errors, np.stack([row_precisions(Y, S) for S in ranked_scores])
