@@ -57,6 +57,7 @@ KINDS = {"uniform": "exact", "label": "label", "feature": "feature", "dropped": 
 TITLES: dict[str, dict[str, Any]] = {
     "titles": {},
     "titles_unstated": {"unstated": 0.13},
+    "titles_silent": {"silent": 0.3, "by_frequency": True},
     "titles_confusable": {"confusable": 0.7, "swapped": 0.5},
     "titles_dropped": {"dropped": 0.08},
     "titles_rare": {"n_tags": 300, "rare": 1.0},

@@ -129,6 +129,7 @@ def make_titles(
     n_tags: int = 30,
     *,
     unstated: float = 0.02,
+    silent: float = 0.0,
     wrong: float = 0.1,
     dropped: float = 0.0,
     by_frequency: bool = False,
@@ -151,6 +152,8 @@ def make_titles(
         Tags beyond the 44 of the catalogue are invented product lines, two per title.
     unstated : float
         Share of the correct tags that the title does not state.
+    silent : float
+        Share of the labels that no title ever states.
     wrong : float
         Share of the listed tags that are wrong.
     dropped : float
@@ -178,7 +181,9 @@ def make_titles(
     rng = np.random.default_rng(random_state)
     facets, phrases = _vocabulary(n_tags, hierarchy)
     truth = _true_tags(n_rows, facets, list(phrases), rare, rng)
-    texts = _titles(truth, list(phrases.values()), unstated, typos, rng)
+    # Drawn apart, so that tables without silent labels stay as they are.
+    is_silent = np.random.default_rng(random_state + 1).random(len(phrases)) < silent
+    texts = _titles(truth * ~is_silent, list(phrases.values()), unstated, typos, rng)
     source = np.arange(n_rows)
     is_copy = rng.permutation(n_rows) < min(round(copies * n_rows), n_rows - 1)
     source[is_copy] = rng.choice(source[~is_copy], is_copy.sum())

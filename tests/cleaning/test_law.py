@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
 
 from schirn import find_noisy_labels
 from schirn.cleaning.law import (
@@ -8,6 +9,7 @@ from schirn.cleaning.law import (
     fit_law,
     listing_rates,
     sample_unlisted,
+    told_labels,
     unclaimed_shares,
 )
 from schirn.labels.tags import Tags
@@ -282,3 +284,22 @@ def test_rates_of_labels_without_tags_are_finite(cells):
     rates = listing_rates(scores, np.array([cells, 0]), 2)
     assert np.isfinite(rates).all()
     assert (rates > 0).all()
+
+
+def test_labels_are_told_as_far_as_their_scores_separate():
+    rng = np.random.default_rng(0)
+    apart = np.array([3.0, 0.0, 0.5, 0.0])
+    counts = np.array([400, 400, 400, 6])
+    label, unlisted = np.repeat(np.arange(4), counts), np.repeat(np.arange(4), 500)
+    cells = ScoredCells(label, rng.normal(apart[label]), unlisted, rng.normal(size=2000))
+    told = told_labels(cells, 5)
+    # Few tags have the benefit of the doubt, and so has a label without any.
+    np.testing.assert_array_equal(told[[0, 3, 4]], 1)
+    assert told[1] < 0.5 < told[2]
+    # As scikit-learn counts pairs, also where scores are equal.
+    ties = ScoredCells(label, np.round(cells.score), unlisted, np.round(cells.unlisted_score))
+    for j in (1, 2):
+        scores = [x[y == j] for x, y in ((ties.score, label), (ties.unlisted_score, unlisted))]
+        auc = roc_auc_score(np.r_[np.ones(400), np.zeros(500)], np.concatenate(scores))
+        doubt = 6 * np.sqrt((1 / 400 + 1 / 500) / 12)
+        assert told_labels(ties, 4)[j] == pytest.approx((auc + doubt - 0.5) / 0.3)

@@ -13,7 +13,8 @@ Among labels as frequent, r = w + (1 - w) h, where h(s) is the ratio of correct 
 odds of a tag with score s are h(s) (1 - v) / v.
 
 If the scores are log-odds of being listed, `listing_rates` tells how often rows that lack a label
-list it, by Bayes' rule.
+list it, by Bayes' rule. Of a label that the features say nothing about, listed and unlisted cells
+score alike (`told_labels`): its tags may be all wrong or all correct, and nobody can tell.
 """
 
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ _LEAST_SHARE = 0.01
 _RATE_STEPS = 3
 # Imagined wrong tags per label, at the rate of all labels.
 _PSEUDO_TAGS = 5.0
+# The features tell nothing about a label below the first AUC, and enough above the second. Few tags
+# have the benefit of the doubt: so many standard errors are added.
+_TOLD, _DOUBT = (0.5, 0.8), 6.0
 # Attempts to draw a row that does not list a label.
 _TRIES = 30
 # More unlisted cells are sampled of frequent labels, but at most this many times as many.
@@ -154,6 +158,28 @@ def listing_rates(cells: ScoredCells, n_listed: Array, n_rows: int) -> Array:
         common = max(wrong[n_tags > 0].sum() / max(lacking[n_tags > 0].sum(), 1e-9), 1e-9)
         rates = (wrong + _PSEUDO_TAGS) / (lacking + _PSEUDO_TAGS / common)
     return rates
+
+
+def told_labels(cells: ScoredCells, n_labels: int) -> Array:
+    """Return how much the scores say about each label (l,), from 0 to 1, by the AUC of its tags."""
+    label = np.r_[cells.label, cells.unlisted_label]
+    score = np.r_[cells.score, cells.unlisted_score]
+    is_listed = np.arange(len(label)) < len(cells.label)
+    n_listed, n_unlisted = (
+        np.bincount(x, minlength=n_labels) for x in (cells.label, cells.unlisted_label)
+    )
+    # Tags before or after the other cells with the same score: the mean of both rank sums.
+    sums = np.zeros(n_labels)
+    for tie in (is_listed, ~is_listed):
+        order = np.lexsort((tie, score, label))
+        sums += np.bincount(label[order], np.arange(len(order)) * is_listed[order], n_labels) / 2
+    before = np.cumsum(n_listed + n_unlisted) - n_listed - n_unlisted
+    sums -= n_listed * (before + (n_listed - 1) / 2)
+    pairs, sizes = n_listed * n_unlisted, (np.maximum(n, 1) for n in (n_listed, n_unlisted))
+    auc = np.where(pairs > 0, sums / np.maximum(pairs, 1), 1.0)
+    error = np.sqrt(sum(1 / size for size in sizes) / 12)
+    low, high = _TOLD
+    return np.clip((auc + _DOUBT * error - low) / (high - low), 0, 1)
 
 
 def _count_below(scores: Array, label: Array, medians: Array) -> Array:

@@ -1,15 +1,18 @@
 """Judge the tags of texts by linear models and label centroids, on all sparse features.
 
-The rows are judged in ten folds, each by what the others have taught. Two experts are added, each
-divided by its spread:
+The rows are judged in ten folds, each by what the others have taught. Three experts are combined,
+each divided by its spread:
 
 - a linear model: the mean of the log-odds of a ridge regression on the listed tags and of a label
   stack, which learns from the scores of all labels how tags occur together. The rate at which rows
-  that lack the label list it (`schirn.cleaning.law`) turns them into log-odds of being correct;
+  that lack the label list it turns them into log-odds of being correct;
 - centroids: a row is compared with the mean row of the label. They assume no noise model that could
-  be wrong.
+  be wrong;
+- the law of the linear scores, which follows from the first expert and counts less.
 
-The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
+Rates and law are those of `schirn.cleaning.law`. Nobody can tell wrong from correct tags of a label
+that the texts never mention: its rate, centroids and law are drawn to the mean of all tags. The
+share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
 alike, tags of rare labels are mostly wrong. The linear model alone ranks missing tags.
 docs/ranking.md says how well this ranks.
 """
@@ -30,7 +33,13 @@ from schirn._checkpoint import remembered
 from schirn._input import canonical, location
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.law import ScoredCells, fit_law, listing_rates, sample_unlisted
+from schirn.cleaning.law import (
+    ScoredCells,
+    fit_law,
+    listing_rates,
+    sample_unlisted,
+    told_labels,
+)
 from schirn.cleaning.ranker import (
     Evidence,
     Ranker,
@@ -68,6 +77,8 @@ _STEPS = 5
 _N_UNLISTED = 200
 # Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
 _SHARES = 0.5
+# What the linear model, centroids and the law count for.
+_WEIGHTS = (1.0, 1.0, 0.25)
 # A label that this many rows list counts half among the centroids.
 _FEW_ROWS = 15
 # Bytes per row and label: two scores, and what is made of them block by block.
@@ -151,20 +162,29 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     label = tags.column[judged]
     linear, centroids = scores(tags.row[judged], label)
     cells = ScoredCells(label, linear, column, scores(row, column)[0])
-    law = fit_law(cells, len(tags.names))
+    law, told = fit_law(cells, len(tags.names)), told_labels(cells, len(tags.names))
     log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
-
     alone = law.log_odds(linear, label)
+    # What the texts do not tell about a label cannot speak against its tags.
+    neutral = log_rates[label].mean(), centroids.mean(), expit(alone).mean()
+
+    def experts(label: Array, linear: Array, centroids: Array) -> list[Array]:
+        values = log_rates[label], centroids, expit(law.log_odds(linear, label))
+        rates, *others = (
+            mean + told[label] * (value - mean) for mean, value in zip(neutral, values, strict=True)
+        )
+        return [linear - rates, *others]
+
+    opinions = experts(label, linear, centroids)
+    total = WeightedSum(opinions, _WEIGHTS, float(alone.std()))
     shares = -2 * _SHARES * law.typical_shares
-    total = EqualSum([linear - log_rates[label], centroids], float(alone.std()))
-    z = total([linear - log_rates[label], centroids], shares[label])
+    z = total(opinions, shares[label])
     # As many tags are likely to be wrong as the law says.
     shift = _shift_to_mean(z, float(expit(alone).mean()))
     log_odds = np.zeros(len(tags.row))
     log_odds[judged] = z + shift
     label = task.planted[1]
-    linear, centroids = scores(*task.planted)
-    planted = total([linear - log_rates[label], centroids], shares[label]) + shift
+    planted = total(experts(label, *scores(*task.planted)), shares[label]) + shift
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
@@ -180,19 +200,21 @@ def _shift_to_mean(log_odds: Array, mean: float) -> float:
     return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))
 
 
-class EqualSum:
-    """The sum of several experts, each divided by its spread.
+class WeightedSum:
+    """A weighted sum of several experts, each divided by its spread.
 
     Parameters
     ----------
     experts : sequence of float arrays
         What they say about the same cells.
+    weights : sequence of float
+        How much each of them counts.
     spread : float
         Spread of the sum over these cells.
     """
 
-    def __init__(self, experts: Sequence[Array], spread: float) -> None:
-        self.slopes = 1 / np.array([float(expert.std()) or 1.0 for expert in experts])
+    def __init__(self, experts: Sequence[Array], weights: Sequence[float], spread: float) -> None:
+        self.slopes = np.array(weights) / [float(expert.std()) or 1.0 for expert in experts]
         self.spread = spread or 1.0
         self.slopes *= self.spread / (float(self(experts).std()) or 1.0)
 
