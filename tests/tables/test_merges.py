@@ -1,5 +1,6 @@
 """Tags that are spellings of one another: what is proposed, what is not, and the file of merges."""
 
+import numpy as np
 import pytest
 
 from schirn.cleaning import Merge, merge_tags, propose_merges, read_merges, write_merges
@@ -73,6 +74,7 @@ def test_a_word_of_the_texts_or_of_other_tags_is_not_a_typing_error():
     assert proposed(counts) == {"stalement": ("statement", "typing error")}
     texts = ["Stalement, they said"] * 4 + [""] * 27
     assert proposed(counts, texts) == {}
+    assert proposed(counts, np.array(texts)) == {}
     assert proposed({**counts, "stalement island": 3}) == {}
 
 

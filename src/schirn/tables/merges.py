@@ -277,7 +277,7 @@ def _uses(words: set[str], total: dict[str, int], texts: Sequence[str] | None) -
     for name, count in total.items():
         for word in words & set(_WORD.findall(_plain(name))):
             used[word] += count
-    for text in texts or ():
+    for text in () if texts is None else texts:
         used.update(words & set(_WORD.findall(text.casefold())))
     return used
 
