@@ -57,9 +57,10 @@ def one_per_tag(pairs):
 def plain_swaps(ranking):
     """The definition of swaps, one pair of tags after the other."""
     missing, pairs = ranking.missing, []
+    average = ranking.confidence[ranking.judged].mean()
     for i, j in itertools.product(range(len(ranking.row)), range(len(missing.row))):
         p, q = ranking.confidence[i], missing.confidence[j]
-        if ranking.judged[i] and ranking.row[i] == missing.row[j] and q > max(p, 0.5):
+        if ranking.judged[i] and ranking.row[i] == missing.row[j] and p <= average and q > 0.5:
             pairs.append((i, j, ranking.label[i], missing.label[j], (1 - p) * q))
     counted = one_per_tag(pairs)
     scores = []
@@ -69,7 +70,7 @@ def plain_swaps(ranking):
         b = sum(pair[2] != wrong and pair[3] == right for pair in counted)
         others = sum(not {wrong, right} & set(pair[2:4]) for pair in counted)
         chance = a * b / (others + 1)
-        excess = max(n - 1 - chance - 2 * chance**0.5, 0)
+        excess = max(n - 1 - chance - 3 * chance**0.5, 0)
         score = weight * excess / ((n + a + 1) * (n + b + 1)) ** 0.5
         scores.append((i, j, wrong, right, score))
     best = [pair for pair in one_per_tag(scores) if pair[4] > 0]

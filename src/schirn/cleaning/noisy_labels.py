@@ -238,10 +238,10 @@ class NoisyLabels:
     def swaps(self, k: int | None = None) -> Swaps:
         """Return listed tags that look wrong, each with a missing tag to list instead.
 
-        Both tags belong to one row, the missing one is likelier to be correct, and more likely than
-        not, and more rows than chance explains have such a pair of the same two labels ("coat"
-        listed, "jacket" missing). A tag is in one swap at most. Answers count, and pairs with two
-        answers are left out.
+        Both tags belong to one row. The listed one is more suspicious than the average tag, the
+        missing one is more likely correct than not, and more rows than chance explains have such a
+        pair of the same two labels ("coat" listed, "jacket" missing). A tag is in one swap at most.
+        Answers count, and pairs with two answers are left out.
 
         Parameters
         ----------

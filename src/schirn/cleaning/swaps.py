@@ -60,9 +60,10 @@ class Swaps:
 
 
 def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tuple[Array, Array]:
-    """Indices of all listed and missing tags of one row of which the missing one is likelier.
+    """Indices of all pairs of a suspicious listed tag and a likely missing one of the same row.
 
-    It must also be more likely correct than not: somebody is asked to add it.
+    The listed tag is no more likely correct than the average tag. The missing one is more likely
+    correct than not: somebody is asked to add it.
 
     Parameters
     ----------
@@ -71,17 +72,14 @@ def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tu
     p, q : float arrays
         Probability that each tag is correct.
     """
-    # Most missing tags are less likely than all listed ones; without them there are few pairs.
-    lowest = np.ones(max(listed_row.max(initial=-1), missing_row.max(initial=-1)) + 1)
-    np.minimum.at(lowest, listed_row, p)
-    likely = np.flatnonzero(q > np.maximum(lowest[missing_row], 0.5))
-    start, stop = (np.searchsorted(missing_row[likely], listed_row, s) for s in ("left", "right"))
+    average = p.mean() if len(p) else 0.0
+    suspicious, likely = np.flatnonzero(p <= average), np.flatnonzero(q > 0.5)
+    rows = listed_row[suspicious]
+    start, stop = (np.searchsorted(missing_row[likely], rows, s) for s in ("left", "right"))
     n_partners = stop - start
-    listed = np.repeat(np.arange(len(listed_row)), n_partners)
-    turn = np.arange(len(listed)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners)
-    missing = likely[start[listed] + turn]
-    is_likelier = q[missing] > p[listed]
-    return listed[is_likelier], missing[is_likelier]
+    index = np.repeat(np.arange(len(rows)), n_partners)
+    turn = np.arange(len(index)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners)
+    return suspicious[index], likely[start[index] + turn]
 
 
 def best_pairs(score: Array, listed: Array, missing: Array) -> Array:
