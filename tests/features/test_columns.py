@@ -74,3 +74,8 @@ def test_categories_of_two_rows_become_features():
     assert found.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
     with pytest.raises(InputError, match="no category of 'p' occurs twice"):
         fit(["a", "b", None], categories=["p"])
+
+
+def test_the_cell_that_keeps_commas_from_being_read_is_named():
+    with pytest.raises(InputError, match="row 3, column 'p': 'EUR 12,50' is not a number"):
+        fit(["48,65", "1,50", "EUR 12,50", "3,20"])

@@ -413,7 +413,7 @@ class Run:
             "decisions": self.decisions or None,
             "seconds": round(self.seconds, 2),
             "suspects": list(ranking.suspects(_MAX_SUSPECTS).records()),
-            "swaps": list(ranking.swaps(_MAX_SUSPECTS).records()),
+            "swaps": list(ranking.swaps().records()),
             "certified": self.certificate is not None and self.certificate.to_dict(),
             "label_summaries": ranking.labels(),
             **self.checks(),

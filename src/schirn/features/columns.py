@@ -173,7 +173,11 @@ def _numbers(name: str, cells: Sequence[Any], has_commas: bool, fill: bool = Tru
     numbers = [*map(_with_point, cells)] if is_comma else cells
     values = to_numbers(numbers)
     if values is None:
-        row = next(i for i, cell in enumerate(numbers) if to_numbers([cell]) is None)
+        # A cell that is no number with a comma either keeps the others from being read so.
+        with_points = [*map(_with_point, cells)]
+        places = [i for i, cell in enumerate(with_points) if to_numbers([cell]) is None]
+        places += [i for i, cell in enumerate(numbers) if to_numbers([cell]) is None]
+        row = places[0]
     elif not (valid := np.isfinite(values) | (np.isnan(values) if fill else False)).all():
         row = int(np.argmin(valid))
     else:
