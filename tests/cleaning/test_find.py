@@ -665,3 +665,12 @@ def test_the_only_label_of_all_rows_is_as_likely_wrong_in_one_as_in_another():
 def test_tables_without_a_tag_are_refused_in_one_sentence(method, shape):
     with pytest.raises(InputError, match=r"no row has a tag|must have rows and label columns"):
         find_noisy_labels(ROWS[: shape[0]], np.zeros(shape), method=method)
+
+
+def test_tags_are_no_features():
+    frame = pd.DataFrame({"title": ["red pan", "blue pan"] * 20, "tags": ["red;pan", "pan"] * 20})
+    with pytest.raises(InputError, match="X has the column 'tags', which holds the tags"):
+        find_noisy_labels(frame, frame["tags"])
+    with pytest.raises(InputError, match="not the text 'tags'; pass the column itself"):
+        find_noisy_labels(frame, "tags")
+    assert find_noisy_labels(frame[["title"]], frame["tags"]).n_rows == 40

@@ -108,6 +108,7 @@ def find_noisy_labels(
     Number(0, high=1, open_low=True).check("precision", precision)
     Number(open_low=True, none=True).check("max_memory", max_memory)
     knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
+    _check_tags_apart(X, candidates)
     tags = _read(candidates, label_names, separator, votes)
     task = _task(tags, knowledge, min_count, random_state)
     X, ranker = _ranker(X, task, method, cv, scaled)
@@ -120,6 +121,22 @@ def find_noisy_labels(
     ranking = _ranking(evidence, task, _missing(evidence, known, tags), ranker.name, storage)
     index = candidates.index if hasattr(candidates, "iloc") else None
     return replace(ranking, precision=float(precision), keep_one=keep_one, index=index)
+
+
+def _check_tags_apart(X: Any, candidates: Any) -> None:
+    """Raise InputError if the tags are a text, or a column of the features."""
+    if isinstance(candidates, str):
+        raise InputError(
+            f"candidates must hold the tags of every row, not the text {candidates!r}; pass the "
+            f"column itself",
+            parameter="candidates",
+        )
+    name = getattr(candidates, "name", None)
+    if name is not None and name in list(getattr(X, "columns", ())):
+        raise InputError(
+            f"X has the column {name!r}, which holds the tags; leave it out of the features",
+            parameter="X",
+        )
 
 
 def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, votes: Any) -> Tags:
