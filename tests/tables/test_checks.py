@@ -31,6 +31,14 @@ def test_a_separator_that_some_cells_have():
     assert found["separator"].tags == ["beach,dog"]
     assert found["separator"].rows == [1]
     assert "',' between the names of other tags: 'beach,dog'" in found["separator"].sentence
+    assert found["separator"].advice.startswith("Replace ',' with ';'")
+
+
+def test_a_separator_that_most_tags_have_is_the_one_to_use():
+    rows = ["red;pan", "red;blue", "blue;pan", "pan;red", "pan;blue", "red", "pan", "blue"]
+    assert look(rows, separator=",")["separator"].advice == (
+        "Most tags do: run again with the separator ';'."
+    )
 
 
 @pytest.mark.parametrize(

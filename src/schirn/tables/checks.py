@@ -157,12 +157,15 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
         split = {name: words for (name, by), words in parts.items() if by == mark}
         joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
         if joined:
+            advice = f"Replace {mark!r} with {separator!r} where it separates tags, and run again."
+            if 2 * len(joined) > len(names):
+                advice = f"Most tags do: run again with the separator {mark!r}."
             return _finding(
                 "separator",
                 list(map(brief, joined)),
                 ("1 tag contains", "tags contain"),
                 f" {mark!r} between the names of other tags",
-                f"Replace {mark!r} with {separator!r} where it separates tags, and run again.",
+                advice,
                 _rows_with(tags, joined),
                 tags=joined,
             )
