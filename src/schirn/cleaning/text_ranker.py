@@ -74,7 +74,7 @@ _RIDGE = 2.0
 # Steps of conjugate gradients: later ones fit the wrong tags.
 _STEPS = 5
 # Rows without the label that are sampled for each label.
-_N_UNLISTED = 200
+_N_UNLISTED = 600
 # Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
 _SHARES = 0.5
 # What the linear model, centroids and the law count for.
