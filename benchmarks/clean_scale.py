@@ -33,8 +33,8 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import KFold
-from sklearn.multiclass import OneVsRestClassifier
 
+from benchmarks.ranking import classify
 from benchmarks.titles import make_titles
 from schirn import find_noisy_labels
 from schirn.exceptions import EmptyCandidatesWarning
@@ -212,9 +212,8 @@ def sgd_probabilities(texts: list[str], listed: np.ndarray) -> np.ndarray:
     X = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit_transform(texts)
     P = np.zeros(listed.shape)
     for train, test in KFold(3, shuffle=True, random_state=0).split(P):
-        model = OneVsRestClassifier(SGDClassifier(loss="log_loss", random_state=0))
-        # Wide integers: scikit-learn mixes up the columns of more than 256 labels in uint8.
-        P[test] = model.fit(X[train], listed[train].astype(np.int64)).predict_proba(X[test])
+        model = SGDClassifier(loss="log_loss", random_state=0)
+        P[test] = classify(model, X[train], listed[train], X[test])
     return P
 
 

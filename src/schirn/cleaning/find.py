@@ -180,7 +180,7 @@ def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tu
 
 
 def has_unit_rows(X: Any) -> bool:
-    """Whether all rows of a sparse matrix have length 1, or none, as those of tf-idf weights."""
+    """Whether all rows of a sparse matrix but empty ones have length 1, as tf-idf weights do."""
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return bool(squares.any()) and bool((np.abs(squares[squares > 0] - 1) < 1e-3).all())
 

@@ -39,8 +39,8 @@ _LEAST_SHARE = 0.01
 _RATE_STEPS = 3
 # Imagined wrong tags per label, at the rate of all labels.
 _PSEUDO_TAGS = 5.0
-# The features tell nothing about a label below the first AUC, and enough above the second. Few tags
-# have the benefit of the doubt: so many standard errors are added.
+# Below the first AUC the features tell nothing about a label, above the second they tell enough.
+# Labels with few tags get the benefit of the doubt: this many standard errors are added.
 _TOLD, _DOUBT = (0.5, 0.8), 6.0
 # Attempts to draw a row that does not list a label.
 _TRIES = 30

@@ -165,26 +165,28 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     law, told = fit_law(cells, len(tags.names)), told_labels(cells, len(tags.names))
     log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
     alone = law.log_odds(linear, label)
-    # What the texts do not tell about a label cannot speak against its tags.
-    neutral = log_rates[label].mean(), centroids.mean(), expit(alone).mean()
+    values = log_rates[label], centroids, expit(alone)
+    neutral = [float(value.mean()) for value in values]
 
-    def experts(label: Array, linear: Array, centroids: Array) -> list[Array]:
-        values = log_rates[label], centroids, expit(law.log_odds(linear, label))
+    def experts(linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
+        # What the texts do not tell about a label cannot speak against its tags.
         rates, *others = (
             mean + told[label] * (value - mean) for mean, value in zip(neutral, values, strict=True)
         )
         return [linear - rates, *others]
 
-    opinions = experts(label, linear, centroids)
+    opinions = experts(linear, values, label)
     total = WeightedSum(opinions, _WEIGHTS, float(alone.std()))
     shares = -2 * _SHARES * law.typical_shares
     z = total(opinions, shares[label])
     # As many tags are likely to be wrong as the law says.
-    shift = _shift_to_mean(z, float(expit(alone).mean()))
+    shift = _shift_to_mean(z, neutral[-1])
     log_odds = np.zeros(len(tags.row))
     log_odds[judged] = z + shift
     label = task.planted[1]
-    planted = total(experts(label, *scores(*task.planted)), shares[label]) + shift
+    linear, centroids = scores(*task.planted)
+    values = log_rates[label], centroids, expit(law.log_odds(linear, label))
+    planted = total(experts(linear, values, label), shares[label]) + shift
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
