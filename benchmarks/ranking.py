@@ -62,6 +62,7 @@ from benchmarks.ranking_tables import (
     ANNOTATED,
     MANY_TEXTS,
     TABLES,
+    UNIFORM,
     Table,
     annotated,
     debian,
@@ -363,6 +364,27 @@ def print_summary(results: list[Result], key: str, what: str) -> None:
         f"- {_verdict(differences[worst] >= WORST)}: {what}: worst difference "
         f"{percent(differences[worst], '+')} points, on {worst} (at least {percent(WORST, '+')})\n"
     )
+    print_groups({name: scores for name, scores in tables.items() if name in differences})
+
+
+def print_groups(tables: dict[str, dict[str, float]]) -> None:
+    """Print how far `schirn` is ahead on texts, vectors and synthetic noise."""
+    groups: dict[str, list[dict[str, float]]] = {}
+    for name, scores in tables.items():
+        is_synthetic = name.partition("_")[0] in ("digits", *UNIFORM)
+        kind = "vectors" if name.endswith("_vectors") else "texts"
+        groups.setdefault("synthetic noise" if is_synthetic else kind, []).append(scores)
+    lines = []
+    for kind, members in groups.items():
+        for others in (RIVALS, RIVALS[:-1], RIVALS[-1:]):
+            if any(name in scores for scores in members for name in others):
+                ahead = [
+                    scores["schirn"] - max(scores.get(name, 0.0) for name in others)
+                    for scores in members
+                ]
+                values = (percent(float(np.mean(ahead)), "+"), percent(min(ahead), "+"))
+                lines.append([kind, ", ".join(others), str(len(members)), *values])
+    print_table("tables", "compared with the best of", "number", "mean", "worst", rows=lines)
 
 
 def _verdict(holds: bool) -> str:
