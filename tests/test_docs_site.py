@@ -3,7 +3,6 @@
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -96,15 +95,3 @@ def test_links_to_examples_lead_to_the_gallery(extensions):
     assert to_gallery("[a](../examples/plot_1.py)", 0) == "[a](gallery/plot_1.rst)"
     assert to_gallery("[a](../../examples/plot_1.py)", 1) == "[a](../gallery/plot_1.rst)"
     assert to_gallery("[a](../examples/other.py)", 0) == "[a](../examples/other.py)"
-
-
-def test_the_site_holds_the_leaderboard_that_its_page_links_to(tmp_path, extensions):
-    import leaderboard_pages
-
-    html = SimpleNamespace(outdir=str(tmp_path), builder=SimpleNamespace(format="html"))
-    leaderboard_pages.write_pages(html, RuntimeError("the build failed"))
-    assert not list(tmp_path.iterdir())
-    leaderboard_pages.write_pages(html, None)
-    page = (ROOT / "docs" / "leaderboard.md").read_text("utf-8")
-    (address,) = re.findall(r'<a href="([^"]+)"', page)
-    assert (tmp_path / address).is_file()

@@ -121,6 +121,28 @@ def test_feature_noise_is_computed_in_double_precision():
     np.testing.assert_array_equal(single, double)
 
 
+def test_feature_noise_of_a_row_does_not_depend_on_its_own_truth():
+    """A regression that was fitted to a row would give away the truth of that row."""
+    y = random_truth(80, 6)
+    X = np.random.RandomState(1).standard_normal((80, 5))
+    other = y.copy()
+    other[7] = 1 - other[7]
+    before, after = (
+        feature_keys(sparse.csr_array(truth), X, np.random.RandomState(0)) for truth in (y, other)
+    )
+    everywhere = np.ones((1, 6), dtype=bool)
+    np.testing.assert_array_equal(
+        before(np.array([7]), everywhere), after(np.array([7]), everywhere)
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_feature_noise_on_hardly_any_rows(n):
+    y = np.zeros((n, 4), dtype=np.uint8)
+    candidates = add_noise(y, 2, kind="feature", X=np.ones((n, 3)), random_state=0)
+    assert candidates.sum(axis=1).tolist() == [2] * n
+
+
 def test_feature_noise_on_wide_and_sparse_features():
     y = random_truth(30, 8)
     X = np.random.RandomState(1).random_sample((30, 50)) * (random_truth(30, 50) > 0)

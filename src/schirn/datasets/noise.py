@@ -64,7 +64,9 @@ def add_noise(
         - "label": `r` labels, drawn with weights that follow how often a label occurs together
           with the true labels of the row (or, if the row has none, how often it occurs).
         - "feature": `r` labels, drawn from a softmax over the scores of a ridge regression from
-          `X` to the truth, so that wrong labels resemble the true ones.
+          `X` to the truth, so that wrong labels resemble the true ones. The rows are divided into
+          two random halves, and each half is scored by the regression of the other: no row is
+          scored by a regression that has seen its truth.
         - "two-sided": `r` labels as with "exact", and each true label is left out with
           probability 1/4.
         - "annotators": all labels that any of `r` annotators chose. Each row is shown to `r` of 30
@@ -83,6 +85,12 @@ def add_noise(
     -------
     candidates : uint8 ndarray, or csr_array if `y` is sparse
         Every true label is a candidate, except with "two-sided" and "annotators".
+
+    Notes
+    -----
+    "label", "feature" and "annotators" learn from the truth of all rows that they are given. To
+    compare methods on test rows, split first and pass the training rows only: otherwise the
+    candidates of the training rows tell what the test rows are.
 
     Examples
     --------
@@ -259,15 +267,20 @@ def label_keys(truth: Any, random: Any) -> Keys:
 
 
 def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
-    """Return keys whose weights follow the scores of a ridge regression on the truth."""
+    """Return keys whose weights follow the scores of ridge regressions on the other half."""
     from sklearn.preprocessing import maxabs_scale
 
     # In single precision the number of threads changes scores enough to change draws.
     features = maxabs_scale(check_array(X, accept_sparse="csr", dtype=np.float64))
-    weights = ridge_weights(features, truth)
+    is_first = _random_half(features.shape[0], random)
+    # Scores of a row by a regression fitted to its own truth would give that truth away.
+    weights_of_first = ridge_weights(features[is_first], truth[is_first])
+    weights_of_second = ridge_weights(features[~is_first], truth[~is_first])
 
     def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
-        scores = np.asarray(features[rows] @ weights)
+        scores = np.asarray(features[rows] @ weights_of_first)
+        in_first = is_first[rows]
+        scores[in_first] = features[rows[in_first]] @ weights_of_second
         spread = scores.std(axis=1, keepdims=True)
         scores = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
         return np.asarray(-SHARPNESS * scores[negative] - random.gumbel(size=int(negative.sum())))
@@ -275,10 +288,19 @@ def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
     return keys
 
 
+def _random_half(n_samples: int, random: Any) -> np.ndarray:
+    """Return a mask of half of the rows, drawn at random."""
+    is_first = np.zeros(n_samples, dtype=bool)
+    is_first[random.permutation(n_samples)[: n_samples // 2]] = True
+    return is_first
+
+
 def ridge_weights(X: Any, truth: Any) -> np.ndarray:
     """Minimise |XW - Y|^2 + |W|^2, in closed form unless both sides of X are long."""
     from sklearn.linear_model import Ridge
 
+    if not X.shape[0]:
+        return np.zeros((X.shape[1], truth.shape[1]))
     solver = "cholesky" if min(X.shape) <= MAX_GRAM else "sparse_cg"
     model = Ridge(fit_intercept=False, solver=solver).fit(X, truth.toarray().astype(np.float64))
     # For a single label scikit-learn returns a vector.

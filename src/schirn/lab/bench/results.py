@@ -44,9 +44,9 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
 ``peak_memory_mb``   peak resident memory of the process during the run, MiB; null if unknown
 ``n_train``, ``n_test``, ``n_features``, ``n_labels``   sizes; null if the data set is missing
 ``data_sha256``    checksum of features, truth and own candidates; null if the data set is missing
-``candidates_sha256``  checksum of the candidates of all rows, with the noise: of "n l", a line
-                   feed, and the bits of each row, filled up to whole bytes (`numpy.packbits`);
-                   null if the data could not be loaded, like the next
+``candidates_sha256``  checksum of the candidates of the training rows of the fold, with the noise:
+                   of "n l", a line feed, and the bits of each row, filled up to whole bytes
+                   (`numpy.packbits`); null if the data could not be loaded, like the next
 ``folds_sha256``   checksum of the row numbers of all folds: of "train", the row numbers as 64-bit
                    little-endian integers, "test" and its row numbers, fold by fold
 ``code_sha256``    checksum of the code of the method, see `schirn.lab.bench.running.code`; null for

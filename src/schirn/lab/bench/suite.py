@@ -147,7 +147,7 @@ def checksums(suite: Suite, name: str) -> dict[str, str]:
     for noise, kind, level in _noises(suite, entry):
         draws = [prepare(source, level, kind, seed, splits[seed]) for seed in seeds]
         sums["folds"] = _digest(data.folds_sha256 for data in draws)
-        sums[noise] = _digest(data.candidates_sha256 for data in draws)
+        sums[noise] = _digest(value for data in draws for value in data.candidates_sha256)
     return sums
 
 

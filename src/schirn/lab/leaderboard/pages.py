@@ -136,7 +136,7 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
     faults += implausible(entries)
     settings: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
     for result, where, _ in entries:
-        setting = tuple(result[name] for name in ("dataset", "r", "noise", "seed"))
+        setting = tuple(result[name] for name in ("dataset", "r", "noise", "seed", "fold"))
         known, first = settings.setdefault(setting, ({}, where))
         for name in SUMS:
             if result[name] is not None and known.setdefault(name, result[name]) != result[name]:

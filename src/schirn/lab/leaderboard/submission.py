@@ -494,7 +494,6 @@ def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
     draw = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
     known = {
         "data_sha256": checksum(data),
-        "candidates_sha256": draw.candidates_sha256,
         "folds_sha256": draw.folds_sha256,
         "n_features": data.n_features,
         "n_labels": data.n_labels,
@@ -518,7 +517,9 @@ def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> N
     """Raise DataError unless a result has what its data set, noise and seeds give."""
     if 0 <= result["fold"] < len(draw.splits):
         train, test = draw.splits[result["fold"]]
-        known = {**known, "n_train": len(train), "n_test": len(test)}
+        drawn = draw.candidates_sha256[result["fold"]]
+        sizes = {"n_train": len(train), "n_test": len(test)}
+        known = {**known, **sizes, "candidates_sha256": drawn}
     for name, value in known.items():
         if result[name] != value:
             raise DataError(
@@ -542,7 +543,7 @@ def _compare_scores(
             if is_packed
             else np.array_equal(stored, truth)
             and np.array_equal(
-                arrays["candidate_truth"], draw.truth[train][draw.candidates[train] == 1]
+                arrays["candidate_truth"], draw.truth[train][draw.candidates[result["fold"]] == 1]
             )
         )
         if not agrees:

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.model_selection import KFold
 
 import schirn
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
+from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.lab import bench
 from schirn.lab.bench.running.execute import load_data
@@ -126,16 +128,17 @@ def test_scores_that_depend_on_the_test_batch_are_marked(tmp_path):
 def test_checksums_of_candidates_and_folds_can_be_computed_from_their_description(tmp_path):
     data = tiny()
     results = quick([(data, 2)], ["CandidateRidge"], tmp_path, noise="exact", noise_seed=5)
-    candidates = add_noise(data.y_true, 2, kind="exact", random_state=5)
-    bits = b"60 5\n" + np.packbits(candidates, axis=1).tobytes()
-    rows = b"".join(
+    splits = list(KFold(2, shuffle=True, random_state=0).split(data.X))
+    row_numbers = b"".join(
         name + part.astype("<i8").tobytes()
-        for split in KFold(2, shuffle=True, random_state=0).split(data.X)
+        for split in splits
         for name, part in zip((b"train", b"test"), split, strict=True)
     )
-    for result in results:
+    for result, (train, _) in zip(results, splits, strict=True):
+        candidates = add_noise(data.y_true[train], 2, kind="exact", random_state=5)
+        bits = b"30 5\n" + np.packbits(candidates, axis=1).tobytes()
         assert result["candidates_sha256"] == hashlib.sha256(bits).hexdigest()
-        assert result["folds_sha256"] == hashlib.sha256(rows).hexdigest()
+        assert result["folds_sha256"] == hashlib.sha256(row_numbers).hexdigest()
 
 
 def test_metrics_of_the_confidence_are_those_of_their_definition():
@@ -205,15 +208,70 @@ def test_legacy_noise_starts_at_r_and_other_kinds_at_the_seed():
     for noise, seed in (("legacy", 2), ("exact", 7)):
         run = plan_runs([(data, 2)], ["Schirn"], seeds=(7,), noise=noise)[0]
         assert run.fields["noise_seed"] == seed
-        expected = add_noise(data.y_true, 2, kind=noise, random_state=seed)
-        np.testing.assert_array_equal(load_data(run).candidates, expected)
+        prepared = load_data(run)
+        for (train, _), candidates in zip(prepared.splits, prepared.candidates, strict=True):
+            if noise == "legacy":
+                expected = add_noise(data.y_true, 2, kind=noise, random_state=seed)[train]
+            else:
+                expected = add_noise(data.y_true[train], 2, kind=noise, random_state=seed)
+            np.testing.assert_array_equal(candidates, expected)
+
+
+DRAWN_AFTER_THE_SPLIT = [kind for kind in KINDS if kind != "legacy"]
+
+
+def noisy(data, noise, level, folds=2):
+    """The arrays of a benchmark."""
+    return load_data(plan_runs([(data, level)], ["Schirn"], folds=folds, noise=noise)[0])
+
+
+@pytest.mark.parametrize("noise", DRAWN_AFTER_THE_SPLIT)
+def test_the_truth_of_test_rows_changes_no_training_candidate(noise):
+    data = tiny()
+    level = 0.3 if noise == "rate" else 2
+    before = noisy(data, noise, level)
+    for number, (_, test) in enumerate(before.splits):
+        truth = data.y_true.copy()
+        truth[test] = 1 - truth[test]
+        after = noisy(replace(data, y_true=truth), noise, level)
+        np.testing.assert_array_equal(after.candidates[number], before.candidates[number])
+        assert after.candidates_sha256[number] == before.candidates_sha256[number]
+
+
+@pytest.mark.parametrize("noise", DRAWN_AFTER_THE_SPLIT)
+def test_a_ridge_on_candidates_is_not_better_than_a_ridge_on_the_truth(noise, tmp_path):
+    """Noise that learned from the test rows made training on candidates better than on the truth.
+
+    Labels that are rare and many features, as in slashdot: the ridge on the truth is far from
+    perfect, so that a leak shows.
+    """
+    data = rare_labels()
+    level = 0.1 if noise == "rate" else 3
+    methods = ["CandidateRidge", "OracleRidge"]
+    results = quick([(data, level)], methods, tmp_path, noise=noise, seeds=range(3))
+    precision = {
+        name: np.mean([r["metrics"]["average_precision"] for r in results if r["method"] == name])
+        for name in methods
+    }
+    assert precision["CandidateRidge"] < precision["OracleRidge"] + 0.01
+
+
+def rare_labels(n=200, n_features=300, n_labels=20, seed=0):
+    """Rare labels that sparse features explain in part, as words explain topics."""
+    rng = np.random.RandomState(seed)
+    X = (rng.random_sample((n, n_features)) < 0.05).astype(float)
+    scores = X @ rng.standard_normal((n_features, n_labels)) + rng.standard_normal((n, n_labels))
+    y = (scores > np.quantile(scores, 0.93, axis=0)).astype(np.uint8)
+    return Dataset("rare_labels", X, y)
 
 
 def test_own_candidates_where_r_is_empty(tmp_path):
     data = tiny()
     run = plan_runs([data], ["Schirn"])[0]
     assert (run.fields["r"], run.fields["noise"], run.fields["noise_seed"]) == (None, "own", None)
-    np.testing.assert_array_equal(load_data(run).candidates, data.candidates)
+    prepared = load_data(run)
+    for (train, _), candidates in zip(prepared.splits, prepared.candidates, strict=True):
+        np.testing.assert_array_equal(candidates, data.candidates[train])
     clean = Dataset("clean", data.X, data.y_true)
     with pytest.raises(InputError, match="clean has no candidates of its own"):
         quick([clean], ["Schirn"], tmp_path)

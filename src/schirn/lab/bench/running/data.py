@@ -39,9 +39,11 @@ class Prepared(NamedTuple):
 
     X: Any
     truth: Array
-    candidates: Array
+    candidates: list[Array]
+    """Candidates of the training rows of each fold."""
     splits: list[Split]
-    candidates_sha256: str
+    candidates_sha256: list[str]
+    """Checksum of the candidates of each fold."""
     folds_sha256: str
 
 
@@ -147,13 +149,35 @@ def prepare(
     """Convert to floating-point features and dense labels, and draw the candidates."""
     X = data.X if data.X.dtype.kind == "f" else data.X.astype(np.float64)
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
-    candidates = data.candidates
-    if level is not None:
-        amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
-        candidates = add_noise(data.y_true, kind=noise, X=data.X, random_state=noise_seed, **amount)
+    if level is None:
+        candidates = _of_training_rows(data.candidates, splits)
+    elif noise == "legacy":
+        # The published candidate sets are drawn for all rows at once; no row sees another.
+        published = add_noise(data.y_true, int(level), kind=noise, random_state=noise_seed)
+        candidates = _of_training_rows(published, splits)
+    else:
+        candidates = [_draw(data, rows, level, noise, noise_seed) for rows, _ in splits]
+    checksums = [candidates_checksum(matrix) for matrix in candidates]
+    truth = to_dense(data.y_true)
+    return Prepared(X, truth, candidates, splits, checksums, folds_checksum(splits))
+
+
+def _of_training_rows(candidates: Any, splits: Sequence[Split]) -> list[Array]:
+    """Candidates of the training rows of each fold, taken from those of all rows."""
     dense = to_dense(candidates)
-    sums = candidates_checksum(dense), folds_checksum(splits)
-    return Prepared(X, to_dense(data.y_true), dense, splits, *sums)
+    return [dense[rows] for rows, _ in splits]
+
+
+def _draw(data: Dataset, rows: Array, level: Level, noise: str, noise_seed: int | None) -> Array:
+    """Draw the candidates of training rows from these rows alone.
+
+    Noise that follows features or labels learns from the truth: candidates drawn from all rows
+    would tell the truth of the test rows.
+    """
+    amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
+    truth = data.y_true[rows]
+    candidates = add_noise(truth, kind=noise, X=data.X[rows], random_state=noise_seed, **amount)
+    return to_dense(candidates)
 
 
 def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Split]:

@@ -61,7 +61,7 @@ def load_data(run: Run) -> Prepared:
 def execute(run: Run, data: Prepared) -> Output:
     """Execute a run; an error becomes its status."""
     output = _attempt(run, data)
-    output.fields["candidates_sha256"] = data.candidates_sha256
+    output.fields["candidates_sha256"] = data.candidates_sha256[run.fields["fold"]]
     output.fields["folds_sha256"] = data.folds_sha256
     return output
 
@@ -149,7 +149,8 @@ def _chosen_in_fit(model: Any, run: Run) -> dict[str, Any]:
 
 def _fold(run: Run, data: Prepared) -> _Fold:
     """Training and test rows with their features, the same for every method."""
-    train, test = data.splits[run.fields["fold"]]
+    number = run.fields["fold"]
+    train, test = data.splits[number]
     X, X_test = data.X[train], data.X[test]
     if run.fields["features"] == "auto":
         scale = learn_scale(X)
@@ -157,7 +158,7 @@ def _fold(run: Run, data: Prepared) -> _Fold:
     elif run.fields["features"] == "kernel":
         kernel = KernelFeatures(random_state=run.fields["seed"]).fit(X)
         X, X_test = kernel.transform(X), kernel.transform(X_test)
-    return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[train])
+    return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[number])
 
 
 def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:

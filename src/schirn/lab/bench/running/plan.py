@@ -51,7 +51,8 @@ class Settings:
         rows. With "auto" and "kernel", `fit_intercept` is turned on if the method has it. Sieve
         does not scale the features again and uses a linear kernel, unless `params` say otherwise.
     noise : str
-        Kind of noise, see `schirn.datasets.add_noise`.
+        Kind of noise, see `schirn.datasets.add_noise`. It is drawn after the split, in each fold
+        from the training rows alone; "legacy" is drawn for all rows, as the published sets are.
     noise_seed : int, optional
         Seed of the noise. Defaults to r for "legacy" noise, which yields the published candidate
         sets, and to the seed of the folds otherwise.
@@ -218,6 +219,8 @@ def method_runs(
         hidden["search_rows"] = search_rows
     if method.sees_truth and searched is not None:
         hidden["tuned_on"] = "truth"
+    if base["noise"] not in ("own", "legacy"):
+        hidden["noise_from"] = "training rows"
     known: Result = {
         "reason": facts.reason,
         "grid": searched,
