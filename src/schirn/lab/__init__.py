@@ -12,6 +12,7 @@ from schirn._plugins import lazy_names
 
 if TYPE_CHECKING:
     from schirn.lab.rivals import (
+        COMES,
         FPML,
         GLC,
         NLR,
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
         PMLMA,
         PMLNI,
         PMLPLR,
+        OracleCOMES,
         ParticleMAP,
         ParticleVLS,
+        priors_from_answers,
     )
 
 __all__ = [
+    "COMES",
     "FPML",
     "GLC",
     "NLR",
@@ -41,8 +45,10 @@ __all__ = [
     "PMLMA",
     "PMLNI",
     "PMLPLR",
+    "OracleCOMES",
     "ParticleMAP",
     "ParticleVLS",
+    "priors_from_answers",
 ]
 
 __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "schirn.lab.rivals"))

@@ -315,6 +315,8 @@ def test_published_numbers_use_our_names():
     assert len(values) == 1150
     assert {key[0] for key in values} == set(METRICS)
     newer = {
+        "COMES",
+        "OracleCOMES",
         "PMLFP",
         "PMLLC",
         "PMLLENFN",
