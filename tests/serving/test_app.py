@@ -1,5 +1,8 @@
 """The answers of a served tagger."""
 
+import asyncio
+import json
+import re
 import time
 
 import pytest
@@ -13,6 +16,7 @@ pytest.importorskip("httpx")
 
 from starlette.testclient import TestClient
 
+from schirn.serving.access import AccessLog
 from schirn.serving.app import Limits, create_app
 
 TITLES = ["red pan", "steel pan", "red chair", "oak chair"] * 6
@@ -126,7 +130,7 @@ def test_the_description_names_the_requests(client):
     post = document["paths"]["/predict"]["post"]
     assert post["requestBody"] == {"$ref": "#/components/requestBodies/Rows"}
     assert document["components"]["schemas"]["Rows"]["properties"]["rows"]["type"] == "array"
-    assert set(post["responses"]) == {"200", "400", "401", "413", "503"}
+    assert set(post["responses"]) == {"200", "400", "401", "413", "421", "503"}
     assert set(document["paths"]) == {"/predict", "/judge", "/health", "/metrics"}
 
 
@@ -136,3 +140,126 @@ def test_only_models_of_tables_are_served(tagger):
     pictures = TagPipeline(image="file")
     with pytest.raises(InputError, match="does not open the files that a request names"):
         create_app(pictures)
+
+
+def test_a_host_that_names_another_path_needs_the_token(tagger):
+    client = TestClient(create_app(tagger, token="secret"))
+    answer = client.get("/metrics", headers={"Host": "x/health?"})
+    assert answer.status_code in (400, 401)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200),
+        ("localhost:8000", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:8000", 200),
+        ("192.168.0.7", 200),
+        ("tags.example.org:8000", 200),
+        ("evil.com", 421),
+        ("evil.com:8000", 421),
+        ("localhost.evil.com", 421),
+        ("127.0.0.1.evil.com", 421),
+        ("", 421),
+    ],
+)
+def test_without_a_token_a_foreign_host_is_refused(tagger, host, status):
+    client = TestClient(create_app(tagger, hosts=["tags.example.org"]))
+    answer = client.get("/health", headers={"Host": host})
+    assert answer.status_code == status
+    client = TestClient(create_app(tagger, token="secret", hosts=["tags.example.org"]))
+    headers = {"Host": host, "Authorization": "Bearer secret"}
+    assert client.get("/metrics", headers=headers).status_code == 200
+
+
+def test_every_answer_has_an_id(client):
+    answer = client.get("/health", headers={"X-Request-ID": "night-7:3"})
+    assert answer.headers["X-Request-ID"] == "night-7:3"
+    first = client.get("/health", headers={"X-Request-ID": 'a"} {"b'}).headers["X-Request-ID"]
+    second = client.get("/nowhere").headers["X-Request-ID"]
+    assert re.fullmatch("[0-9a-f]{16}", first)
+    assert first != second
+
+
+def test_the_access_log_has_a_line_for_each_request_and_no_secret(tagger, tmp_path):
+    log = AccessLog(tmp_path / "access.jsonl")
+    client = TestClient(create_app(tagger, token="secret", access_log=log))
+    sent = {"Authorization": "Bearer secret", "X-Request-ID": "first"}
+    rows = {"rows": [{"title": "pan"}] * 3}
+    client.post("/predict?token=secret", json=rows, headers=sent)
+    client.get("/a%0Ab", headers={"X-Request-ID": "second"})
+    log.close()
+    text = (tmp_path / "access.jsonl").read_text()
+    first, second = map(json.loads, text.splitlines())
+    assert "secret" not in text
+    assert "pan" not in text
+    assert set(first) == {"time", "id", "client", "method", "path", "rows", "status", "ms"}
+    chosen = ("id", "method", "path", "rows", "status")
+    assert [first[key] for key in chosen] == ["first", "POST", "/predict", 3, 200]
+    assert (second["id"], second["status"]) == ("second", 401)
+    assert first["ms"] > 0
+
+
+def test_a_log_that_cannot_be_written_is_counted(tagger, tmp_path):
+    log = AccessLog(tmp_path / "access.jsonl")
+    log.write = lambda record: False
+    client = TestClient(create_app(tagger, access_log=log))
+    assert client.get("/health").status_code == 200
+    assert "schirn_unlogged_requests_total 1" in client.get("/metrics").text.splitlines()
+
+
+def test_overload_is_counted(tagger):
+    rows = {"rows": [{"title": "pan"}]}
+    for limits, reason in (
+        (Limits(waiting=0), "requests"),
+        (Limits(seconds=1e-9), "time"),
+    ):
+        client = TestClient(create_app(tagger, limits=limits))
+        answer = client.post("/predict", json=rows)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        line = f'schirn_overload_total{{reason="{reason}"}} 1'
+        assert line in client.get("/metrics").text.splitlines()
+
+
+def test_waiting_requests_have_a_size_together(tagger):
+    app = create_app(tagger, limits=Limits(waiting_bytes=100))
+    large = json.dumps({"rows": [{"title": "x" * 200}]}).encode()
+
+    async def run():
+        """The first request has not ended when the second comes."""
+        gate = asyncio.Event()
+
+        async def post(wait):
+            pieces = [large, b""]
+            answer = []
+
+            async def receive():
+                if len(pieces) == 1 and wait:
+                    await gate.wait()
+                body = pieces.pop(0)
+                return {"type": "http.request", "body": body, "more_body": bool(pieces)}
+
+            async def send(message):
+                answer.append(message)
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/predict",
+                "query_string": b"",
+                "headers": headers,
+                "client": None,
+            }
+            await app(scope, receive, send)
+            return answer[0]["status"]
+
+        first = asyncio.create_task(post(wait=True))
+        await asyncio.sleep(0.05)
+        second = await post(wait=False)
+        gate.set()
+        return await first, second, await post(wait=False)
+
+    # A request that is alone may be larger than that.
+    assert asyncio.run(run()) == (200, 503, 200)

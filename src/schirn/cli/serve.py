@@ -16,6 +16,9 @@ model MODEL  a file written by schirn fit on a table
 --max-rows N:positive = 10000  maximum number of rows in a request
 --max-bytes BYTES:memory_size = 16M  maximum size of a request
 --timeout SECONDS:positive = 30  maximum time for a request
+--allow-host NAMES  names under which the server answers without a token, beside localhost and
+    addresses, separated by commas; * for all
+--access-log FILE  write a JSON line for every request to this file; - for stderr
 """
 
 
@@ -39,9 +42,10 @@ def run(args: argparse.Namespace) -> int:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    names = ("host", "port", "workers", "max_rows", "max_bytes", "timeout")
+    names = ("host", "port", "workers", "max_rows", "max_bytes", "timeout", "access_log")
     options = {name: getattr(args, name) for name in names}
     token = args.token or os.environ.get("SCHIRN_TOKEN") or None
-    serve(args.model, **options, token=token, ready=announce, tell=note)
+    hosts = [name.strip() for name in (args.allow_host or "").split(",") if name.strip()]
+    serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)
     note("stopped; all requests were answered")
     return 0

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schirn._optional import optional
@@ -20,6 +20,8 @@ def serve(
     max_rows: int = 10_000,
     max_bytes: int = 16 * 1024**2,
     timeout: float = 30.0,
+    allow_hosts: Sequence[str] = (),
+    access_log: str | os.PathLike[str] | None = None,
     ready: Callable[[str], None] | None = None,
     tell: Callable[..., None] | None = None,
 ) -> None:
@@ -45,6 +47,11 @@ def serve(
         Largest request.
     timeout : float
         Seconds for a request.
+    allow_hosts : sequence of str
+        Without a token, requests are answered if their header ``Host`` is an address, localhost,
+        `host`, or one of these names; "*" allows all.
+    access_log : path, optional
+        File that gets a JSON object for every request, on a line of its own; "-" is stderr.
     ready : callable, optional
         Called with the address as soon as requests are answered.
     tell : callable, optional
@@ -53,14 +60,24 @@ def serve(
     """
     optional("starlette", "review", "The server")
     optional("uvicorn", "review", "The server")
+    from schirn.serving.access import AccessLog
     from schirn.serving.app import Limits
     from schirn.serving.connections import listen
     from schirn.serving.workers import Application, Workers
 
     with tempfile.TemporaryDirectory() as folder:
-        app = Application(str(model), token, Limits(max_rows, max_bytes, timeout), Path(folder))
-        # What is wrong with the model is said now, not by a worker.
+        app = Application(
+            str(model),
+            token=token,
+            limits=Limits(max_rows, max_bytes, timeout),
+            counters=Path(folder),
+            hosts=(host, *allow_hosts),
+            access_log=None if access_log is None else str(access_log),
+        )
+        # What is wrong with the model or the log is said now, not by a worker.
         app.load()
+        if app.access_log is not None:
+            AccessLog(app.access_log).close()
         with listen(host, port) as listener:
             address = f"http://{host}:{listener.getsockname()[1]}"
             Workers(app, workers, listener, ready=lambda: ready and ready(address), tell=tell).run()

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -24,7 +25,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# No access log: it would contain the token of the review page.
+# Not the access log of uvicorn: it would contain the token of the review page.
 OPTIONS: dict[str, Any] = {
     "access_log": False,
     "lifespan": "off",
@@ -33,9 +34,19 @@ OPTIONS: dict[str, Any] = {
     "proxy_headers": False,
 }
 """How uvicorn serves."""
-MAX_CONNECTIONS = 128
+MAX_CONNECTIONS = 512
+"""Connections of a process."""
+MAX_SURPLUS = 128
+"""Further connections whose requests are read only to be answered with status 503."""
+OVERLOAD = "schirn.overload"
+"""Key of the state of a request that came over such a connection."""
+SETTLE_SECONDS = 0.5
 REQUEST_SECONDS = 10.0
 _CLOSE = (b"connection", b"close")
+_TOO_MANY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+    b'Connection: close\r\nContent-Length: 32\r\n\r\n{"error":"too many connections"}'
+)
 
 
 class LimitedProtocol(H11Protocol):
@@ -45,8 +56,10 @@ class LimitedProtocol(H11Protocol):
     after that answer. No browser does so, and many such requests would keep the server busy.
 
     A new connection above the limit takes the place of the one that has been waiting longest for
-    the rest of its request, or has not read its answer; if there is none, the new one is closed.
-    Whoever sends a whole request is therefore answered, however many others never finish theirs.
+    the rest of its request, or has not read its answer, unless that is younger than
+    `SETTLE_SECONDS`. Otherwise the application finds `OVERLOAD` in the state of the request, and
+    answers with status 503. Whoever sends a whole request is therefore answered, however many
+    others never finish theirs.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -54,15 +67,36 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Accept a connection if there is room."""
-        if len(self.connections) >= MAX_CONNECTIONS:
-            connections: Any = self.connections
-            waiting = [connection for connection in connections if connection._timer is not None]
-            if not waiting:
-                transport.abort()
+        surplus = len(self.connections) - MAX_CONNECTIONS
+        if surplus >= 0 and not self._make_room():
+            if surplus >= MAX_SURPLUS:
+                self._refuse(transport)
                 return
-            min(waiting, key=lambda connection: connection._timer.when()).give_up()
+            self.app_state = {**self.app_state, OVERLOAD: True}
         super().connection_made(transport)
         self._watch()
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been waiting longest; False if none waits."""
+        connections: Any = self.connections
+        waiting = [connection for connection in connections if connection._timer is not None]
+        if not waiting:
+            return False
+        oldest = min(waiting, key=lambda connection: connection._timer.when())
+        age = self.loop.time() - (oldest._timer.when() - REQUEST_SECONDS)
+        if age < SETTLE_SECONDS:
+            return False
+        oldest.give_up()
+        return True
+
+    def _refuse(self, transport: Any) -> None:
+        """Answer before the request is read, and close."""
+        transport.write(_TOO_MANY)
+        transport.close()
+        count: Any = getattr(self.app, "connection_refused", None)
+        if count is not None:
+            client = transport.get_extra_info("peername")
+            count(client[0] if client else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -164,15 +198,31 @@ REFUSALS: Any = {HTTPException: refuse, InputError: refuse}
 """How applications answer what they cannot do."""
 
 
-async def read_json(request: Request, limit: int) -> Any:
-    """Return the document of a request; raise HTTPException if it is not JSON or too large."""
+async def read_json(request: Request, limit: int, hold: Callable[[int], None] | None = None) -> Any:
+    """Return the document of a request.
+
+    Parameters
+    ----------
+    request : starlette Request
+    limit : int
+        Largest size in bytes.
+    hold : callable, optional
+        Called with the size of every piece that arrives; may raise HTTPException.
+
+    Raises
+    ------
+    HTTPException
+        If the request is not JSON, or too large.
+    """
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "the request must be JSON (Content-Type: application/json)")
-    content = b""
+    content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > limit:
             raise HTTPException(413, f"the request has more than {limit:,} bytes")
+        if hold is not None:
+            hold(len(chunk))
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
@@ -189,12 +239,14 @@ def listen(host: str, port: int) -> socket.socket:
     port : int
         0 chooses a free one.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it, every further answer on
+    # a connection waits 40 ms for the acknowledgement of its headers.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(64)
+        listener.listen(1024)
     except OSError as error:
         listener.close()
         if error.errno in (errno.EADDRINUSE, errno.EACCES):

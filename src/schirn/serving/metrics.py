@@ -8,14 +8,17 @@ import numpy as np
 from schirn._files import lock
 
 PATHS = ("/predict", "/judge", "/health", "/metrics", "/openapi.json", "other")
-STATUSES = (200, 400, 401, 404, 405, 413, 415, 500, 503)
+STATUSES = (200, 400, 401, 404, 405, 413, 415, 421, 500, 503)
+# Why requests were answered with status 503.
+OVERLOADS = ("connections", "requests", "bytes", "time")
 # Upper bounds of the time of a request, in seconds.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, float("inf"))
 _COUNTERS = np.dtype(
     [
         ("requests", float, (len(PATHS), len(STATUSES))),
         ("times", float, len(BOUNDS)),
-        *((name, float) for name in ("seconds", "rows", "in_flight")),
+        ("overloads", float, len(OVERLOADS)),
+        *((name, float) for name in ("seconds", "rows", "in_flight", "unlogged")),
     ]
 )
 
@@ -42,7 +45,25 @@ class Metrics:
         """Count a request in flight."""
         self._own["in_flight"] += 1
 
-    def end(self, path: str, status: int, seconds: float) -> None:
+    def n_in_flight(self) -> int:
+        """Return the number of requests of this process that are not answered yet."""
+        return int(self._own["in_flight"][0])
+
+    def add_overload(self, kind: str) -> None:
+        """Count a request that was refused because there was too much to do.
+
+        Parameters
+        ----------
+        kind : {"connections", "requests", "bytes", "time"}
+            What there was too much of.
+        """
+        self._own["overloads"][0, OVERLOADS.index(kind)] += 1
+
+    def add_unlogged(self) -> None:
+        """Count a request that could not be logged."""
+        self._own["unlogged"] += 1
+
+    def end(self, path: str | None, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         line = PATHS.index(path if path in PATHS else "other")
         column = STATUSES.index(status if status in STATUSES else 500)
@@ -75,7 +96,12 @@ class Metrics:
             f"schirn_rows_total {total['rows']:g}",
             "# TYPE schirn_requests_in_flight gauge",
             f"schirn_requests_in_flight {total['in_flight']:g}",
+            "# TYPE schirn_unlogged_requests_total counter",
+            f"schirn_unlogged_requests_total {total['unlogged']:g}",
+            "# TYPE schirn_overload_total counter",
         ]
+        for kind, count in zip(OVERLOADS, total["overloads"].tolist(), strict=True):
+            lines.append(f'schirn_overload_total{{reason="{kind}"}} {count:g}')
         return "\n".join(lines) + "\n"
 
 

@@ -18,6 +18,7 @@ from uvicorn.supervisors import Multiprocess
 from schirn._files import file_hash, reason_of
 from schirn.exceptions import InputError
 from schirn.persist import load, read_notes
+from schirn.serving.access import AccessLog
 from schirn.serving.app import Limits, create_app
 from schirn.serving.connections import OPTIONS, PatientProtocol
 from schirn.serving.metrics import Metrics
@@ -35,8 +36,12 @@ class Application:
     limits: Limits
     counters: Path
     """Folder of the counters of all processes."""
+    hosts: tuple[str, ...] = ()
+    """Names under which the server answers without a token."""
+    access_log: str | None = None
+    """File that gets a line for every request."""
 
-    def load(self, metrics: Metrics | None = None) -> ASGIApp:
+    def load(self, metrics: Metrics | None = None, access_log: AccessLog | None = None) -> ASGIApp:
         """Return the application with the model that the file holds now."""
         notes = read_notes(self.model).get("provenance", {})
         about = {
@@ -45,14 +50,21 @@ class Application:
             "by": notes.get("schirn"),
         }
         return create_app(
-            load(self.model), token=self.token, limits=self.limits, metrics=metrics, about=about
+            load(self.model),
+            token=self.token,
+            limits=self.limits,
+            metrics=metrics,
+            about=about,
+            hosts=self.hosts,
+            access_log=access_log,
         )
 
     def __call__(self) -> ASGIApp:
         """Return the application of a worker."""
         threading.Thread(target=_stop_with, args=(os.getppid(),), daemon=True).start()
         try:
-            return self.load(Metrics(self.counters))
+            access_log = None if self.access_log is None else AccessLog(self.access_log)
+            return self.load(Metrics(self.counters), access_log)
         except Exception as error:
             sys.exit(f"schirn: a worker of the server did not start: {reason_of(error)}")
 
