@@ -32,6 +32,7 @@ ROW_ORDER = {
 }
 # Copies of a row that are judged differently.
 COPIES = {
+    "MUSER": "of neighbours equally near, the first are taken, and edges count at both ends",
     "PMLMA": "of neighbours equally near, the first are taken, and edges count at both ends",
     "PMLPLR": "of neighbours equally near, the first are taken, and edges count at both ends",
 }

@@ -316,6 +316,7 @@ def test_published_numbers_use_our_names():
     assert {key[0] for key in values} == set(METRICS)
     newer = {
         "COMES",
+        "MUSER",
         "OracleCOMES",
         "PMLFP",
         "PMLLC",

@@ -4,6 +4,7 @@ from schirn.lab.rivals.comes import COMES, OracleCOMES
 from schirn.lab.rivals.confidence_ranking import PMLFP, PMLLC
 from schirn.lab.rivals.fpml import FPML
 from schirn.lab.rivals.glc import GLC
+from schirn.lab.rivals.muser import MUSER
 from schirn.lab.rivals.nlr import NLR
 from schirn.lab.rivals.paks import PAKS
 from schirn.lab.rivals.pard import PARD
@@ -18,7 +19,7 @@ from schirn.methods import PartialMultiLabelClassifier
 
 _CLASSES: tuple[type[PartialMultiLabelClassifier], ...] = (
     *(NLR, FPML, PMLLRS, PMLNI, ParticleMAP, ParticleVLS, PAKS, GLC, PARD),
-    *(PMLLENFN, PMLPLR, PMLMA, PMLLC, PMLFP, COMES, OracleCOMES),
+    *(PMLLENFN, PMLPLR, PMLMA, PMLLC, PMLFP, COMES, OracleCOMES, MUSER),
 )
 METHODS = {cls.__name__: cls for cls in _CLASSES}
 """The compared methods by name, in the order of lists."""
