@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from schirn.lab.rank.exact import rank_report
+from schirn.lab.rank import rank_report
 
 
 class Shape(NamedTuple):

@@ -12,7 +12,7 @@ import string
 import time
 from collections import Counter
 
-from schirn.cleaning import look_at_table, propose_merges
+from schirn.app.tables import look_at_table, propose_merges
 from schirn.datasets import load
 from schirn.features import TextFeatures
 from schirn.labels.matrix import label_lists

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from schirn.datasets import Dataset, make_partial_multilabel
-from schirn.lab.bench.running.memory import peak_memory
+from schirn.lab.bench import peak_memory
 
 
 class Shape(NamedTuple):

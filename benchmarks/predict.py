@@ -47,7 +47,7 @@ with open(sys.argv[2], newline="") as source, open(sys.argv[3], "w", newline="")
     for row, tags in zip(rows, pipeline.predict([row["title"] for row in rows])):
         out.writerow([*row.values(), ";".join(names[j] for j in tags.nonzero()[0])])
 """
-PROGRAM = "from schirn.cli import main\nassert main(['predict', *sys.argv[1:], '--quiet']) == 0"
+PROGRAM = "from schirn.app.cli import main\nassert main(['predict', *sys.argv[1:], '--quiet']) == 0"
 
 
 def process(run: str, *argv: str) -> tuple[float, float]:
@@ -86,7 +86,7 @@ def write(titles: Titles, rows: range, path: Path) -> None:
 
 def start_up() -> None:
     """Print the time of imports beside that of NumPy."""
-    help_page = "import contextlib, io\nfrom schirn.cli import main\n"
+    help_page = "import contextlib, io\nfrom schirn.app.cli import main\n"
     help_page += "with contextlib.redirect_stdout(io.StringIO()): main(['--help'])"
     ways = {
         "import numpy": "import numpy",

@@ -26,11 +26,11 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from schirn.datasets import add_noise, load
+from schirn.estimators import Sieve
+from schirn.estimators import sieve as method
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
 from schirn.linalg.leave_one_out import KernelInverse
-from schirn.methods import Sieve
-from schirn.methods import sieve as method
 from schirn.metrics import average_precision
 from schirn.noise import model
 from schirn.noise.caution import Caution

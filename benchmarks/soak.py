@@ -50,12 +50,11 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import schirn
-from schirn.cli import main as program
+from schirn.app.cli import main as program
+from schirn.app.review import checksum, open_session, serve
 from schirn.datasets import make_partial_multilabel
 from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import VOLATILE
-from schirn.review import open_session, serve
-from schirn.review.project import checksum
 
 # The property tests check the same tables.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -27,7 +27,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
 
-from schirn.cli import main as program
+from schirn.app.cli import main as program
 from schirn.features import TextFeatures
 from schirn.labels.matrix import as_labels
 

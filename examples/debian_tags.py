@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from schirn.cli import main as schirn
+from schirn.app.cli import main as schirn
 from schirn.datasets import add_noise
 from schirn.labels.matrix import as_labels, label_lists
 

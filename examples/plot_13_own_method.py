@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
+from schirn.estimators import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.lab import bench
 from schirn.lab.bench import figures, tables
-from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.testing import check_method
 
 

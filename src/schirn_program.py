@@ -9,7 +9,7 @@ def main() -> int:
     # Cells of tables are many small objects without cycles, which need no search for garbage.
     gc.set_threshold(100_000, 50, 100)
     try:
-        from schirn.cli import main as run
+        from schirn.app.cli import main as run
 
         return run()
     except KeyboardInterrupt:

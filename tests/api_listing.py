@@ -75,8 +75,8 @@ def parameters(value):
 
 
 def program_lines():
-    from schirn.cli import commands
-    from schirn.cli.parser import build_parser
+    from schirn.app.cli import commands
+    from schirn.program.parser import build_parser
 
     for parser in walk(build_parser(commands())):
         yield parser.prog

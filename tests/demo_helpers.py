@@ -2,8 +2,8 @@
 
 import pytest
 
-from schirn import demo
-from schirn.demo import run_demo
+from schirn.app import demo
+from schirn.app.demo import run_demo
 
 
 def quick_demo(**options):

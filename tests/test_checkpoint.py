@@ -12,7 +12,7 @@ import pytest
 
 import schirn
 from schirn import lab
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.metrics import average_precision
@@ -269,7 +269,7 @@ def test_states_are_saved_now_and_then(data, tmp_path, monkeypatch):
 
 PROGRAM = """
 import sys, time
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.solvers import sieve
 hours, monotonic, before = [], time.monotonic, sieve.track
 time.monotonic = lambda: monotonic() + 3600 * len(hours)
@@ -342,7 +342,7 @@ def test_every_byte_of_the_table_counts(tmp_path, monkeypatch, capsys):
         os.utime(table, ns=(about.st_atime_ns, about.st_mtime_ns))
         return schirn.find_noisy_labels(*args, **options)
 
-    monkeypatch.setattr("schirn.cli.clean.find_noisy_labels", edit)
+    monkeypatch.setattr("schirn.app.cli._clean.find_noisy_labels", edit)
     argv = ["clean", str(table), "--columns", "number", "-o", str(copy)]
     assert main([*argv, "--checkpoint", str(tmp_path / "kept")]) == 2
     assert "has changed since it was read" in capsys.readouterr().err

@@ -80,8 +80,8 @@ def test_the_dockerfile_fits_the_project():
     command, *argv = [*json.loads(options["ENTRYPOINT"]), *json.loads(options["CMD"])]
     assert command in project["scripts"]
     # The command of the image parses, and its health check asks the right port.
-    from schirn.cli import commands
-    from schirn.cli.parser import build_parser
+    from schirn.app.cli import commands
+    from schirn.program.parser import build_parser
 
     args = build_parser(commands(), argv[0]).parse_args(argv)
     assert (args.host, str(args.port)) == ("0.0.0.0", options["EXPOSE"])

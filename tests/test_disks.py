@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from cli.clean_helpers import make_project
+from app.cli.clean_helpers import make_project
 
 from schirn import CandidateRidge, save
 from schirn import load as load_model
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.datasets import load, make_partial_multilabel
 from schirn.lab.bench import read_rows
 

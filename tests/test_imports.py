@@ -19,7 +19,13 @@ HEAVY = {
     "sklearn.metrics", "sklearn.model_selection", "sklearn.neighbors", "sklearn.svm",
     "sklearn.tree", "scipy.io", "scipy.signal", "scipy.ndimage",
 }  # fmt: skip
-OURS = {"schirn.lab.bench", "schirn.cli", "schirn.report", "schirn.review", "schirn.deep"}
+OURS = {
+    "schirn.lab.bench",
+    "schirn.app.cli",
+    "schirn.app.report",
+    "schirn.app.review",
+    "schirn.deep",
+}
 
 
 def loaded(statement):
@@ -46,7 +52,7 @@ def added():
     ("statement", "most"),
     [
         ("import schirn", {"schirn", "schirn._plugins"}),
-        ("import schirn.cli; schirn.cli.main(['--help'])", None),
+        ("import schirn.app.cli; schirn.app.cli.main(['--help'])", None),
     ],
 )
 def test_names_are_imported_when_they_are_used(statement, most):
@@ -61,7 +67,11 @@ def test_names_are_imported_when_they_are_used(statement, most):
 
 def test_a_name_is_what_it_is_in_any_order_of_imports():
     """The function `methods` has the name of its module."""
-    for statement in ("import schirn.methods", "from schirn.methods import Sieve", "import schirn"):
+    for statement in (
+        "import schirn.estimators",
+        "from schirn.estimators import Sieve",
+        "import schirn",
+    ):
         code = f"{statement}\nimport schirn, pickle\nprint(*schirn.methods(), sep='\\n')"
         code += "\nassert pickle.loads(pickle.dumps(schirn.Sieve)) is schirn.Sieve"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -107,7 +117,7 @@ import schirn
 data = schirn.datasets.make_partial_multilabel(n_samples=60, n_labels=4, r=1)
 model = schirn.Sieve().fit(data.X, data.candidates)
 assert model.predict(data.X).shape == data.candidates.shape
-from schirn.cli import main
+from schirn.app.cli import main
 assert main(["methods"]) == 0
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

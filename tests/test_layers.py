@@ -1,7 +1,11 @@
-"""Imports point one way: a package never imports one above it (docs/architecture.md)."""
+"""Imports point one way, within each house and between the three (docs/architecture.md)."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,34 +15,39 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 # From the bottom up. A package may import itself and every package on a lower line, also inside a
 # function; packages on one line do not import each other unless a pair is named below.
 LAYERS = (
-    "exceptions _files _input _optional _progress _checkpoint _plugins",
+    "exceptions _files _input _optional _progress _checkpoint _entry_points _text",
     "linalg labels",
     "metrics",
     "noise scale",
-    "tables",
     "datasets solvers",
-    "methods",
-    "features model_selection persist testing",
-    "report cleaning deep demo serving",
-    "cli review __main__",
-    "lab",
+    "estimators",
+    "features model_selection persist testing program",
+    "cleaning deep",
 )
 # (importer, imported) on one line.
 NEIGHBOURS = {
     ("_files", "exceptions"),
     ("_input", "exceptions"),
+    ("_input", "_optional"),
     ("_optional", "exceptions"),
     ("_checkpoint", "exceptions"),
     ("_checkpoint", "_files"),
     ("_checkpoint", "_progress"),
+    ("_text", "exceptions"),
+    ("_text", "_files"),
+    ("_text", "_input"),
     ("persist", "features"),
     ("persist", "model_selection"),
-    ("cleaning", "report"),
-    ("demo", "cleaning"),
-    ("cli", "review"),
-    ("__main__", "cli"),
 }
-# The lab is a house of its own, with the same rule.
+# The app and the lab are houses of their own, with the same rule.
+APP_LAYERS = (
+    "tables",
+    "workflow",
+    "demo serving",
+    "report",
+    "review",
+    "cli",
+)
 LAB_LAYERS = (
     "rivals rank",
     "data model_files",
@@ -46,13 +55,35 @@ LAB_LAYERS = (
     "leaderboard reproduction",
     "cli",
 )
-LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
-LAB_LAYER_OF = {name: layer for layer, names in enumerate(LAB_LAYERS) for name in names.split()}
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+HOUSES = ("app", "lab")
 
 
-def package(path):
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def layer_of(layers):
+    return {name: layer for layer, names in enumerate(layers) for name in names.split()}
+
+
+LAYER_OF = layer_of(LAYERS)
+HOUSE_LAYERS = {"app": layer_of(APP_LAYERS), "lab": layer_of(LAB_LAYERS)}
+# The program starts the app; `schirn` itself only names what users import.
+STARTERS = {"__init__.py", "__main__.py"}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
+MODULES += sorted(path for path in PACKAGE.glob("*.py") if path.name not in STARTERS)
+
+
+def room_of(path):
+    """House and room of a file: ("library", "linalg") or ("app", "tables")."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    if parts[0] in HOUSES:
+        return parts[0], parts[1]
+    return "library", parts[0]
+
+
+def room_named(name):
+    """House and room of a dotted name such as schirn.app.tables.open_table."""
+    parts = name.split(".")[1:]
+    if parts[0] in HOUSES:
+        return parts[0], parts[1] if len(parts) > 1 else ""
+    return "library", parts[0]
 
 
 def run_time(source):
@@ -75,53 +106,69 @@ def imported_names(source):
     return {name for name in names if name.startswith("schirn.")}
 
 
-def imported(source):
-    """Packages that a source imports."""
-    return {name.split(".")[1] for name in imported_names(source)}
-
-
 def forbidden(importer, source):
-    """What a module imports although its package may not."""
-    return sorted(
-        name
-        for name in imported(source)
-        if name != importer
-        and (importer, name) not in NEIGHBOURS
-        and LAYER_OF.get(name, len(LAYERS)) >= LAYER_OF[importer]
-    )
+    """Names that a room, such as ("app", "cli"), imports although it may not."""
+    house, room = importer
+    bad = []
+    for name in sorted(imported_names(source)):
+        other_house, other = room_named(name)
+        if (other_house, other) == importer:
+            continue
+        if other_house == house == "library":
+            is_lower = LAYER_OF.get(other, len(LAYERS)) < LAYER_OF[room]
+            allowed = is_lower or (room, other) in NEIGHBOURS
+        elif other_house == house:
+            layers = HOUSE_LAYERS[house]
+            allowed = layers.get(other, len(layers)) < layers[room]
+        else:
+            # A house of its own stands on the library, and on nothing else.
+            allowed = other_house == "library" and other in LAYER_OF
+        if not allowed:
+            bad.append(name)
+    return bad
 
 
-def forbidden_in_lab(importer, source):
-    """What a module of the lab imports although its part of the lab may not."""
-    prefix = "schirn.lab."
-    names = {n.removeprefix(prefix) for n in imported_names(source) if n.startswith(prefix)}
-    parts = {name.split(".")[0] for name in names} - {importer}
-    return sorted(p for p in parts if LAB_LAYER_OF.get(p, -1) >= LAB_LAYER_OF[importer])
-
-
-def links_to_the_lab(source):
-    """Imports of the lab, and texts by which it could be imported; sentences may name it."""
-    names = {name for name in imported_names(source) if f"{name}.".startswith("schirn.lab.")}
+def links(source, house):
+    """Texts by which a house could be imported; sentences may name it."""
     texts = {
         node.value
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    return sorted(names | {t for t in texts if re.fullmatch(r"(schirn)?\.lab(\.\w*)*", t)})
+    return sorted(t for t in texts if re.fullmatch(rf"(schirn)?\.{house}([.:]\w*)*", t))
+
+
+def hooks(source):
+    """What a source does to the import system or to modules: none of it is allowed."""
+    wrong = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            if name in ("sys.meta_path", "sys.path_hooks", "importlib.abc"):
+                wrong.append(name)
+            if node.attr == "__class__" and isinstance(node.ctx, ast.Store):
+                wrong.append(f"{name} = ...")
+    return wrong
 
 
 def private_names(importer, source):
-    """Private modules and names of other packages that a source imports."""
-    return sorted(
-        name
-        for name in imported_names(source)
-        if (parts := name.split(".")[1:])[0] != importer
-        and any(part.startswith("_") and not part.endswith("__") for part in parts[1:])
-    )
+    """Private modules and names of other rooms that a source imports."""
+    bad = []
+    for name in sorted(imported_names(source)):
+        house, room = room_named(name)
+        if (house, room) == importer or (house == "library" and room.startswith("_")):
+            continue
+        parts = name.split(".")[2 if house == "library" else 3 :]
+        if any(part.startswith("_") and not part.endswith("__") for part in parts):
+            bad.append(name)
+    return bad
 
 
-def test_every_package_has_a_layer():
-    unknown = sorted({package(path) for path in MODULES} - set(LAYER_OF))
+def test_every_room_has_a_layer():
+    rooms = {room_of(path) for path in MODULES}
+    known = {("library", name) for name in LAYER_OF}
+    known |= {(house, name) for house in HOUSES for name in (*HOUSE_LAYERS[house], "__init__")}
+    unknown = sorted(rooms - known)
     assert not unknown, f"name the layer of {unknown} here and in docs/architecture.md"
 
 
@@ -134,91 +181,72 @@ def test_the_root_is_nearly_empty():
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).with_suffix("").as_posix()
 )
 def test_imports_point_one_way(path):
-    if package(path) not in LAYER_OF:
-        pytest.skip("the package has no layer yet; another test reports it")
-    bad = forbidden(package(path), path.read_text("utf-8"))
+    room = room_of(path)
+    if room[1] == "__init__":
+        assert not forbidden((room[0], ""), path.read_text("utf-8").partition("def ")[0])
+        return
+    bad = forbidden(room, path.read_text("utf-8"))
     assert not bad, f"{path.name} imports {bad}, which it may not use"
 
 
 def test_a_wrong_import_is_found():
-    assert forbidden("linalg", "from schirn.methods import Sieve") == ["methods"]
-    assert forbidden("solvers", "def f():\n    import schirn.cli.fit") == ["cli"]
-    assert forbidden("linalg", "from schirn import Sieve") == ["Sieve"]
-    assert forbidden("solvers", "from schirn.datasets import load") == ["datasets"]
-    assert forbidden("tables", "from schirn.cleaning import NoisyLabels") == ["cleaning"]
-    assert forbidden("lab", "from schirn.cli.parser import Parser") == []
-    assert forbidden("cleaning", "from schirn.report import CleanReport") == []
-    assert forbidden("report", "from schirn.cleaning import NoisyLabels") == ["cleaning"]
-    assert forbidden("cli", "from schirn.linalg.row_space import ridge") == []
+    assert forbidden(("library", "linalg"), "from schirn.estimators import Sieve")
+    assert forbidden(("library", "linalg"), "from schirn import Sieve") == ["schirn.Sieve"]
+    assert forbidden(("library", "solvers"), "def f():\n    import schirn.app.cli.fit")
+    assert forbidden(("library", "solvers"), "from schirn.datasets import load")
+    assert forbidden(("library", "cleaning"), "from schirn.app.report import CleanReport")
+    assert forbidden(("library", "cleaning"), "from schirn.lab import PMLNI")
+    assert forbidden(("app", "cli"), "from schirn.lab.bench import run")
+    assert forbidden(("lab", "bench"), "from schirn.app.tables import open_table")
+    assert forbidden(("app", "tables"), "from schirn.app.workflow import TagTable")
+    assert forbidden(("lab", "rivals"), "from schirn.lab.bench import run")
+    assert forbidden(("lab", "bench"), "from schirn.lab import leaderboard")
+    assert forbidden(("app", "cli"), "from schirn import Sieve")
+    assert not forbidden(("lab", "bench"), "from schirn.lab.rivals import PMLNI")
+    assert not forbidden(("app", "cli"), "from schirn.linalg.row_space import ridge")
+    assert not forbidden(("app", "cli"), "from schirn.app.cli._fit import run")
     typing = "if TYPE_CHECKING:\n    from schirn.cleaning import NoisyLabels"
-    assert forbidden("report", typing) == []
+    assert not forbidden(("library", "labels"), typing)
 
 
-LAB = PACKAGE / "lab"
-LAB_MODULES = sorted(path for path in LAB.rglob("*.py") if path != LAB / "__init__.py")
-CORE_MODULES = [path for path in PACKAGE.rglob("*.py") if LAB not in path.parents]
-
-
-def test_imports_in_the_lab_point_one_way():
-    for path in LAB_MODULES:
-        part = path.relative_to(LAB).parts[0].removesuffix(".py")
-        assert part in LAB_LAYER_OF, f"name the layer of {part} here"
-        assert not forbidden_in_lab(part, path.read_text("utf-8")), path
-
-
-def test_the_core_does_not_know_the_lab():
-    for path in CORE_MODULES:
-        if path.name != "_plugins.py":
-            assert not links_to_the_lab(path.read_text("utf-8")), path
-
-
-def test_packages_import_public_names_of_others():
+def test_no_house_names_another_one_in_a_text():
     for path in MODULES:
-        assert not private_names(package(path), path.read_text("utf-8")), path
+        house = room_of(path)[0]
+        for other in {*HOUSES} - {house}:
+            assert not links(path.read_text("utf-8"), other), path
 
 
-def test_tests_import_public_names():
-    """Apart from a few, each with a reason."""
-    reasons = {
-        "deep/test_posterior.py": "what only a GPU computes is compared on the processor",
-        "lab/data/test_brighter.py": "small files take the place of large downloads",
-        "lab/data/test_emoji.py": "small packages take the place of those with known checksums",
-        "review/page_helpers.py": "the page runs in a thread of the tests",
-        "review/test_app.py": "requests without a server",
-        "test_progress.py": "displays that a test looks at while work goes on",
-    }
-    tests = Path(__file__).parent
-    private = {
-        path.relative_to(tests).as_posix()
-        for path in tests.rglob("*.py")
-        if any(
-            part.startswith("_") and not part.startswith("__")
-            for name in imported_names(path.read_text("utf-8"))
-            for part in name.split(".")
-        )
-    }
-    assert private == set(reasons)
+def test_a_link_in_a_text_is_found():
+    assert links("import_module('schirn.lab.bench')", "lab") == ["schirn.lab.bench"]
+    assert links("import_module(f'schirn.lab.{name}')", "lab") == ["schirn.lab."]
+    assert links("import_module('.lab', 'schirn')", "lab") == [".lab"]
+    assert links("X = 'schirn.app.report:CleanReport'", "app") == ["schirn.app.report:CleanReport"]
+    assert links("from schirn.labels import tags\n'see schirn.lab.bench'", "lab") == []
 
 
-def test_wrong_links_are_found():
-    assert forbidden_in_lab("rivals", "from schirn.lab.bench import run") == ["bench"]
-    assert forbidden_in_lab("bench", "from schirn.lab import leaderboard") == ["leaderboard"]
-    assert forbidden_in_lab("bench", "from schirn.lab.rivals import PMLNI") == []
-    assert links_to_the_lab("def f():\n    from schirn.lab import PMLNI") == ["schirn.lab.PMLNI"]
-    assert links_to_the_lab("def f():\n    import schirn.lab") == ["schirn.lab"]
-    assert links_to_the_lab("import_module('schirn.lab.bench')") == ["schirn.lab.bench"]
-    assert links_to_the_lab("import_module(f'schirn.lab.{name}')") == ["schirn.lab."]
-    assert links_to_the_lab("import_module('.lab', 'schirn')") == [".lab"]
-    assert links_to_the_lab("from schirn.labels import tags\n'see schirn.lab.bench'") == []
-    private = "def f():\n    from schirn.methods._base import Fit"
-    assert private_names("cleaning", private) == ["schirn.methods._base.Fit"]
-    assert private_names("lab", "from schirn.methods import _x") == ["schirn.methods._x"]
-    assert private_names("methods", private) == []
-    assert private_names("cli", "from schirn._files import brief\nimport schirn.cli.fit") == []
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.name)
+def test_no_module_hooks_into_imports(path):
+    assert not hooks(path.read_text("utf-8"))
 
 
-def test_no_two_packages_import_each_other():
-    assert not {(b, a) for a, b in NEIGHBOURS} & NEIGHBOURS
+def test_a_hook_is_found():
+    assert hooks("import sys\nsys.meta_path.insert(0, Finder())") == ["sys.meta_path"]
+    assert hooks("module.__class__ = Package") == ["module.__class__ = ..."]
+    assert hooks("name = type(self).__name__, self.__class__") == []
+
+
+def test_rooms_import_public_names_of_others():
+    for path in MODULES:
+        assert not private_names(room_of(path), path.read_text("utf-8")), path
+
+
+def test_a_private_name_is_found():
+    private = "def f():\n    from schirn.estimators._base import Fit"
+    assert private_names(("library", "cleaning"), private) == ["schirn.estimators._base.Fit"]
+    assert private_names(("library", "estimators"), private) == []
+    assert private_names(("app", "cli"), "from schirn.app.tables._files import open_table")
+    assert private_names(("app", "tables"), "from schirn.app.tables._files import open_table") == []
+    assert private_names(("app", "cli"), "from schirn._files import brief") == []
 
 
 def find_cycle(uses, name, above=(), done=None):
@@ -256,16 +284,6 @@ def test_a_cycle_is_found():
     assert find_cycle({"a": {"b", "c"}, "b": {"c"}}, "a") == ()
 
 
-def test_lower_packages_know_no_names_of_the_package():
-    # The package itself is above everything; only its version may be asked for.
-    for path in MODULES:
-        if package(path) in ("cli", "review", "__main__"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert node.value.id != "schirn" or node.attr == "__version__", path
-
-
 def options_in_errors(source):
     """Options of the program that the errors of a module name."""
     errors = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise)]
@@ -282,11 +300,77 @@ def options_in_errors(source):
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).with_suffix("").as_posix()
 )
 def test_errors_of_the_library_name_no_options(path):
-    """They name the parameter; `schirn.cli` adds its option."""
-    if package(path) not in ("cli", "review") and path.parent.name != "cli":
+    """They name the parameter; the program adds its option."""
+    if room_of(path)[1] not in ("cli", "review", "program"):
         assert not options_in_errors(path.read_text("utf-8"))
 
 
 def test_an_option_in_an_error_is_found():
     assert options_in_errors("raise ValueError(f'{x}: see --text')") == ["--text"]
     assert options_in_errors("print('--text')\nraise ValueError('a -- b')") == []
+
+
+WITHOUT = """
+import sys
+import numpy as np
+import schirn
+from schirn.datasets import make_partial_multilabel
+
+data = make_partial_multilabel(n_samples=60, n_labels=4, r=1, random_state=0)
+model = schirn.Sieve().fit(data.X, data.candidates)
+schirn.save(model, "model.schirn")
+again = schirn.load("model.schirn")
+assert np.array_equal(again.predict(data.X), model.predict(data.X))
+assert len(schirn.find_noisy_labels(data.X, data.candidates).row) == data.candidates.sum()
+print(*schirn.methods())
+"""
+
+
+@pytest.fixture(params=HOUSES)
+def copy_without(request, tmp_path):
+    """A copy of the package without one of the houses."""
+    shutil.copytree(
+        PACKAGE,
+        tmp_path / "schirn",
+        ignore=lambda folder, names: [request.param] if Path(folder) == PACKAGE else [],
+    )
+    shutil.copy(PACKAGE.parent / "schirn_program.py", tmp_path)
+    return request.param, tmp_path
+
+
+def run_there(folder, *words):
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_each_house_may_be_absent(copy_without):
+    """The library fits, ranks, saves and loads without the app and without the lab."""
+    house, folder = copy_without
+    done = run_there(folder, "-c", WITHOUT)
+    assert (done.returncode, done.stderr) == (0, "")
+    methods = done.stdout.split()
+    assert {"Sieve", "Schirn", "CandidateRidge", "OracleRidge"} <= set(methods)
+    assert ("PMLNI" in methods) == (house == "app")
+
+
+def test_the_program_runs_without_the_lab(copy_without):
+    house, folder = copy_without
+    if house == "app":
+        pytest.skip("the program is part of the app")
+    lines = ["title,tags"]
+    lines += [f"red round fruit {i},apple" for i in range(30)]
+    lines += [f"long yellow fruit {i},banana" for i in range(30)]
+    (folder / "t.csv").write_text("\n".join(lines))
+    for words in (["--help"], ["clean", "--help"], ["clean", "t.csv", "--text", "title"]):
+        done = run_there(folder, "-m", "schirn", *words)
+        assert (done.returncode, "should not have happened" in done.stderr) == (0, False), done
+    assert "bench" not in run_there(folder, "-m", "schirn", "--help").stdout
+    done = run_there(folder, "-m", "schirn", "bench")
+    assert done.returncode == 2
+    assert "there is no command 'bench'" in done.stderr
+    done = run_there(
+        folder, "-m", "schirn", "fit", "t.csv", "--text", "title", "-o", "t.schirn", "--quiet"
+    )
+    assert (done.returncode, done.stderr) == (0, "")

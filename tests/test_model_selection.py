@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import schirn
 from schirn import lab
 from schirn.exceptions import InputError
-from schirn.lab.rivals import paks as paks_module
+from schirn.lab.rivals import _paks as paks_module
 from schirn.linalg.row_space import RowSpace
 from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV

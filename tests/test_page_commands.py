@@ -17,26 +17,26 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from api_listing import walk
-from cli.clean_helpers import make_project
+from app.cli.clean_helpers import make_project
 
-from schirn import review
-from schirn.cli import commands, main
-from schirn.cli.parser import build_parser
-from schirn.report.page import png_uri
+from schirn.app import review
+from schirn.app.cli import commands, main
+from schirn.program.page import png_uri
+from schirn.program.parser import build_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md")}
 PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
 # Pages that are a story, with a test of their own.
-STORIES = {"deploy.md": "tests/test_deploy.py", "nightly.md": "tests/cli/test_nightly_page.py"}
+STORIES = {"deploy.md": "tests/test_deploy.py", "nightly.md": "tests/app/cli/test_nightly_page.py"}
 # Commands that are only parsed, and why.
 NOT_RUN = {
-    r"--device cuda": "needs a GPU; tests/cli/test_device.py",
+    r"--device cuda": "needs a GPU; tests/app/cli/test_device.py",
     r"--scheduler": "needs a cluster; tests/scale/test_clean_on_workers.py",
-    r"--encoder|--image-root": "needs a downloaded model; tests/cli/test_encoders.py",
+    r"--encoder|--image-root": "needs a downloaded model; tests/app/cli/test_encoders.py",
     r"birds|scene:|--suite": "needs real data; tests/lab/cli/test_bench.py",
     r"^reproduce (?!--plan)": "takes minutes; tests/lab/cli/test_reproduce.py",
-    r"^certificate": "needs more answers; tests/cli/test_certificate.py",
+    r"^certificate": "needs more answers; tests/app/cli/test_certificate.py",
     r"^leaderboard (pack|check)": "needs results; tests/lab/leaderboard",
 }
 SLOW = re.compile(r"^schirn (demo|bench|leaderboard)|--device|\|")
@@ -232,7 +232,7 @@ def test_the_commands_of_a_page_run(tmp_path, monkeypatch, capfd, page, slow):
         pytest.importorskip(name, reason="commands of the pages need it")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr("schirn.cli.review.serve", serve_briefly)
+    monkeypatch.setattr("schirn.app.cli._review.serve", serve_briefly)
     write_tables()
     for call in program_calls(PAGES[page]):
         if (SLOW.search(call) is not None) == slow and reason_not_to_run(call) is None:

@@ -306,7 +306,7 @@ def slow(items, what, **options):
         time.sleep(0.15)
         yield item
 sieve.track = slow
-from schirn.cli import main
+from schirn.app.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 

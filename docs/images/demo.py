@@ -8,8 +8,8 @@ from pathlib import Path
 
 from selenium import webdriver
 
-from schirn.demo import run_demo
-from schirn.report import demo_page
+from schirn.app.demo import run_demo
+from schirn.app.report import _demo_page as demo_page
 
 WIDTH, HEIGHT = 1100, 450
 

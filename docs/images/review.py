@@ -15,9 +15,9 @@ import numpy as np
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
+from schirn.app.review import open_session
 from schirn.datasets import load_digits_attributes
-from schirn.report.page import png_uri
-from schirn.review import open_session
+from schirn.program.page import png_uri
 
 WIDTH, HEIGHT, ROWS = 1200, 700, 600
 

@@ -1,16 +1,15 @@
 """Partial multi-label learning: train on noisy label sets and find the wrong labels."""
 
-from typing import TYPE_CHECKING
-
-from schirn._plugins import lazy_names, moved_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from schirn import datasets, metrics
     from schirn.cleaning import find_noisy_labels
-    from schirn.methods import CandidateRidge, OracleRidge, Schirn, Sieve, methods
+    from schirn.estimators import CandidateRidge, OracleRidge, Schirn, Sieve, methods
     from schirn.persist import load, save
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 
 __all__ = [
     "CandidateRidge",
@@ -26,15 +25,32 @@ __all__ = [
     "save",
 ]
 
-# scikit-learn takes seconds to import, so the names are imported when they are used.
+_ROOMS = (
+    *("cleaning", "datasets", "estimators", "exceptions", "features", "labels", "linalg"),
+    *("metrics", "model_selection", "noise", "persist", "scale", "solvers"),
+)
 _HOMES = {
-    **dict.fromkeys(("CandidateRidge", "OracleRidge", "Schirn", "Sieve"), "schirn.methods"),
+    "CandidateRidge": "schirn.estimators",
+    "OracleRidge": "schirn.estimators",
+    "Schirn": "schirn.estimators",
+    "Sieve": "schirn.estimators",
     "find_noisy_labels": "schirn.cleaning",
-    **dict.fromkeys(("load", "save"), "schirn.persist"),
-    **{name: f"schirn.{name}" for name in ("datasets", "methods", "metrics")},
-    # Rooms that `import schirn` alone makes available.
-    **{name: f"schirn.{name}" for name in ("cleaning", "exceptions", "features", "persist")},
-    **{name: f"schirn.{name}" for name in ("labels", "linalg", "noise", "scale", "tables")},
+    "load": "schirn.persist",
+    "methods": "schirn.estimators",
+    "save": "schirn.persist",
 }
 
-__getattr__ = moved_names(__name__, lazy_names(__name__, _HOMES))
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes seconds to import, so names are imported when they are used.
+    if name in _ROOMS:
+        return import_module(f"schirn.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array, validate_data
 
+from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.exceptions import suggest as suggest
 
@@ -325,3 +326,30 @@ def bad_value(row: int, column: int, value: float, names: Array | None = None) -
         f"X holds {value:g} {place}, too large for {'double' if double else 'single'} precision, "
         f"because its square overflows; is it a code for a missing value? Remove it, or {remedy}"
     )
+
+
+def stacked_lists(column: Any) -> Array | None:
+    """Return an Arrow column of lists of numbers as a matrix, without an object per number.
+
+    Parameters
+    ----------
+    column : Arrow column
+
+    Returns
+    -------
+    ndarray or None
+        In the precision of the column; None unless all cells are lists of as many numbers.
+    """
+    types = optional("pyarrow", "table", "Reading this table").types
+    if not types.is_nested(column.type):
+        return None
+    compute = optional("pyarrow.compute", "table", "Reading this table")
+    sizes = compute.unique(compute.list_value_length(column)).to_pylist()
+    numbers = compute.list_flatten(column)
+    if len(sizes) != 1 or not sizes[0] or numbers.null_count:
+        return None
+    values = numbers.to_numpy()
+    if values.dtype.kind not in "biuf":
+        return None
+    values = values.reshape(-1, sizes[0])
+    return values if values.dtype == np.float32 else values.astype(np.float64)

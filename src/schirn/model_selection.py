@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from schirn._checkpoint import kept_in, load, no_section, save, section
 from schirn._input import Array
 from schirn._progress import shown, stage, track
+from schirn.estimators import PartialMultiLabelClassifier, RowSpaceMethod, sees_truth
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.arrays import is_device_array, like, to_numpy
-from schirn.methods import PartialMultiLabelClassifier, RowSpaceMethod, sees_truth
 from schirn.metrics import METRICS
 from schirn.scale.input import check_device_rows
 

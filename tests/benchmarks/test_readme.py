@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from benchmarks.sieve import DEVELOPMENT, HELD_BACK
-from schirn.lab.bench.published import published_values
+from schirn.lab.bench._published import published_values
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
-from schirn.cleaning.correction import corrected_normal_scores, describe_tags
+from schirn.cleaning._correction import corrected_normal_scores, describe_tags
 
 
 def tags(m=300, n_labels=8, seed=0):
@@ -77,7 +77,7 @@ def test_a_sample_of_the_tags_is_enough_to_rank_answered_ones(monkeypatch):
     index = rng.choice(4000, 60, replace=False)
     right = (column[index] % 3 > 0) & (rng.random(60) < 0.9)
     sampled = corrected_normal_scores(X, column, index, right)
-    monkeypatch.setattr("schirn.cleaning.correction._SAMPLE", 10**6)
+    monkeypatch.setattr("schirn.cleaning._correction._SAMPLE", 10**6)
     np.testing.assert_allclose(sampled, corrected_normal_scores(X, column, index, right), atol=0.05)
 
 

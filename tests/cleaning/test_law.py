@@ -4,7 +4,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from schirn import find_noisy_labels
-from schirn.cleaning.law import (
+from schirn.cleaning._law import (
     ScoredCells,
     fit_law,
     listing_rates,

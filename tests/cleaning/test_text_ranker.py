@@ -5,7 +5,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
 from schirn.cleaning import TextRanker, find_noisy_labels
-from schirn.cleaning.text_ranker import WeightedSum
+from schirn.cleaning._text_ranker import WeightedSum
 from schirn.datasets import add_noise
 from schirn.features import TextFeatures
 

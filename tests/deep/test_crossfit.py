@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
-from schirn.deep.crossfit import split_rows
+from schirn.deep._crossfit import split_rows
 from schirn.exceptions import InputError
 
 

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from methods.sklearn_checks import EXPECTED_FAILURES
+from estimators.sklearn_checks import EXPECTED_FAILURES
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -180,7 +180,7 @@ class Interrupted(Exception):
 
 def interrupt_after(n, monkeypatch):
     """Stop training after n epochs, as a kill would, with what was written so far."""
-    from schirn.deep.crossfit import CrossFit
+    from schirn.deep._crossfit import CrossFit
 
     advance = CrossFit.advance
 

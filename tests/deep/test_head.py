@@ -147,7 +147,7 @@ def epochs(head, F, Y, number, size=10):
 def test_how_many_rows_are_judged_at_once_changes_nothing(monkeypatch, counts):
     F, Y = features()
     whole = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
-    monkeypatch.setattr("schirn.deep.head._TOGETHER", 25)
+    monkeypatch.setattr("schirn.deep._head._TOGETHER", 25)
     split = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
     assert whole.confidences.written.all()
     torch.testing.assert_close(split.confidences.table, whole.confidences.table)
@@ -157,7 +157,7 @@ def test_how_many_rows_are_judged_at_once_changes_nothing(monkeypatch, counts):
 
 def test_rows_are_judged_while_the_epoch_goes_on(monkeypatch):
     """Of a large set nothing has to wait for the end: the features of few rows are kept."""
-    monkeypatch.setattr("schirn.deep.head._TOGETHER", 25)
+    monkeypatch.setattr("schirn.deep._head._TOGETHER", 25)
     F, Y = features()
     head = epochs(SieveHead(6, 3, 90, warm_up=1), F, Y, 1)
     written = []
@@ -169,8 +169,8 @@ def test_rows_are_judged_while_the_epoch_goes_on(monkeypatch):
 
 def test_the_sigmoid_is_fitted_to_no_more_rows_than_are_kept(monkeypatch):
     F, Y = features()
-    monkeypatch.setattr("schirn.deep.head._TOGETHER", 10)
-    monkeypatch.setattr("schirn.deep.head._SAMPLE", 25)
+    monkeypatch.setattr("schirn.deep._head._TOGETHER", 10)
+    monkeypatch.setattr("schirn.deep._head._SAMPLE", 25)
     head = epochs(SieveHead(6, 3, 90, lam=0.1), F, Y, 1)
     scores = head.ridge.leave_one_out(F[:25], Y[:25].float()).numpy()
     expected = calibrate(scores, Y[:25].numpy() > 0)

@@ -16,7 +16,7 @@ from schirn.noise.model import (
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
 from schirn.deep import NoiseLaw, bayes, row_posterior  # noqa: E402
-from schirn.deep.posterior import (  # noqa: E402
+from schirn.deep._posterior import (  # noqa: E402
     NoiseSums,
     _circle_posterior,
     _recursive_posterior,
@@ -87,7 +87,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     sums.judge(P, Y, NoiseLaw.independent(torch.full((6,), 0.2)))
     law = sums.law()
     whole = row_posterior(P, Y, law)
-    monkeypatch.setattr("schirn.deep.posterior._CPU_CELLS", 7 * 49)
+    monkeypatch.setattr("schirn.deep._posterior._CPU_CELLS", 7 * 49)
     for one, other in zip(row_posterior(P, Y, law), whole, strict=True):
         torch.testing.assert_close(one, other)
 

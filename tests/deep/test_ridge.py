@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
-from schirn.deep.ridge import RidgeSums  # noqa: E402
+from schirn.deep._ridge import RidgeSums  # noqa: E402
 
 
 def problem(n=30, h=5, l=3):

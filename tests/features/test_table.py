@@ -7,9 +7,9 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 import schirn
+from schirn.app.tables._files import open_table
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TextFeatures
-from schirn.tables.files import open_table
 
 TABLE = {
     "title": ["red pan", "red chair", None],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from schirn.features import TextFeatures
-from schirn.features.text import TermCounter
+from schirn.features._text import TermCounter
 
 TEXTS = ["a red pan", "red red pan!", "pan-red x", "", "  red\tpan\nred ", "un_der été ab"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.features.weights import choose_weights
+from schirn.features._weights import choose_weights
 from schirn.labels.tags import read_tags
 
 

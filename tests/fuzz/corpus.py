@@ -193,7 +193,7 @@ LABELS = ["dog", "cat", "beach"]
 
 
 def _project() -> list[bytes]:
-    from schirn.review.project import checksum
+    from schirn.app.review._project import checksum
 
     table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
     table["content"] = []
@@ -230,7 +230,7 @@ def write_review(folder: Path) -> None:
 
 
 def _journal() -> list[bytes]:
-    from schirn.review import open_session
+    from schirn.app.review import open_session
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -253,14 +253,14 @@ def _journal() -> list[bytes]:
 
 def ranking(folder: Path):
     """The ranking of the project above, which is written to the folder."""
-    from schirn.review.project import read_project
+    from schirn.app.review._project import read_project
 
     write_review(folder)
     return read_project(folder).ranking()
 
 
 def _answers() -> list[bytes]:
-    from schirn.cleaning.answers import write_questions
+    from schirn.app.workflow._answers import write_questions
 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "x.csv")

@@ -12,19 +12,14 @@ from pathlib import Path
 from fuzz.corpus import TABLE, TAGS, corpus, ranking, write_review
 
 import schirn
-from schirn.cleaning import (
-    Certificate,
-    ChangeList,
-    Expectations,
-    look_at_table,
-    read_merges,
-    votes_to_candidates,
-)
+from schirn.app.tables import Expectations, look_at_table, read_merges
+from schirn.app.tables._changes import read_changes
+from schirn.cleaning import Certificate, votes_to_candidates
 from schirn.datasets import load
 from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import IDENTITY
-from schirn.lab.bench.running.scores import compute_metrics, read_arrays
-from schirn.lab.data.registry import recorded_options
+from schirn.lab.bench.running._scores import compute_metrics, read_arrays
+from schirn.lab.data._registry import recorded_options
 from schirn.persist import read_notes
 
 Target = Callable[[Path, bytes], object]
@@ -88,7 +83,7 @@ def _scores(folder: Path, data: bytes) -> object:
 
 def _review(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
-        from schirn.review import open_session
+        from schirn.app.review import open_session
 
         write_review(folder)
         (folder / name).write_bytes(data)
@@ -101,7 +96,7 @@ def _review(name: str) -> Target:
 
 
 def _answers(folder: Path, data: bytes) -> object:
-    from schirn.cleaning.answers import read_answers
+    from schirn.app.workflow._answers import read_answers
 
     (folder / "x.csv").write_bytes(data)
     return read_answers([folder / "x.csv"], ranking(folder))
@@ -120,8 +115,8 @@ def _record(folder: Path, data: bytes) -> object:
 
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
-        from schirn.cleaning.columns import TagTable
-        from schirn.tables.files import open_table
+        from schirn.app.tables._files import open_table
+        from schirn.app.workflow._columns import TagTable
 
         (folder / name).write_bytes(data)
         table = open_table(str(folder / name), encoding="utf-8", delimiter=None)
@@ -133,7 +128,7 @@ def _clean(name: str) -> Target:
 def _changes(folder: Path, data: bytes) -> object:
     """A list of changes, applied to the table for which it was written, and undone."""
     (folder / "x.csv").write_bytes(data)
-    changes = ChangeList.read(folder / "x.csv")
+    changes = read_changes(folder / "x.csv")
     return changes.undo(changes.apply(TAGS))
 
 
@@ -154,7 +149,7 @@ def _look(folder: Path, data: bytes) -> object:
 
 
 def _votes(folder: Path, data: bytes) -> object:
-    from schirn.tables.files import open_table
+    from schirn.app.tables._files import open_table
 
     (folder / "x.csv").write_bytes(data)
     table = open_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
@@ -168,8 +163,8 @@ def _copied(name: str) -> Target:
     """Read a table, write a copy with one tag fewer, and a column more."""
 
     def read(folder: Path, data: bytes) -> object:
+        from schirn.app.tables._files import open_table, write_copy
         from schirn.labels.cells import split_tags
-        from schirn.tables.files import open_table, write_copy
 
         (folder / name).write_bytes(data)
         table = open_table(folder / name)
@@ -185,8 +180,8 @@ def _copied(name: str) -> Target:
 
 
 def _embeddings(folder: Path, data: bytes) -> object:
-    from schirn.cleaning.columns import TagTable
-    from schirn.tables.files import open_table
+    from schirn.app.tables._files import open_table
+    from schirn.app.workflow._columns import TagTable
 
     (folder / "x.csv").write_bytes(corpus("csv")[0])
     (folder / "x.npy").write_bytes(data)

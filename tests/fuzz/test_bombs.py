@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import schirn
-from schirn.cleaning.columns import matrix_for
+from schirn.app.workflow._columns import matrix_for
 from schirn.datasets import load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, ModelFileError
 from schirn.scale import RowFile

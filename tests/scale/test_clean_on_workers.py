@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from schirn import Sieve, find_noisy_labels
+from schirn.app.cli import main
 from schirn.cleaning import TextRanker
-from schirn.cli import main
 from schirn.datasets import add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import cluster
@@ -259,7 +259,7 @@ def titles():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("schirn.cleaning.columns._TEXTS", BLOCK)
+    monkeypatch.setattr("schirn.app.workflow._columns._TEXTS", BLOCK)
 
 
 def test_texts_are_ranked_as_in_memory(client, titles, small_blocks, monkeypatch):

@@ -91,7 +91,7 @@ def test_sieve_on_files(data, kernel_rows, scratch, monkeypatch):
     X, Y = data
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
     # A sample of the rows decides how much to trust.
-    monkeypatch.setattr(sys.modules["schirn.methods.sieve"], "JUDGED_ROWS", 100)
+    monkeypatch.setattr(sys.modules["schirn.estimators.sieve"], "JUDGED_ROWS", 100)
     monkeypatch.setattr("schirn.noise.caution.JUDGED_ROWS", 100)
     expected = Sieve(**options).fit(X, Y)
     with RowFile(X, block_rows=60, scratch=scratch) as rows:

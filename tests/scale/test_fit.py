@@ -262,7 +262,7 @@ def test_log_odds_of_all_rows_are_kept_where_caution_is_learned_from_a_sample(
     X, Y = data
     model = Sieve(max_iter=2, max_kernel_rows=50, n_landmarks=40)
     whole = clone(model).fit(torch.asarray(X), Y)
-    monkeypatch.setattr(sys.modules["schirn.methods.sieve"], "JUDGED_ROWS", 50)
+    monkeypatch.setattr(sys.modules["schirn.estimators.sieve"], "JUDGED_ROWS", 50)
     found = clone(model).fit(torch.asarray(X), Y)
     assert isinstance(found.training_log_odds_, torch.Tensor)
     torch.testing.assert_close(found.training_log_odds_, whole.training_log_odds_)

@@ -22,15 +22,15 @@ CLEAN = """
 import importlib, json, sys, warnings
 import numpy as np
 import pyarrow, pyarrow.compute, pyarrow.parquet
-from schirn.cli import main
-from schirn.tables import arrow as _arrow
+from schirn.app.cli import main
+from schirn.app.tables import _arrow as _arrow
 
 def peak():
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 folder, memory, out = sys.argv[1:]
-importlib.import_module("schirn.methods.sieve")._FILE_CELLS = 2**20
+importlib.import_module("schirn.estimators.sieve")._FILE_CELLS = 2**20
 _arrow._ROWS_BYTES = 2**22
 few = ["--param", "n_landmarks=50", "--param", "max_iter=2"]
 def clean(folder, out):

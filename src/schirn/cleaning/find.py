@@ -12,20 +12,20 @@ from scipy.special import expit, logit
 from schirn._checkpoint import kept_in, section
 from schirn._input import Number, check_values, location
 from schirn._progress import current, shown
+from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning._storage import Storage, bring, check_on_workers, choose_storage, size_of
+from schirn.cleaning._text_ranker import TextRanker
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.groups import group_numbers
-from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
-from schirn.cleaning.storage import Storage, bring, check_on_workers, choose_storage, size_of
-from schirn.cleaning.text_ranker import TextRanker
+from schirn.estimators import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
 from schirn.features.table import read_features
 from schirn.labels.known import known_tags, read_cells, read_prior
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
-from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.scale.cluster import kind_of_blocks
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile

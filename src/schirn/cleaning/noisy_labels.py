@@ -7,14 +7,16 @@ orders removals with `remove`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._entry_points import tool
 from schirn._files import brief
 from schirn._input import Number, OneOf, as_plain
 from schirn._optional import optional
+from schirn.cleaning._storage import Storage
 from schirn.cleaning.certificate import (
     KINDS,
     REMOVED,
@@ -23,6 +25,7 @@ from schirn.cleaning.certificate import (
     begin,
     read_answers,
 )
+from schirn.cleaning.changes import ChangeList, apply_changes, changes_of
 from schirn.cleaning.questions import (
     LIKELY,
     LISTED,
@@ -33,14 +36,9 @@ from schirn.cleaning.questions import (
     Worklist,
 )
 from schirn.cleaning.ranker import Annotator
-from schirn.cleaning.storage import Storage
 from schirn.cleaning.swaps import Swaps, best_pairs, confusion, pair_by_row
 from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
-from schirn.tables.changes import ChangeList, apply_changes, changes_of
-
-if TYPE_CHECKING:
-    from schirn.report import CleanReport
 
 Array = np.ndarray
 
@@ -681,9 +679,20 @@ class NoisyLabels:
         """
         return Reasons(X, self, feature_names=feature_names, scaled=scaled)
 
-    def report(self, **options: Any) -> "CleanReport":
-        """Return a report to look at; `CleanReport` describes the options, such as `texts`."""
-        # Here, since most programs that import the library write no report.
-        from schirn.report import CleanReport
+    def report(self, **options: Any) -> Any:
+        """Return a report to look at.
 
-        return CleanReport(self, **options)
+        Parameters
+        ----------
+        **options
+            Options of `schirn.app.report.CleanReport`, such as `texts`.
+
+        Returns
+        -------
+        CleanReport
+        """
+        # The library does not import the app, which may be absent.
+        make_report = tool("report")
+        if make_report is None:
+            raise InputError("schirn.app, which makes reports, is not installed")
+        return make_report(self, **options)

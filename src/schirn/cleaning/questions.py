@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn.cleaning.correction import corrected_normal_scores, describe_tags
+from schirn.cleaning._correction import corrected_normal_scores, describe_tags
 from schirn.cleaning.posterior import RankPosterior, normal_scores
 
 Array = np.ndarray

@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn.cleaning.storage import Needs
+from schirn.cleaning._storage import Needs
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from schirn._plugins import from_plugins, moved_names
+from schirn._entry_points import DATASETS, registered
+from schirn.datasets._dataset import Dataset
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._synthetic import make_partial_multilabel
-from schirn.datasets.dataset import Dataset
 from schirn.datasets.noise import add_noise
 
 __all__ = [
@@ -23,11 +23,11 @@ __all__ = [
     "read_table",
 ]
 
-_moved = moved_names(__name__)
-
 
 def __getattr__(name: str) -> Any:
     """Find what reads files in the lab, and names that have moved there."""
-    if name in __all__:
-        return from_plugins("data", "NAMES")[name]
-    return _moved(name)
+    # Readers of files are registered by the lab.
+    value = registered(DATASETS).get(name) if name in __all__ else None
+    if value is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return value

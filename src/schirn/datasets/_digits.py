@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn.datasets.dataset import Dataset
+from schirn.datasets._dataset import Dataset
 from schirn.datasets.noise import add_noise
 
 # Digits with each attribute, by their handwritten form: the 4 is open at the top, without a loop.

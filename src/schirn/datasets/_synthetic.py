@@ -9,7 +9,7 @@ from scipy import sparse as sp
 from sklearn.utils import check_random_state
 
 from schirn._input import Number
-from schirn.datasets.dataset import Dataset
+from schirn.datasets._dataset import Dataset
 from schirn.datasets.noise import add_noise
 
 GROUP = 3  # labels that share a direction

@@ -5,17 +5,16 @@ Requires the extra `deep`: ``pip install "schirn[deep]"``.
 # ruff: noqa: E402
 
 from schirn._optional import optional
-from schirn._plugins import moved_names
 
 # Before the modules below import it: a missing PyTorch raises MissingExtraError.
 optional("torch", "deep", "schirn.deep")
 
-from schirn.deep.confidences import Confidences
-from schirn.deep.deep_sieve import DeepSieve
-from schirn.deep.head import SieveHead
+from schirn.deep._confidences import Confidences
+from schirn.deep._deep_sieve import DeepSieve
+from schirn.deep._head import SieveHead
+from schirn.deep._posterior import NoiseLaw, bayes, row_posterior
+from schirn.deep._rank import rank_loss
 from schirn.deep.losses import PartialMultiLabelLoss, candidate_nll
-from schirn.deep.posterior import NoiseLaw, bayes, row_posterior
-from schirn.deep.rank import rank_loss
 
 __all__ = [
     "Confidences",
@@ -28,5 +27,3 @@ __all__ = [
     "rank_loss",
     "row_posterior",
 ]
-
-__getattr__ = moved_names(__name__)

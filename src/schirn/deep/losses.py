@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from schirn._input import Number
-from schirn.deep.confidences import Confidences
-from schirn.deep.posterior import NoiseLaw, NoiseSums
-from schirn.deep.rank import rank_loss
+from schirn.deep._confidences import Confidences
+from schirn.deep._posterior import NoiseLaw, NoiseSums
+from schirn.deep._rank import rank_loss
 from schirn.exceptions import InputError
 from schirn.noise.calibration import calibrate
 

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 
 from schirn._files import brief
 from schirn._input import Array, declare_parameters, is_missing
+from schirn._text import to_numbers
 from schirn.exceptions import InputError
-from schirn.tables.text import to_numbers
 
 _WORDS_OF_A_TEXT = 3
 _MAX_CATEGORIES, _ROWS_PER_CATEGORY = 50, 5

@@ -32,7 +32,7 @@ from schirn._input import Array, is_missing, suggest
 from schirn._optional import optional
 from schirn._progress import track
 from schirn.exceptions import InputError, MissingExtraError
-from schirn.features.pixels import FINGERPRINT, N_FEATURES, describe
+from schirn.features._pixels import FINGERPRINT, N_FEATURES, describe
 
 PIXELS = "pixels"
 # Texts or pictures that are encoded together.

@@ -10,10 +10,10 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, declare_parameters
+from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method
 from schirn.exceptions import InputError
 from schirn.features.table import ColumnChoice, TableFeatures, arrays_of
 from schirn.labels.tags import read_tags
-from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 
 
 @dataclass(frozen=True)

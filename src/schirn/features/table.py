@@ -19,9 +19,13 @@ from schirn._input import (
     declare_parameters,
     is_missing,
     location,
+    stacked_lists,
     suggest,
 )
+from schirn._text import check_columns
 from schirn.exceptions import InputError
+from schirn.features._text import TextFeatures
+from schirn.features._weights import choose_weights
 from schirn.features.columns import (
     CategoryColumns,
     NumberColumns,
@@ -30,13 +34,10 @@ from schirn.features.columns import (
     read_numbers,
 )
 from schirn.features.encoders import PIXELS, Encoder
-from schirn.features.text import TextFeatures
-from schirn.features.weights import choose_weights
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
 from schirn.linalg.features import moments
 from schirn.scale.cluster import gather_blocks, kind_of_blocks, lazy_texts
-from schirn.tables.arrow import ArrowTable
 
 TFIDF = "tf-idf"
 KINDS = ("text", "columns", "categories", "vectors", "image")
@@ -431,8 +432,12 @@ def as_columns(X: Any) -> Columns:
         return X
     X = as_plain(X)
     if hasattr(X, "column_names"):
-        table = ArrowTable(Path("X"), X)
-        return Columns(dict.fromkeys(table.columns), table.column, table.vectors)
+        check_columns(Path("X"), list(X.column_names))
+        return Columns(
+            dict.fromkeys(X.column_names),
+            lambda name: list(X.column(name).to_pylist()),
+            lambda name: stacked_lists(X.column(name)),
+        )
     if hasattr(X, "column") and hasattr(X, "columns"):
         return Columns(dict.fromkeys(X.columns), X.column, getattr(X, "vectors", None))
     if isinstance(X, Mapping):

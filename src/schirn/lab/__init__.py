@@ -2,13 +2,12 @@
 
 `rivals` are the compared methods; `data` fetches and describes data sets; `bench` runs and reports
 benchmarks, `leaderboard` collects their results, and `reproduction` reruns the paper; `rank`
-computes exact ranks. The core does not import the lab; it finds its methods, commands and records
-of model files by name (`schirn._plugins`).
+computes exact ranks. The library does not import the lab: its methods,
+commands, readers and records of model files are entry points.
 """
 
-from typing import TYPE_CHECKING
-
-from schirn._plugins import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from schirn.lab.rivals import (
@@ -53,4 +52,8 @@ __all__ = [
     "priors_from_answers",
 ]
 
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "schirn.lab.rivals"))
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("schirn.lab.rivals"), name)

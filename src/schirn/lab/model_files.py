@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from schirn.lab.rivals.particle import HalfTheOdds
-from schirn.lab.rivals.solvers.anchors import AnchorMap
-from schirn.lab.rivals.solvers.pairwise import PairModels
-from schirn.lab.rivals.solvers.pard import LabelModel, Network
+from schirn.lab.rivals import AnchorMap, HalfTheOdds, LabelModel, Network, PairModels
 
 # Named tuples by their names in model files, as in `schirn.persist.RECORDS`.
 RECORDS: dict[str, type[Any]] = {

@@ -12,6 +12,9 @@ from schirn._files import brief, brief_list, spreadsheet_safe, spreadsheet_text
 from schirn._input import is_missing
 from schirn.exceptions import InputError
 
+LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
+"""Names of columns that hold the tags unless another one is named."""
+
 
 def check_separator(separator: Any) -> None:
     """Raise InputError unless tags can be split at `separator`."""

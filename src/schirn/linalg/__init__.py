@@ -1,6 +1,5 @@
 """Array functions that the solvers are built from: row spaces, kernels, proximal steps."""
 
-from schirn._plugins import moved_names
 from schirn.linalg.features import FeatureScale, Kernel, learn_scale, nystroem_map
 from schirn.linalg.prox import noise_threshold, shift_singular_values
 from schirn.linalg.row_space import RowSpace, row_space
@@ -15,5 +14,3 @@ __all__ = [
     "row_space",
     "shift_singular_values",
 ]
-
-__getattr__ = moved_names(__name__)

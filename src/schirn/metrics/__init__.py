@@ -2,9 +2,7 @@
 
 from schirn.metrics._evaluate import METRICS, Metric, evaluate
 from schirn.metrics._labels import LABEL_METRICS, evaluate_labels
-from schirn.metrics._noise import noise_auc, noise_f1, noise_precision, noise_recall, noise_report
-from schirn.metrics._scorers import scorer, scorers
-from schirn.metrics.multilabel import (
+from schirn.metrics._multilabel import (
     average_precision,
     coverage,
     hamming_loss,
@@ -13,6 +11,8 @@ from schirn.metrics.multilabel import (
     ranking_loss,
     tied_rows,
 )
+from schirn.metrics._noise import noise_auc, noise_f1, noise_precision, noise_recall, noise_report
+from schirn.metrics._scorers import scorer, scorers
 
 __all__ = [
     "LABEL_METRICS",

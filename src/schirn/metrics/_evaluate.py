@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from schirn.metrics import multilabel
+from schirn.metrics import _multilabel as multilabel
 
 
 @dataclass(frozen=True)

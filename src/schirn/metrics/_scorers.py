@@ -8,7 +8,7 @@ from sklearn import get_config
 from schirn._input import OneOf
 from schirn.exceptions import InputError
 from schirn.metrics._evaluate import METRICS, Metric
-from schirn.metrics.multilabel import CONVENTIONS, precision_at_k
+from schirn.metrics._multilabel import CONVENTIONS, precision_at_k
 
 SCORABLE = {**METRICS, "precision_at_k": Metric(precision_at_k, True, "precision at k ↑")}
 

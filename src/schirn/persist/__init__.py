@@ -31,10 +31,10 @@ from schirn._files import (
 )
 from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn._input import Array
+from schirn.estimators import PartialMultiLabelClassifier, method_named, methods
 from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
-from schirn.methods import PartialMultiLabelClassifier, method_named, methods
 from schirn.persist._model import RECORDS as RECORDS
 from schirn.persist._model import RETIRED_FIELDS, all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from schirn._entry_points import registered
 from schirn._files import reason_of
-from schirn._plugins import from_plugins
+from schirn.estimators import PartialMultiLabelClassifier, method_named
 from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
 from schirn.features.columns import CategoryColumns, NumberColumns
 from schirn.features.table import TFIDF
 from schirn.linalg.features import FeatureScale, Kernel, KernelExpansion
-from schirn.methods import PartialMultiLabelClassifier, method_named
 from schirn.noise.calibration import Calibration
 from schirn.noise.caution import Caution
 from schirn.noise.model import NoiseModel
@@ -57,7 +57,7 @@ _FEATURES: dict[str, type[Any]] = {
 @cache
 def all_records() -> dict[str, type[Any]]:
     """Return the named tuples of the core and of the plugins by their names in model files."""
-    return RECORDS | from_plugins("model_files", "RECORDS")
+    return RECORDS | registered("schirn.records")
 
 
 def class_of(name: str) -> Any:

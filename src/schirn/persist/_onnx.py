@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import atomic_write
 from schirn._optional import optional
+from schirn.estimators import LinearMethod, Sieve
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline, TextFeatures
 from schirn.linalg.features import FeatureScale, Kernel
-from schirn.methods import LinearMethod, Sieve
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import schirn
 from schirn._optional import optional
+from schirn.estimators import PartialMultiLabelClassifier
 from schirn.features import TagPipeline
-from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, save
 
 __all__ = ["load_model", "log_model", "save_model"]

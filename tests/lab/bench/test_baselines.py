@@ -14,7 +14,7 @@ from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import MissingExtraError
 from schirn.lab import bench
 from schirn.lab.bench import CleanlabBaseline, LogisticBaseline, tables
-from schirn.lab.bench.baselines import BASELINES
+from schirn.lab.bench._baselines import BASELINES
 from schirn.metrics import noise_report
 from schirn.testing import check_method
 

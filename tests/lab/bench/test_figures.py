@@ -5,7 +5,7 @@ from reference.bench_results import make_result, study
 
 from schirn.exceptions import InputError
 from schirn.lab.bench import figures, stats
-from schirn.lab.bench.comparison import compare
+from schirn.lab.bench._comparison import compare
 
 matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -7,10 +7,10 @@ import scikit_posthocs
 from reference.bench_results import lost, make_result, study
 from scipy import stats as reference
 
+from schirn.estimators import methods
 from schirn.exceptions import InputError
 from schirn.lab.bench import stats, tables
-from schirn.lab.bench.published import published, published_values
-from schirn.methods import methods
+from schirn.lab.bench._published import published, published_values
 from schirn.metrics import METRICS
 
 A = [0.81, 0.84, 0.79, 0.88, 0.83]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from reference.bench_results import make_result
 
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.exceptions import InputError
 from schirn.lab.bench import default_grid
 from schirn.lab.bench import suite as suites
-from schirn.lab.bench.running.methods import own_methods
+from schirn.lab.bench.running._methods import own_methods
 from schirn.lab.bench.suite import checksums, plan_suite, read_suite, run_suite, summary
 
 METHODS = ["CandidateRidge", "OracleRidge"]

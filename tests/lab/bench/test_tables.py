@@ -4,11 +4,11 @@ import re
 import pytest
 from reference.bench_results import lost, make_result, study
 
+from schirn.estimators import methods
 from schirn.exceptions import InputError
 from schirn.lab.bench import stats, tables
-from schirn.lab.bench.published import published_counts
-from schirn.lab.bench.rendering import SUFFIXES, Cell, Table, latex_escape
-from schirn.methods import methods
+from schirn.lab.bench._published import published_counts
+from schirn.lab.bench._rendering import SUFFIXES, Cell, Table, latex_escape
 from schirn.metrics import METRICS
 
 

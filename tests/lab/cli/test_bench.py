@@ -3,7 +3,7 @@ import json
 import pytest
 from lab.bench.bench_helpers import lines, write_workplace
 
-from schirn.cli import main
+from schirn.app.cli import main
 
 
 @pytest.fixture

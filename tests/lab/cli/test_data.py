@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from schirn import datasets
-from schirn.cli import main
+from schirn.app.cli import main
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_fetch_hands_its_options_on(capsys, monkeypatch):
         asked.update(name=name, **options)
         return datasets.load_digits_attributes()
 
-    monkeypatch.setattr("schirn.lab.cli.data.fetch", fake)
+    monkeypatch.setattr("schirn.lab.cli._data.fetch", fake)
     assert main(["data", "fetch", "mine", "--url", "https://example.org/mine.npz"]) == 0
     assert asked["url"] == "https://example.org/mine.npz"
     assert "1,797 rows" in capsys.readouterr().err

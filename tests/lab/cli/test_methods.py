@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import schirn
-from schirn.cli import main
+from schirn.app.cli import main
 
 
 def test_the_list_names_every_method(capsys):
@@ -40,7 +40,7 @@ def test_the_documentation_marks_the_same_methods(capsys):
 
 
 def test_no_mark_is_explained_where_none_is_shown(capsys, monkeypatch):
-    monkeypatch.setattr("schirn.lab.cli.methods.all_methods", lambda: {"Schirn": schirn.Schirn})
+    monkeypatch.setattr("schirn.lab.cli._methods.all_methods", lambda: {"Schirn": schirn.Schirn})
     main(["methods"])
     out = capsys.readouterr().out
     assert "Schirn" in out

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from schirn.datasets import load, read_arff
 from schirn.exceptions import DataError
-from schirn.lab.data.arff import split_values
+from schirn.lab.data._arff import split_values
 
 HEADER = """% a comment
 @relation 'tiny set'

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from schirn.exceptions import DataError
-from schirn.lab.data.content import label_matrix
+from schirn.lab.data._content import label_matrix
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.datasets import available, load
 from schirn.exceptions import DataError
 from schirn.lab import bench

@@ -104,7 +104,7 @@ def test_a_process_that_ends_is_told(tmp_path, monkeypatch):
     path, program = tmp_path / "x.mat", tmp_path / "ends.py"
     io.savemat(path, {"data": numbers("f8"), "gt": LABELS})
     program.write_text("import os; os.kill(os.getpid(), 11)")
-    monkeypatch.setattr("schirn.lab.data.mat._PROGRAM", str(program))
+    monkeypatch.setattr("schirn.lab.data._mat._PROGRAM", str(program))
     with pytest.raises(DataError, match=r"not a readable MATLAB file.*exit code -11"):
         read_mat(path)
 

@@ -51,7 +51,7 @@ def test_comments_and_widths(tmp_path):
 
 
 def test_large_label_matrix_stays_sparse(tmp_path, monkeypatch):
-    monkeypatch.setattr("schirn.lab.data.content.LARGE_LABELS", 3)
+    monkeypatch.setattr("schirn.lab.data._content.LARGE_LABELS", 3)
     data = read_svmlight(write(tmp_path, "0,1,1 1:1\n1 1:1\n"))
     assert isinstance(data.y_true, sparse.csr_array)
     assert data.y_true.toarray().tolist() == [[1, 1], [0, 1]]

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from lab.bench.test_report import Page
 
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.exceptions import InputError
 from schirn.lab.bench.results import FIELDS, content_key
 from schirn.lab.bench.stats import gap_closed
 from schirn.lab.leaderboard import build_leaderboard
-from schirn.lab.leaderboard.pages import make_board, read_results
+from schirn.lab.leaderboard._pages import make_board, read_results
 
 COMMITTED = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
 VERSIONS = dict.fromkeys(("schirn", "python", "numpy", "scipy", "scikit-learn"), "1")

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from lab.bench.bench_helpers import quick, tiny
 
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.exceptions import DataError, InputError
-from schirn.lab.bench.running.run import execute_runs
-from schirn.lab.bench.running.scores import compute_metrics
+from schirn.lab.bench.running._run import execute_runs
+from schirn.lab.bench.running._scores import compute_metrics
 from schirn.lab.bench.suite import plan_suite, read_suite
-from schirn.lab.leaderboard import check_results, pack_results, packing, submission
+from schirn.lab.leaderboard import _packing as packing
+from schirn.lab.leaderboard import _submission as submission
+from schirn.lab.leaderboard import check_results, pack_results
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +226,7 @@ def test_forged_scores_are_found_when_the_run_is_repeated(usual):
 def test_stale_code_is_named(usual, monkeypatch, capsys):
     submission._usual_method.cache_clear()
     monkeypatch.setattr(
-        "schirn.lab.bench.running.methods.code_checksum", lambda cls: cls.__name__.ljust(64, "0")
+        "schirn.lab.bench.running._methods.code_checksum", lambda cls: cls.__name__.ljust(64, "0")
     )
     check = check_results(usual)
     assert (check.verdict, check.verified, check.recomputed) == ("not verified", 0, 4)

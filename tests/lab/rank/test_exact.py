@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import structural_rank
 
 from schirn.datasets import add_noise, load
 from schirn.exceptions import InputError
-from schirn.lab.rank import elimination
-from schirn.lab.rank.exact import exact_rank, primes_below, rank_report
+from schirn.lab.rank import _elimination as elimination
+from schirn.lab.rank._exact import exact_rank, primes_below, rank_report
 
 PRIME = 8388593
 # Differences of its rows are multiples of 2, so that it loses rank modulo 2 and nowhere else.

@@ -5,7 +5,7 @@ import pytest
 
 from schirn.datasets import make_partial_multilabel
 from schirn.lab.bench import run
-from schirn.lab.reproduction import ablations
+from schirn.lab.reproduction import _ablations as ablations
 
 
 @pytest.fixture(scope="module")

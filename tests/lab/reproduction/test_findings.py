@@ -3,9 +3,9 @@
 import pytest
 from reference.bench_results import make_result, study
 
-from schirn.lab.bench.rendering import Table
-from schirn.lab.reproduction.findings import findings
-from schirn.lab.reproduction.studies import Study
+from schirn.lab.bench._rendering import Table
+from schirn.lab.reproduction._findings import findings
+from schirn.lab.reproduction._studies import Study
 
 
 def found(results=None, **studies):

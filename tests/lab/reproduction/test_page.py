@@ -3,10 +3,10 @@
 import pytest
 from reference.bench_results import lost, make_result, study
 
-from schirn.lab.bench.rendering import Cell, Table
-from schirn.lab.reproduction.experiments import FULL, QUICK
-from schirn.lab.reproduction.page import pages
-from schirn.lab.reproduction.studies import Study
+from schirn.lab.bench._rendering import Cell, Table
+from schirn.lab.reproduction._experiments import FULL, QUICK
+from schirn.lab.reproduction._page import pages
+from schirn.lab.reproduction._studies import Study
 
 
 def page(results, studies=(), part=FULL, figures=(), **others):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from schirn.datasets import add_noise, load, make_partial_multilabel
-from schirn.lab.bench.running.methods import default_grid
-from schirn.lab.reproduction.experiments import FULL, QUICK
-from schirn.lab.reproduction.plan import (
+from schirn.lab.bench.running._methods import default_grid
+from schirn.lab.reproduction._experiments import FULL, QUICK
+from schirn.lab.reproduction._plan import (
     candidates_of,
     labelled,
     make_plan,

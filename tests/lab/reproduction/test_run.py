@@ -10,13 +10,13 @@ import pytest
 from lab.bench.bench_helpers import environment, lines, stable, wait_for
 from scipy.io import savemat
 
-from schirn.cli import main
+from schirn.app.cli import main
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import DataError, InputError
 from schirn.lab.bench import read_rows
 from schirn.lab.reproduction import make_plan, reproduce
-from schirn.lab.reproduction.experiments import FULL, QUICK
-from schirn.lab.reproduction.plan import plan_batches
+from schirn.lab.reproduction._experiments import FULL, QUICK
+from schirn.lab.reproduction._plan import plan_batches
 
 MEASURED = {"average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"}
 

@@ -5,8 +5,8 @@ import pytest
 
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.lab.rank import exact_rank
-from schirn.lab.reproduction import studies
-from schirn.lab.reproduction.studies import printed, show, spread
+from schirn.lab.reproduction import _studies as studies
+from schirn.lab.reproduction._studies import printed, show, spread
 
 
 @pytest.fixture(scope="module")

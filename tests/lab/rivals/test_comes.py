@@ -7,9 +7,9 @@ from sklearn.base import clone
 
 from schirn import CandidateRidge, lab
 from schirn.datasets import make_partial_multilabel
+from schirn.estimators import sees_truth
 from schirn.exceptions import InputError
 from schirn.lab.bench import run
-from schirn.methods import sees_truth
 from schirn.metrics import average_precision
 
 

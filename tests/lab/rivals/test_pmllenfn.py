@@ -19,7 +19,7 @@ def test_check_values(real, name, precision, deviation, auc, monkeypatch):
     """With the random starts of the known figures their digits are met."""
     seeds = iter(range(5))
     starts = lambda seed: Generator(next(seeds))  # noqa: E731
-    monkeypatch.setattr(sys.modules["schirn.lab.rivals.pmllenfn"], "check_random_state", starts)
+    monkeypatch.setattr(sys.modules["schirn.lab.rivals._pmllenfn"], "check_random_state", starts)
     found, found_auc = five_folds(lab.PMLLENFN(), *SETS[name](real))
     assert found.mean() == pytest.approx(precision, abs=6e-5)
     assert found.std(ddof=1) == pytest.approx(deviation, abs=6e-4)

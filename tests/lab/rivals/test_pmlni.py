@@ -7,7 +7,7 @@ import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.lab import PMLNI
-from schirn.lab.rivals.pmlni import best_row_cuts, linear_threshold
+from schirn.lab.rivals._pmlni import best_row_cuts, linear_threshold
 
 FROZEN_SCORES = [
     [0.29502091, 0.39419293, 0.59331942, 0.55703488],

@@ -58,7 +58,7 @@ def test_anchors_follow_the_number_of_features(small):
 
 
 def test_many_rows_are_not_reconstructed(small, monkeypatch):
-    monkeypatch.setattr(sys.modules["schirn.lab.rivals.pmlplr"], "MOST_RECONSTRUCTED", 199)
+    monkeypatch.setattr(sys.modules["schirn.lab.rivals._pmlplr"], "MOST_RECONSTRUCTED", 199)
     with pytest.warns(ApproximationWarning, match=r"the reconstruction of 200 rows takes O\(n\^2"):
         model = lab.PMLPLR(max_iter=3).fit(small.X, small.candidates)
     plain, full = (

@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter, defaultdict
 
-from schirn.lab.bench.comparison import MOST_TIED, value_of
+from schirn.lab.bench._comparison import MOST_TIED, value_of
 from schirn.lab.bench.results import STATUSES, Result
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.lab.bench import stats
-from schirn.lab.bench.comparison import (
+from schirn.lab.bench._comparison import (
     FLOOR,
     Contender,
     Result,

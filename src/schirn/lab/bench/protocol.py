@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 import schirn
-from schirn.lab.bench.comparison import (
+from schirn.estimators import methods
+from schirn.lab.bench._comparison import (
     ALL_METRICS,
     Comparison,
     Contender,
@@ -14,10 +15,9 @@ from schirn.lab.bench.comparison import (
     compare,
     contender_notes,
 )
-from schirn.lab.bench.rendering import latex_escape
-from schirn.lab.bench.running.methods import recommended
+from schirn.lab.bench._rendering import latex_escape
+from schirn.lab.bench.running._methods import recommended
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
-from schirn.methods import methods
 from schirn.metrics import METRICS
 
 # Key of this library, which methods of its own cite.

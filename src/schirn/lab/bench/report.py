@@ -15,7 +15,7 @@ from schirn._files import atomic_write
 from schirn._optional import optional
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.lab.bench import figures, stats, tables
-from schirn.lab.bench.comparison import (
+from schirn.lab.bench._comparison import (
     ALL_METRICS,
     AUTO,
     CEILING,
@@ -25,11 +25,11 @@ from schirn.lab.bench.comparison import (
     Result,
     compare,
 )
+from schirn.lab.bench._rendering import SUFFIXES, Table
 from schirn.lab.bench.protocol import bibtex, protocol_paragraph
-from schirn.lab.bench.rendering import SUFFIXES, Table
 from schirn.lab.bench.tables import finite_mean, metrics_in
 from schirn.metrics import METRICS
-from schirn.report.page import render
+from schirn.program.page import render
 
 
 @dataclass(frozen=True)

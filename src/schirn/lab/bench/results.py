@@ -49,8 +49,8 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    (`numpy.packbits`); null if the data could not be loaded, like the next
 ``folds_sha256``   checksum of the row numbers of all folds: of "train", the row numbers as 64-bit
                    little-endian integers, "test" and its row numbers, fold by fold
-``code_sha256``    checksum of the code of the method, see `schirn.lab.bench.running.code`; null for
-                   a class without a source file, and in results of versions before 0.3
+``code_sha256``    checksum of the code of the method, null for a class without a
+                   source file
 ``scores``         path of the scores of the test rows, relative to the folder, or null
 ``versions``       object: schirn, python, numpy, scipy, scikit-learn
 ``threads``        threads of the linear algebra

@@ -10,7 +10,7 @@ from scipy import stats
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.lab.bench.comparison import (
+from schirn.lab.bench._comparison import (
     CEILING,
     FLOOR,
     SMALLEST_GAP,

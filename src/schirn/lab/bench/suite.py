@@ -20,11 +20,11 @@ from scipy import stats
 from schirn._input import suggest
 from schirn.datasets import Dataset, load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, MissingExtraError
-from schirn.lab.bench.comparison import FLOOR, Comparison, Contender, compare
+from schirn.lab.bench._comparison import FLOOR, Comparison, Contender, compare
 from schirn.lab.bench.results import Result
-from schirn.lab.bench.running.data import make_splits, prepare, to_dense
-from schirn.lab.bench.running.plan import Run, plan_runs
-from schirn.lab.bench.running.run import execute_runs
+from schirn.lab.bench.running._data import make_splits, prepare, to_dense
+from schirn.lab.bench.running._plan import Run, plan_runs
+from schirn.lab.bench.running._run import execute_runs
 from schirn.lab.bench.stats import bayesian_signed_rank, friedman
 
 Suite = dict[str, Any]

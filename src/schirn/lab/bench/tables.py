@@ -9,7 +9,7 @@ import numpy as np
 
 from schirn.exceptions import InputError
 from schirn.lab.bench import stats
-from schirn.lab.bench.comparison import (
+from schirn.lab.bench._comparison import (
     ALL_METRICS,
     AUTO,
     CEILING,
@@ -28,12 +28,12 @@ from schirn.lab.bench.comparison import (
     mark_notes,
     value_of,
 )
+from schirn.lab.bench._published import Published, published_counts
+from schirn.lab.bench._published import published as published_value
+from schirn.lab.bench._rendering import Cell, Table
 from schirn.lab.bench.protocol import fixed_parameters
-from schirn.lab.bench.published import Published, published_counts
-from schirn.lab.bench.published import published as published_value
-from schirn.lab.bench.rendering import Cell, Table
-from schirn.lab.bench.running.methods import SELF_TUNED
-from schirn.lab.bench.running.scores import NOTHING_PREDICTED
+from schirn.lab.bench.running._methods import SELF_TUNED
+from schirn.lab.bench.running._scores import NOTHING_PREDICTED
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS, Pairwise, WinTieLoss
 from schirn.metrics import METRICS
 

@@ -7,4 +7,5 @@ _SUMMARIES = {
     "methods": "list the methods, or show the parameters of one",
     "data": "list, describe or download data sets",
 }
-COMMANDS = {name: (name, summary, f"schirn.lab.cli.{name}") for name, summary in _SUMMARIES.items()}
+COMMANDS = {name: (summary, f"schirn.lab.cli._{name}") for name, summary in _SUMMARIES.items()}
+"""Summary and module of each command."""

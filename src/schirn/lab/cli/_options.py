@@ -1,8 +1,7 @@
 """Methods in the options of the lab."""
 
-from schirn.lab.bench.baselines import BASELINES
-from schirn.lab.bench.running.methods import result_name
-from schirn.methods import methods as all_methods
+from schirn.estimators import methods as all_methods
+from schirn.lab.bench import BASELINES, result_name
 
 
 def parse_methods(names: list[str]) -> dict[str, str]:

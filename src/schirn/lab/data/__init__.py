@@ -5,7 +5,7 @@ from typing import Any
 from schirn.lab.data._card import MAX_RANK_BYTES, data_card
 from schirn.lab.data._fetch import fetch
 from schirn.lab.data._prepare import make_cooccurrence, prepare_yeast
-from schirn.lab.data.registry import READERS, Available, available, load
+from schirn.lab.data._registry import READERS, Available, available, load
 
 # Names that `schirn.datasets` offers.
 NAMES: dict[str, Any] = {

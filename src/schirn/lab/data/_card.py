@@ -9,7 +9,7 @@ from scipy import sparse
 
 from schirn.datasets import Dataset
 from schirn.exceptions import InputError
-from schirn.lab.rank.exact import rank_report
+from schirn.lab.rank import rank_report
 
 # A dense remainder of this size has some 8,000 labels and takes a minute or two.
 MAX_RANK_BYTES = 2**29

@@ -18,7 +18,7 @@ from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 from schirn.lab.data._brighter import BRIGHTER_SETS, WORKERS, brighter_archive
 from schirn.lab.data._emoji import emoji_archive, emoji_packages
-from schirn.lab.data.registry import DOWNLOADABLE, NAMED_SUFFIXES, load, record_path
+from schirn.lab.data._registry import DOWNLOADABLE, NAMED_SUFFIXES, load, record_path
 
 MAX_BYTES = 1024**3
 CHUNK = 1 << 20

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from schirn.datasets import Dataset
 from schirn.datasets.noise import add_noise
 from schirn.exceptions import InputError
-from schirn.lab.data.content import label_matrix
-from schirn.lab.rank.exact import exact_rank
+from schirn.lab.data._content import label_matrix
+from schirn.lab.rank import exact_rank
 
 
 def prepare_yeast(dataset: Dataset, r: int) -> Dataset:

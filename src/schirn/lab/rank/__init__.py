@@ -1,5 +1,5 @@
 """Exact and numerical rank of label matrices."""
 
-from schirn.lab.rank.exact import RankReport, exact_rank, rank_report
+from schirn.lab.rank._exact import RankReport, exact_rank, rank_report
 
 __all__ = ["RankReport", "exact_rank", "rank_report"]

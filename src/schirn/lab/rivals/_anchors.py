@@ -9,10 +9,10 @@ from sklearn.utils import check_random_state
 
 from schirn._input import Array, Number, Seed, declare_parameters, parameter
 from schirn._progress import stage
-from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, AnchorResult, anchor_map
+from schirn.estimators import Fit, PartialMultiLabelClassifier
+from schirn.lab.rivals.solvers._anchors import MOST_ANCHORS, AnchorMap, AnchorResult, anchor_map
 from schirn.lab.rivals.solvers.graph import NeighbourGraph, neighbour_graph
 from schirn.linalg.row_space import RowSpace
-from schirn.methods import Fit, PartialMultiLabelClassifier
 from schirn.noise.thresholds import ThresholdRule
 
 

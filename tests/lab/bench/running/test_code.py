@@ -10,10 +10,10 @@ from lab.bench.bench_helpers import bench, environment, quick, tiny, write_workp
 
 import schirn
 from schirn.lab.bench import read_rows
-from schirn.lab.bench.running.code import code_checksum
-from schirn.lab.bench.running.folder import ResultsFolder
-from schirn.lab.bench.running.methods import own_methods
-from schirn.lab.bench.running.plan import plan_runs
+from schirn.lab.bench.running._code import code_checksum
+from schirn.lab.bench.running._folder import ResultsFolder
+from schirn.lab.bench.running._methods import own_methods
+from schirn.lab.bench.running._plan import plan_runs
 
 METHOD = '''
 """A method in a package of its own."""
@@ -36,7 +36,7 @@ HELPER = "def mean(y: object) -> object:\n    return y.mean(axis=0)\n"
 NUMBERS = "def half():\n    return 0.5\n"
 CHECKSUM = """
 from mypkg.method import Half
-from schirn.lab.bench.running.code import code_checksum
+from schirn.lab.bench.running._code import code_checksum
 print(code_checksum(Half))
 """
 
@@ -88,8 +88,8 @@ def test_a_solver_belongs_to_its_own_methods_only(tmp_path):
     root = Path(schirn.__file__).parent
     shutil.copytree(root, tmp_path / "schirn", ignore=shutil.ignore_patterns("__pycache__"))
     program = """
-from schirn.lab.bench.running.code import code_checksum
-from schirn.methods import methods
+from schirn.lab.bench.running._code import code_checksum
+from schirn.estimators import methods
 print(*(code_checksum(methods()[name]) for name in ("NLR", "PAKS")))
 """
 

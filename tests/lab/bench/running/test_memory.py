@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schirn.lab.bench.running.memory import peak_memory
+from schirn.lab.bench.running._memory import peak_memory
 
 
 def test_peak_memory_of_this_process():

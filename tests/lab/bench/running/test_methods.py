@@ -6,7 +6,7 @@ import numpy as np
 from lab.bench.bench_helpers import tiny
 
 from schirn.lab.bench import run
-from schirn.lab.bench.running.methods import importable_here, make_methods
+from schirn.lab.bench.running._methods import importable_here, make_methods
 
 
 class Anything:

@@ -11,12 +11,12 @@ from sklearn.model_selection import KFold
 import schirn
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
 from schirn.datasets.noise import KINDS
+from schirn.estimators import CandidateRidge, Schirn
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.lab import bench
-from schirn.lab.bench.running.execute import load_data
-from schirn.lab.bench.running.plan import plan_runs
-from schirn.lab.bench.running.scores import NOTHING_PREDICTED, compute_metrics
-from schirn.methods import CandidateRidge, Schirn
+from schirn.lab.bench.running._execute import load_data
+from schirn.lab.bench.running._plan import plan_runs
+from schirn.lab.bench.running._scores import NOTHING_PREDICTED, compute_metrics
 from schirn.metrics import LABEL_METRICS, METRICS, average_precision, precision_at_k
 from schirn.model_selection import CandidateSearchCV
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schirn.exceptions import DataError
-from schirn.lab.bench.running.scores import read_arrays
+from schirn.lab.bench.running._scores import read_arrays
 
 
 def test_missing_scores(tmp_path):

@@ -5,11 +5,11 @@ import pytest
 from lab.bench.bench_helpers import quick, tiny
 
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
+from schirn.estimators import OracleRidge, methods
 from schirn.lab.bench import GRIDS, default_grid
-from schirn.lab.bench.running.execute import load_data
-from schirn.lab.bench.running.methods import make_methods
-from schirn.lab.bench.running.plan import plan_runs
-from schirn.methods import OracleRidge, methods
+from schirn.lab.bench.running._execute import load_data
+from schirn.lab.bench.running._methods import make_methods
+from schirn.lab.bench.running._plan import plan_runs
 from schirn.metrics import average_precision
 from schirn.model_selection import CandidateSearchCV
 

@@ -14,12 +14,12 @@ from lab.bench.bench_helpers import tiny
 
 from schirn.exceptions import InputError
 from schirn.lab.bench import read_rows
-from schirn.lab.bench.running import workers
-from schirn.lab.bench.running.engine import Batch, Engine, default_threads
-from schirn.lab.bench.running.execute import Output
-from schirn.lab.bench.running.folder import ResultsFolder
-from schirn.lab.bench.running.plan import plan_runs
-from schirn.lab.bench.running.workers import (
+from schirn.lab.bench.running import _workers as workers
+from schirn.lab.bench.running._engine import Batch, Engine, default_threads
+from schirn.lab.bench.running._execute import Output
+from schirn.lab.bench.running._folder import ResultsFolder
+from schirn.lab.bench.running._plan import plan_runs
+from schirn.lab.bench.running._workers import (
     LocalWorker,
     ProcessWorker,
 )

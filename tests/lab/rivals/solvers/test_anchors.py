@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.kernel_map import kernel_map
 
-from schirn.lab.rivals.solvers.anchors import anchor_map
+from schirn.lab.rivals.solvers._anchors import anchor_map
 
 
 def rows(n=30, d=4, seed=0):

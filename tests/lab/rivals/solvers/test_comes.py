@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.comes import plain_comes, plain_gradient, plain_priors, plain_risk
 
-from schirn.lab.rivals.solvers.comes import comes, coordinates, priors_from_candidates
+from schirn.lab.rivals.solvers._comes import comes, coordinates, priors_from_candidates
 from schirn.linalg.row_space import ridge, row_space
 
 

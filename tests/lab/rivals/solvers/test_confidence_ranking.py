@@ -3,7 +3,7 @@ import pytest
 from reference.confidence_ranking import errors, plain_confidence_ranking
 from scipy.optimize import check_grad
 
-from schirn.lab.rivals.solvers.confidence_ranking import (
+from schirn.lab.rivals.solvers._confidence_ranking import (
     FeaturePrototypes,
     LabelCorrelation,
     confidence_ranking,

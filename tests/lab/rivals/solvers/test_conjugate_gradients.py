@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from schirn.lab.rivals.solvers.conjugate_gradients import conjugate_gradients
+from schirn.lab.rivals.solvers._conjugate_gradients import conjugate_gradients
 
 
 def system(dtype=np.float64):

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 from reference.fpml import plain_fpml
 
-from schirn.lab.rivals.solvers.fpml import fpml
+from schirn.lab.rivals.solvers._fpml import fpml
 from schirn.linalg.row_space import row_space
 
 WEIGHTS = [(1, 1, 10), (0.1, 1, 10), (1, 2, 3)]

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.glc import cosine_laplacian, plain_glc
 
-from schirn.lab.rivals.solvers.glc import glc, label_laplacian
+from schirn.lab.rivals.solvers._glc import glc, label_laplacian
 from schirn.linalg.row_space import ridge, row_space
 
 DEFAULTS = {"alpha": 1.0, "beta": 0.1, "gamma": 0.1, "eta": 1.0}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from reference.muser import plain_feature_subspace, plain_muser, plain_objective
 
+from schirn.lab.rivals.solvers._muser import muser
 from schirn.lab.rivals.solvers.graph import neighbour_graph
-from schirn.lab.rivals.solvers.muser import muser
 from schirn.linalg.row_space import row_space
 
 WEIGHTS = {"alpha": 3.0, "beta": 0.4, "gamma": 0.7}

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.nlr import plain_nlr
 
-from schirn.lab.rivals.solvers.nlr import nlr
+from schirn.lab.rivals.solvers._nlr import nlr
 from schirn.linalg.row_space import row_space
 
 

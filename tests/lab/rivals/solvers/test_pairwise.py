@@ -6,15 +6,15 @@ import scipy.sparse as sp
 from reference.particle import plain_pair, plain_votes
 from sklearn.svm import SVC
 
-from schirn.lab.rivals.solvers import pairwise
-from schirn.lab.rivals.solvers.pairwise import (
+from schirn.lab.rivals.solvers import _pairwise as pairwise
+from schirn.lab.rivals.solvers._pairwise import (
     SVMOptions,
     cast_votes,
     kernel_matrix,
     pairwise_svms,
     rescale,
 )
-from schirn.lab.rivals.solvers.scaling import Scaling
+from schirn.lab.rivals.solvers._scaling import Scaling
 
 
 @pytest.fixture(params=["folded", "dual"])
@@ -134,7 +134,7 @@ def test_the_limit_of_iterations_is_reported(problem):
 
 def test_no_kernel_matrix_where_it_would_not_fit(monkeypatch):
     X = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
-    monkeypatch.setattr("schirn.lab.rivals.solvers.pairwise._KERNEL_ROWS", 8)
+    monkeypatch.setattr("schirn.lab.rivals.solvers._pairwise._KERNEL_ROWS", 8)
     assert kernel_matrix(X) is None
     K = kernel_matrix(sp.csr_array(X[:8]))
     assert K.dtype == np.float64

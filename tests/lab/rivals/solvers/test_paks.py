@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.paks import plain_paks, ridge
 
-from schirn.lab.rivals.solvers.paks import (
+from schirn.lab.rivals.solvers._paks import (
     paks,
     split_at_one,
 )

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.pard import bound, cross_entropy, gradient, plain_pard, posterior, sigmoid
 
-from schirn.lab.rivals.solvers.pard import (
+from schirn.lab.rivals.solvers._pard import (
     Adam,
     LabelModel,
     Network,
@@ -13,7 +13,7 @@ from schirn.lab.rivals.solvers.pard import (
     initial_network,
     pard,
 )
-from schirn.lab.rivals.solvers.scaling import identity, minmax
+from schirn.lab.rivals.solvers._scaling import identity, minmax
 
 
 def data(n=70, d=9, l=5, seed=0):

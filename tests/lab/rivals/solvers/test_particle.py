@@ -7,8 +7,8 @@ from reference.particle import plain_confidences, plain_credible, plain_odds, pl
 
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.lab.rivals.solvers.pairwise import SVMOptions, cast_votes
-from schirn.lab.rivals.solvers.particle import (
+from schirn.lab.rivals.solvers._pairwise import SVMOptions, cast_votes
+from schirn.lab.rivals.solvers._particle import (
     credible_labels,
     look_up,
     train_voters,

@@ -7,8 +7,8 @@ from lab.rivals.solvers.test_pmlma import data
 from reference.pmllenfn import enhanced_labels, label_laplacian, plain_pmllenfn
 from reference.pmlni import minmax_features, with_bias
 
-from schirn.lab.rivals.solvers.pmllenfn import near_and_far, pmllenfn
-from schirn.lab.rivals.solvers.scaling import biased_row_space, minmax
+from schirn.lab.rivals.solvers._pmllenfn import near_and_far, pmllenfn
+from schirn.lab.rivals.solvers._scaling import biased_row_space, minmax
 
 WEIGHTS = {"lam1": 5.0, "lam2": 1.0, "lam3": 0.01, "lam4": 10.0}
 

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 from reference.pmllrs import plain_pmllrs
 
-from schirn.lab.rivals.solvers.pmllrs import pmllrs
+from schirn.lab.rivals.solvers._pmllrs import pmllrs
 from schirn.linalg.row_space import row_space
 
 WEIGHTS = [(1, 0.1, 0.01, 1.0), (1, 0.5, 1, 1.0), (2, 0.2, 0.1, 0.1), (1, 0.3, 0.05, 10.0)]

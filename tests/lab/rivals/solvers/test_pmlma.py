@@ -8,9 +8,9 @@ from reference.kernel_map import neighbour_graph as plain_graph
 from reference.pmlma import plain_pmlma
 from sklearn.exceptions import ConvergenceWarning
 
-from schirn.lab.rivals.solvers.anchors import anchor_map
+from schirn.lab.rivals.solvers._anchors import anchor_map
+from schirn.lab.rivals.solvers._pmlma import pmlma, weighted_space
 from schirn.lab.rivals.solvers.graph import neighbour_graph
-from schirn.lab.rivals.solvers.pmlma import pmlma, weighted_space
 
 DEFAULTS = {"lam": 2.0, "alpha": 0.1, "beta": 0.05, "gamma": 1.0}
 

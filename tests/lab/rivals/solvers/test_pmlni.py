@@ -3,8 +3,8 @@ import pytest
 import scipy.sparse as sp
 from reference.pmlni import minmax_features, plain_pmlni, value, with_bias
 
-from schirn.lab.rivals.solvers.pmlni import pmlni
-from schirn.lab.rivals.solvers.scaling import biased_row_space, identity, minmax
+from schirn.lab.rivals.solvers._pmlni import pmlni
+from schirn.lab.rivals.solvers._scaling import biased_row_space, identity, minmax
 
 WEIGHTS = [(10, 0.5, 0.5), (1, 0.5, 0.1), (1, 2, 0.3), (1, 0.5, 1)]
 

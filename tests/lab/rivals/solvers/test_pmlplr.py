@@ -9,9 +9,9 @@ from reference.kernel_map import neighbour_graph as plain_graph
 from reference.pmlni import minmax_features
 from reference.pmlplr import plain_pmlplr
 
-from schirn.lab.rivals.solvers.anchors import anchor_map
+from schirn.lab.rivals.solvers._anchors import anchor_map
+from schirn.lab.rivals.solvers._pmlplr import pmlplr
 from schirn.lab.rivals.solvers.graph import neighbour_graph
-from schirn.lab.rivals.solvers.pmlplr import pmlplr
 from schirn.linalg.row_space import row_space
 
 DEFAULTS = {"alpha": 0.1, "beta": 0.05, "lam": 0.5}

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from reference.pmlni import minmax_features, with_bias
 from sklearn.preprocessing import StandardScaler
 
-from schirn.lab.rivals.solvers.scaling import biased_row_space, identity, minmax
+from schirn.lab.rivals.solvers._scaling import biased_row_space, identity, minmax
 from schirn.linalg.features import is_centred, standard_factor
 from schirn.linalg.row_space import DensifyWarning
 

@@ -1,0 +1,232 @@
+"""The command-line program `schirn`."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from schirn._entry_points import COMMANDS, registered
+from schirn._files import reason_of
+from schirn.app.cli._config import configuration, with_configuration
+from schirn.exceptions import InputError, MissingExtraError
+from schirn.program.output import note, print_json, running
+from schirn.program.parser import Command, UsageError, build_parser
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "demo": "rank, ask and act on images of digits",
+    "review": "answer questions about suspicious tags, and remove the wrong ones",
+    "clean": "rank the tags of a table, and write a cleaned copy",
+    "apply": "apply a list of changes to a copy of a table",
+    "undo": "revert a list of changes in a copy of a table",
+    "certificate": "check a certificate",
+    "fit": "train a method and write the model to a file",
+    "predict": "predict labels, or judge the labels of new rows",
+    "update": "judge only new and changed rows of a table",
+    "serve": "answer requests for tags over HTTP",
+}
+
+_USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
+_HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; return the exit code.
+
+    0: success. 1: a bug (`--debug` shows the traceback), failed fits in `bench` or `reproduce`, a
+    broken installation found by `doctor`, or a result file that does not hold. 2: an error in the
+    arguments or the data, explained in one sentence on stderr. 3: fits left to do by `reproduce`,
+    rows skipped by `apply --partial`, or a certificate that is not verified. 4: a table that does
+    not meet `clean --strict` or `clean --expect`. 130: interrupted with Ctrl-C. 143: terminated.
+
+    Parameters
+    ----------
+    argv : list of str, default=None
+        The arguments; None takes those of the process.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from schirn.app.cli import main
+    >>> main(["data", "list", "--jsn"])
+    2
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in ([], ["data"]):
+        # Whoever types no more wants to see what there is.
+        words.append("list" if words else "--help")
+    debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
+    common = {"quiet": "--quiet" in words, "log_json": "--log-json" in words}
+    args = argparse.Namespace(**common, json="--json" in words)
+    with ExitStack() as stack:
+        try:
+            _prepare_streams()
+            stack.enter_context(running(args))
+            args = _parse(words)
+            # From here on, options of the configuration count as well.
+            stack.close()
+            stack.enter_context(running(args))
+            stack.enter_context(threadpool_limits(args.threads))
+            with _termination(), _warnings_as_notes(debug):
+                code = args.run(args)
+            sys.stdout.flush()
+            return code or 0
+        except UsageError as error:
+            return _fail(error.sentence, 2, args)
+        except SystemExit as stop:
+            sys.stdout.flush()
+            return int(stop.code or 0)
+        except KeyboardInterrupt as error:
+            is_term = isinstance(error, _Terminated)
+            code = 128 + (signal.SIGTERM if is_term else signal.SIGINT)
+            return _fail("terminated" if is_term else "interrupted", code, args)
+        except BrokenPipeError:
+            return _closed_pipe()
+        except Exception as error:
+            if debug:
+                raise
+            is_bug = not isinstance(error, _USER_ERRORS)
+            sentence = _bug(error) if is_bug else _sentence(error, args)
+            return _fail(sentence, 1 if is_bug else 2, args)
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    """Return the arguments: those that were typed, and those of the configuration.
+
+    Only the command that the words name is imported, unless a configuration has to be checked
+    against the options of all commands.
+    """
+    path, options = configuration(words)
+    names = {command.name for command in commands()}
+    command_name = None if options else next((word for word in words if word in names), "")
+    parser = build_parser(commands(), command_name)
+    try:
+        return parser.parse_args(with_configuration(parser, words, path, options))
+    except UsageError as error:
+        if options:
+            error.sentence += f"; options also come from {path}"
+        raise
+
+
+def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
+    """Print an error, under --json as a document on stdout as well, and return the exit code."""
+    note(sentence, error=True)
+    if getattr(args, "json", False):
+        print_json({"error": sentence, "exit_code": code})
+        sys.stdout.flush()
+    return code
+
+
+def commands() -> list[Command]:
+    """Return all commands, in the order of the help."""
+    core = [Command(name, help, f"schirn.app.cli._{name}") for name, help in _COMMANDS.items()]
+    others = registered(COMMANDS)
+    return [
+        *core,
+        *(Command(name, *command) for name, command in others.items()),
+        Command("doctor", "check the installation", "schirn.app.cli._doctor"),
+    ]
+
+
+def _bug(error: Exception) -> str:
+    """Describe an error that nobody has foreseen."""
+    return (
+        f"this should not have happened ({type(error).__name__}: {reason_of(error)}); run the "
+        f"command again with --debug, and report what it prints as a bug"
+    )
+
+
+def _sentence(error: Exception, args: argparse.Namespace) -> str:
+    """Describe an error in one line, with the option that sets its parameter."""
+    if isinstance(error, MemoryError):
+        return f"not enough memory ({error})" if str(error) else "not enough memory"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    sentence = " ".join(str(error).split())
+    names = getattr(error, "parameter", None)
+    options = [
+        _option(name, args) for name in ((names,) if isinstance(names, str) else names or ())
+    ]
+    named = " and ".join(filter(None, options))
+    return f"{sentence.rstrip('.')} (see {named})" if named else sentence
+
+
+def _option(parameter: str, args: argparse.Namespace) -> str | None:
+    """The option for a parameter of the library, if the command has one."""
+    # What was typed comes first: --param features=... is not --features.
+    for name in ("param", "option"):
+        if any(pair[0] == parameter for pair in getattr(args, name, ())):
+            return f"--{name} {parameter}"
+    if parameter in vars(args):
+        return f"--{parameter.replace('_', '-')}"
+    return None
+
+
+def _prepare_streams() -> None:
+    """Print a question mark for a character that the terminal lacks, instead of failing."""
+    # A stream that the caller has closed is None; the next file must not take its place.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+class _Terminated(KeyboardInterrupt):
+    """The program was asked to end by SIGTERM."""
+
+
+@contextmanager
+def _termination() -> Iterator[None]:
+    """End as with Ctrl-C when the process is terminated, so that no temporary file is left."""
+
+    def stop(*_: Any) -> None:
+        raise _Terminated
+
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _closed_pipe() -> int:
+    """Stay quiet after the reader of a pipe has closed it, also when Python flushes at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    return 128 + getattr(signal, "SIGPIPE", 13)
+
+
+@contextmanager
+def _warnings_as_notes(debug: bool) -> Iterator[None]:
+    """Print warnings as one line on stderr, without the source line."""
+
+    def show(message: Any, category: type[Warning], *_: Any) -> None:
+        if debug or not issubclass(category, _HIDDEN_WARNINGS):
+            note(f"note: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield

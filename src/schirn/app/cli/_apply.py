@@ -1,0 +1,92 @@
+"""`schirn apply`: apply a list of changes to a copy of a table."""
+
+import argparse
+from typing import Any
+
+from schirn.app.cli._reading import check_outputs
+from schirn.app.tables import open_table, read_changes, row_keys, with_tag_column, write_copy
+from schirn.cleaning import ChangeList
+from schirn.exceptions import InputError
+from schirn.program.data import TEXT_FORMAT
+from schirn.program.output import facts, note, number, print_json
+
+# The exit code if --partial has skipped rows.
+CONFLICTS = 3
+# `schirn undo` has the same options.
+OPTIONS = f"""
+changes CHANGES  list of changes, .csv
+data TABLE  table; it is never changed
+-o, --output FILE  write the copy, in the format given by its suffix
+--partial  skip rows that differ from the list instead of stopping, with exit code 3
+[how to read the table]
+{TEXT_FORMAT}
+"""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Apply the changes listed by schirn clean --changes to a copy of the table.
+
+    You may first delete lines of CHANGES or edit their column 'after'. Rows are found by their id,
+    or else by their other cells, so rows may have been added, deleted or moved. If the tags of a
+    row differ from the list, an error names the row and nothing is written. All other cells stay
+    unchanged. Without --output, the changes are only checked.
+
+    Examples
+    --------
+    schirn apply changes.csv items.csv
+    schirn apply changes.csv items.csv -o cleaned.csv
+    """
+    return change_table(args, forward=True)
+
+
+def change_table(args: argparse.Namespace, forward: bool) -> int:
+    """Check the list against the table, and write the copy; False takes the changes back."""
+    check_outputs({"copy": args.output}, [args.data, args.changes])
+    changes = read_changes(args.changes)
+    table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
+    new, name = {}, changes.column
+    conflicts = list[str]()
+    if len(changes):
+        table = with_tag_column(table, name)
+        for needed in filter(None, (name, changes.id_column)):
+            if needed not in table.columns:
+                raise InputError(
+                    f"{args.data}: there is no column {needed!r}, which {args.changes} is about"
+                )
+        cells = table.column(name)
+        exchange = changes.apply if forward else changes.undo
+        keys = row_keys(table, name, changes.id_column) if changes.keys else None
+        about: dict[str, Any] = {"keys": keys, **table.cell_options(name)}
+        try:
+            new[name] = exchange(cells, conflicts=conflicts if args.partial else None, **about)
+        except InputError as error:
+            raise InputError(f"{args.data}: {error}", parameter="partial") from None
+    for conflict in conflicts:
+        note(f"{args.data}: {conflict}", error=True)
+    if args.output:
+        write_copy(args.output, table, new, {}, separator=changes.separator)
+    verb = "listed" if conflicts else "applied" if forward else "undone"
+    _print(args, changes, len(conflicts), verb)
+    return CONFLICTS if conflicts else 0
+
+
+def _print(args: argparse.Namespace, changes: ChangeList, n_conflicts: int, verb: str) -> None:
+    counts, n_rows = changes.counts(), len(changes.cells) - n_conflicts
+    if args.json:
+        summary = {"n_changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
+        summary |= {"rows_changed": n_rows, "conflicts": n_conflicts}
+        print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
+        return
+    kinds = ", ".join(number(n, kind) for kind, n in counts.items() if n)
+    facts(
+        {
+            "table": args.data,
+            verb if args.output else "checked": kinds or "no changes",
+            "rows changed": f"{n_rows:,}",
+            "not changed": f"{n_conflicts:,}" if n_conflicts else "",
+        }
+    )
+    if args.output:
+        note(f"wrote the output to {args.output}")
+    elif not n_conflicts:
+        note("all changed rows are as expected; nothing is written without --output")

@@ -1,0 +1,279 @@
+"""`schirn fit`: train a method and save the model."""
+
+import argparse
+import inspect
+import re
+import shlex
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._checkpoint import kept_in
+from schirn._files import brief_list, check_writable, file_hash
+from schirn._input import suggest
+from schirn._progress import stage
+from schirn._text import base_name
+from schirn.app.cli._device import DEVICE, to_device, to_memory
+from schirn.app.cli._reading import (
+    DECISIONS,
+    ENCODING,
+    IMAGE,
+    LEARNED,
+    MERGE,
+    PARAMETERS,
+    check_not_input,
+    describe_decisions,
+    open_decisions,
+    read_tag_table,
+)
+from schirn.app.tables import read_merges
+from schirn.app.workflow import (
+    RIGHT,
+    WRONG,
+    Features,
+    TagState,
+    TagTable,
+    state_after_training,
+    state_path,
+)
+from schirn.cleaning.groups import group_numbers
+from schirn.datasets import Dataset
+from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
+from schirn.exceptions import InputError
+from schirn.features import TagPipeline
+from schirn.features.pipeline import make_method
+from schirn.labels.tags import read_tags
+from schirn.persist import save
+from schirn.program.data import READING, read
+from schirn.program.output import facts, note, number, print_json, working
+from schirn.program.parser import CHECKPOINT
+from schirn.program.provenance import provenance
+
+OPTIONS = f"""
+{READING}
+{LEARNED}
+{IMAGE}
+{ENCODING}
+--group COLUMN  rows with the same value do not influence each other's ranks
+--id COLUMN  column of row ids; the state for schirn update is then written beside the model
+{DECISIONS}
+[]
+{MERGE}
+--method METHOD = Sieve  method
+{PARAMETERS}
+--drop-training  do not save noise_ and label_confidence_ of the training rows
+{DEVICE}
+[]
+{CHECKPOINT}
+-o, --output FILE!  model file to write
+"""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train a method on rows with candidate labels and write the model to a file.
+
+    If the table has a column of tags, the model remembers how its columns become features, so
+    schirn predict can tag the rows of another table. If a data set has only true labels, the method
+    is trained on those.
+
+    Examples
+    --------
+    schirn fit items.csv --labels tags --text description -o tagger.schirn
+    schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
+    schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
+    schirn fit photos.csv --image file --encoder sentence-transformers:clip-ViT-B-32 -o p.schirn
+    schirn fit photos.parquet --features embedding -o photos.schirn
+    schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
+    schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
+    schirn fit eurlex4k --device cuda -o eurlex.schirn
+    schirn fit scene.arff --labels 6 -o scene.schirn
+    """
+    check_not_input(args.output, args.data)
+    check_writable(args.output)
+    with (
+        kept_in(args.checkpoint),
+        working(f"training {args.method} on {Path(args.data).name}", args),
+    ):
+        model, report = _train(args)
+    if args.json:
+        print_json({**report, "params": model.get_params(deep=False), "model": args.output})
+    else:
+        facts(_lines(report, args))
+
+
+def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[str, Any]]:
+    """Read, train and write; return the model and what to print about it."""
+    stage("reading the data")
+    # Wrong options are reported before the table is read.
+    if not make_model(args.method, args.param)._continues and args.checkpoint:
+        raise InputError(f"{args.method} keeps no checkpoint; leave --checkpoint out")
+    source = read_tag_table(args)
+    if source is None and args.merge:
+        raise InputError(f"{args.data}: --merge needs a table with one column of tags")
+    extra: dict[str, Any] = {}
+    if source is None:
+        for name in ("image", "encoder", "group", "categories", "id", "decisions"):
+            if getattr(args, name) is not None:
+                raise InputError(f"--{name} needs a table with one column of tags")
+        data, columns = _with_candidates(read(args)), None
+    else:
+        stage("making features")
+        columns = source.features()
+        for sentence in columns.notes(source.table):
+            note(f"note: {sentence}")
+        data = _tagged(source, columns)
+        if args.decisions is not None:
+            data, known = _with_decisions(args, source, data)
+            extra |= {"known": known} if find_method(args.method) is Sieve else {}
+        if columns.groups is not None:
+            if find_method(args.method) is not Sieve:
+                raise InputError(
+                    "--group leaves rows out together while Sieve is trained; other methods leave "
+                    "no rows out"
+                )
+            extra["groups"] = group_numbers(columns.groups, data.n_samples)
+    is_scaled = columns is not None and columns.is_scaled
+    model = make_model(args.method, args.param, scaled=is_scaled, sparse=sp.issparse(data.X))
+    start = time.perf_counter()
+    train(model, replace(data, X=to_device(data.X, args)), **extra)
+    to_memory(model)
+    seconds = time.perf_counter() - start
+    notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
+    notes["provenance"] = provenance(args)
+    if data.zero_based is not None:
+        notes["zero_based"] = data.zero_based
+    pipeline = model
+    if source is not None and columns is not None:
+        notes |= {"labels": source.labels, "learned_from": columns.source}
+        notes["joined_by"] = _text_between_tags(source)
+        if args.merge:
+            notes["merge"] = read_merges(args.merge)
+        if columns.transformer is not None:
+            pipeline = TagPipeline.from_fitted(columns.transformer, model, source.separator)
+    stage("writing the model")
+    save(pipeline, args.output, include_training=not args.drop_training, notes=notes)
+    if args.id is not None and source is not None:
+        _write_state(args.output, model, source, data)
+    report = _report(model, data, seconds)
+    if columns is not None:
+        report |= {"learned_from": columns.source, "left_out": columns.left_out}
+        report["encoder"] = columns.encoder
+    return model, report
+
+
+def make_model(
+    method: str, params: list[tuple[str, Any]], *, scaled: bool = False, sparse: bool = False
+) -> PartialMultiLabelClassifier:
+    """Return an unfitted method with the given parameters, for features that are scaled or not."""
+    cls = find_method(method)
+    known = list(inspect.signature(cls).parameters)
+    for name, _ in params:
+        if name not in known:
+            raise InputError(f"{cls.__name__} has no parameter {name!r}; {suggest(name, known)}")
+    model = make_method(cls, scaled=scaled, sparse=sparse)
+    for name, value in params:
+        setattr(model, name, value)
+    return model
+
+
+def _with_candidates(data: Dataset) -> Dataset:
+    """The data set with candidates: its own, or the truth."""
+    if not data.n_features:
+        raise InputError(f"{data.name}: the data set has no features to learn from")
+    if data.candidates is None:
+        note(f"note: {data.name} has only true labels; they are used as the candidates")
+        return replace(data, candidates=data.y_true)
+    return data
+
+
+def _with_decisions(
+    args: argparse.Namespace, source: TagTable, data: Dataset
+) -> tuple[Dataset, Any]:
+    """Add the tags that people called right to the candidates; return what is known about all.
+
+    Only Sieve learns from what is known, so the other methods do not see tags called wrong.
+    """
+    store: Any = open_decisions(args)
+    place = {name: j for j, name in enumerate(data.label_names)}
+    known = np.zeros(data.candidates.shape, dtype=np.int8)
+    carried = store.match(source.content())
+    for (row, tag), decision in carried.valid.items():
+        if tag in place:
+            known[row, place[tag]] = {RIGHT: 1, WRONG: -1}.get(decision.answer, 0)
+    note(f"decisions: {describe_decisions(store, carried)}")
+    candidates = np.where(known > 0, 1, data.candidates)
+    if find_method(args.method) is not Sieve:
+        candidates = np.where(known < 0, 0, candidates)
+    return replace(data, candidates=candidates.astype(data.candidates.dtype)), known
+
+
+def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> None:
+    """Write the state from which `schirn update` goes on, beside the model."""
+    path = state_path(output)
+    last = TagState.read(path) if Path(path).exists() else None
+    options: Any = {"last": last, "model_hash": file_hash(output)}
+    state_after_training(model, source.content(), source.tags(), data.X, **options).write(path)
+
+
+def _text_between_tags(source: TagTable) -> str:
+    """Return the separator as most cells have it, such as " | " for "|"."""
+    pattern = rf"(?<=\S)[^\S\r\n]*{re.escape(source.separator)}[^\S\r\n]*(?=\S)"
+    cells = (cell for cell in source.table.column(source.labels) if isinstance(cell, str))
+    forms = Counter(form for cell in cells for form in re.findall(pattern, cell))
+    return forms.most_common(1)[0][0] if forms else source.separator
+
+
+def _tagged(source: TagTable, columns: Features) -> Dataset:
+    """The features and tags of a table as a data set."""
+    tags = read_tags(source.tags(), None)
+    return Dataset(
+        name=base_name(Path(source.path)),
+        X=columns.X,
+        candidates=tags.dense(),
+        label_names=tags.names,
+        feature_names=columns.column_names,
+    )
+
+
+def train(model: PartialMultiLabelClassifier, data: Dataset, **extra: Any) -> None:
+    """Fit, with the true labels for a method that may see them."""
+    extra["label_names"] = list(data.label_names)
+    if data.y_true is not None and sees_truth(model):
+        extra["y_clean"] = data.y_true
+    model.fit(data.X, data.candidates, **extra)
+
+
+def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -> dict[str, Any]:
+    return {
+        "data": data.name,
+        "method": type(model).__name__,
+        "rows": data.n_samples,
+        "features": data.n_features,
+        "labels": data.n_labels,
+        "tags": int(data.candidates.sum()),
+        "rounds": int(model.n_iter_),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _lines(report: dict[str, Any], args: argparse.Namespace) -> dict[str, str]:
+    """The report as text."""
+    model = shlex.quote(args.output)
+    step = f"schirn predict {model} new.csv -o tagged.csv"
+    if args.id is not None:
+        step = f"schirn update {shlex.quote(args.data)} --model {model} --id {shlex.quote(args.id)}"
+    rounds = f"{number(report['rounds'], 'round')}, {report['seconds']:.2f} s"
+    return {
+        "data": report["data"],
+        "learned from": report.get("learned_from") or "",
+        "left out": brief_list(report.get("left_out") or (), 6),
+        "method": f"{report['method']}, {rounds}",
+        **{name: f"{report[name]:,}" for name in ("rows", "features", "labels", "tags")},
+        "model": args.output,
+        "next": step,
+    }

@@ -1,0 +1,497 @@
+"""`schirn predict`: predict labels with a saved model, or judge candidates."""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from itertools import count, islice, pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn._files import atomic_write, brief_list, check_writable, csv_rows, spreadsheet_safe
+from schirn._progress import stage
+from schirn._text import base_name, format_suffix
+from schirn.app.cli._device import DEVICE, to_device
+from schirn.app.cli._reading import ENCODING, SVMLIGHT, check_new_columns, check_not_input
+from schirn.app.tables import (
+    TABLES,
+    RowStream,
+    Table,
+    format_of,
+    is_table_name,
+    open_table,
+    unpacked,
+    write_copy,
+)
+from schirn.app.workflow import TagTable, image_files, matrix_for
+from schirn.datasets import Dataset
+from schirn.estimators import PartialMultiLabelClassifier
+from schirn.exceptions import InputError
+from schirn.features import TableFeatures, TagPipeline
+from schirn.labels.cells import TagCells
+from schirn.labels.matrix import label_lists
+from schirn.labels.tags import read_tags
+from schirn.linalg.arrays import to_numpy
+from schirn.persist import load, read_notes
+from schirn.program.data import READING, read
+from schirn.program.output import note, print_json, working
+from schirn.program.parser import json_value
+
+OPTIONS = f"""
+model MODEL  a file written by schirn fit
+{READING}
+{ENCODING}
+[]
+--threshold RULE  a score, one score per label such as [0.2, 0.5], top-3, row-0.9 or cardinality
+    (default: the rule of the model)
+--proba  add the probability of each label
+--disambiguate  judge each candidate: its probability of being true, and a verdict
+{DEVICE}
+[]
+-o, --output FILE  a copy of the table, or .csv or .jsonl; - writes the copy to stdout, in the
+    format of DATA (default: CSV to stdout)
+"""
+_STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
+
+Record = dict[str, Any]
+# 0/1 labels and probabilities, (rows, labels).
+Predictions = tuple[Any, Any]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Predict labels for the rows of DATA, or judge the candidates of these rows.
+
+    A model trained on a table tags the rows of another table with the same columns; the output is a
+    copy of the table, in the format given by the file name, with the predicted tags and their
+    probabilities as new columns. Other outputs number the rows from 0. DATA may be - for stdin, in
+    any table format. Texts and categories in CSV, TSV and JSONL are read and written in blocks if
+    the format stays the same, so tables of any length need little memory. In CSV files, label names
+    that a spreadsheet would run as a formula (those that start with =, +, - or @) get a leading
+    apostrophe, which is removed when they are read.
+
+    Examples
+    --------
+    schirn predict tagger.schirn new.csv -o tagged.csv
+    zcat new.csv.gz | schirn predict tagger.schirn - -o - > tagged.csv
+    schirn predict tagger.schirn new.csv --threshold top-3 --proba
+    schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
+    schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
+    schirn predict digits.schirn digits_attributes --proba -o predicted.jsonl
+    """
+    is_pipe = args.output == "-"
+    if args.json and is_pipe:
+        raise InputError("--json cannot be combined with --output -, since both write to stdout")
+    # "photos" for photos.csv; rows of stdin are called so.
+    name = "stdin" if args.data == "-" else base_name(Path(args.data))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        working(f"predicting {name}", args),
+        _source(args) as (stream, kind),
+    ):
+        if is_pipe:
+            args.output = str(Path(folder, f"stdout{kind}"))
+        stage("reading the model")
+        model, notes = load(args.model), read_notes(args.model)
+        rows = _row_stream(args, model, stream, kind)
+        if rows is not None:
+            result = _predict_blocks(args, model, notes, rows, is_pipe)
+        else:
+            if args.data == "-":
+                args.data = str(Path(folder, f"stdin{kind}"))
+                with open(args.data, "wb") as file:
+                    shutil.copyfileobj(stream, file)
+            _check_arguments(args)
+            result = _predict(args, model, notes)
+            if is_pipe:
+                with open(args.output, "rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+    if not is_pipe:
+        _report(args, name, *result)
+
+
+def _report(
+    args: argparse.Namespace,
+    name: str,
+    n_rows: int,
+    records: Iterable[Record],
+    unseen: Counter[str],
+) -> None:
+    """Print what was predicted, or where it was written."""
+    if unseen:
+        tags = brief_list([tag for tag, _ in unseen.most_common()], 6)
+        what = f"{len(unseen):,} tags were" if len(unseen) > 1 else "1 tag was"
+        note(f"note: {what} not seen in training and cannot be judged: {tags}")
+    summary: dict[str, Any] = {"model": args.model, "data": name, "rows": n_rows}
+    if args.disambiguate:
+        summary["unseen_tags"] = dict(unseen.most_common())
+    if args.output is not None:
+        if args.json:
+            print_json({**summary, "output": args.output})
+        else:
+            what = f"{len(list(records)):,} tags of " if args.disambiguate else ""
+            note(f"wrote {what}{n_rows:,} rows to {args.output}")
+    elif args.json:
+        print_json({**summary, "results": list(records)})
+    else:
+        sys.stdout.writelines(csv_lines(records))
+
+
+@contextmanager
+def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
+    """Open stdin, or a table of text that may be read in blocks; also its format."""
+    path, kind = Path(args.data), format_suffix(Path(args.data))
+    if args.data == "-":
+        stream = unpacked(sys.stdin.buffer)
+        yield stream, format_of(stream)
+    elif path.is_file() and kind in _STREAMED and path.stat().st_size:
+        with open(path, "rb") as file:
+            yield unpacked(file), kind
+    else:
+        yield None, kind
+
+
+def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
+    """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
+    needs_all = (args.features, args.device, args.disambiguate, args.json)
+    if stream is None or kind not in _STREAMED or any(needs_all):
+        return None
+    if not isinstance(model, TagPipeline) or not {*model.features_.kinds} <= {"text", "categories"}:
+        return None
+    # A CSV file needs all columns in its first line.
+    target = kind if args.output is None else format_suffix(Path(args.output))
+    if target != kind:
+        return None
+    path, options = Path(args.data), {"encoding": args.encoding, "delimiter": args.delimiter}
+    rows = RowStream(stream, Path("stdin") if args.data == "-" else path, kind, **options)
+    return rows if rows.is_exact else None
+
+
+def _predict_blocks(
+    args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], rows: RowStream, pipe: bool
+) -> tuple[int, Iterable[Record], Counter[str]]:
+    """Predict block after block; write the copy, or print the predictions."""
+    _use_encoder(args, model.features_)
+
+    def predict(block: Table) -> Predictions:
+        X = _of_table(args, model.features_.transform, block) if block.n_rows else None
+        return _predictions(args, model.method_, X)
+
+    def columns(block: Table) -> dict[str, list[Any]]:
+        stage(f"predicting row {rows.n_rows:,}")
+        return _copy_columns(args, model, notes, block, predict(block))
+
+    if args.output is None:
+        records = _prediction_records(args, model.method_, map(predict, rows.blocks()))
+        sys.stdout.writelines(csv_lines(records))
+        return rows.n_rows, (), Counter()
+    if not pipe:
+        _check_arguments(args)
+    with nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output) as file:
+        rows.copy(file, Path(args.output), columns)
+    return rows.n_rows, (), Counter()
+
+
+def _predict(
+    args: argparse.Namespace, model: Any, notes: dict[str, Any]
+) -> tuple[int, Iterable[Record], Counter[str]]:
+    """Return the number of rows, their predictions and the unseen tags; write the output."""
+    stage("reading the rows")
+    table, method = _new_table(args, model), getattr(model, "method_", model)
+    unseen: Counter[str] = Counter()
+    X, n_rows = None, 0
+    if table is None or table.n_rows or args.disambiguate:
+        if table is not None:
+            data = _table_rows(args, model, notes, table)
+        else:
+            data = _matched(args, notes, read(args, **_defaults(args, method, notes)))
+        if data.n_features != method.n_features_in_:
+            numbers = f"{data.n_features}, but {args.model} was trained on {method.n_features_in_}"
+            raise InputError(f"{args.data}: the number of features is {numbers}")
+        X, n_rows = to_device(data.X, args), data.n_samples
+    stage("predicting")
+    records: Iterable[Record]
+    if args.disambiguate:
+        records, unseen = _verdicts(args, method, replace(data, X=X))
+    else:
+        predictions = _predictions(args, method, X)
+        records = _prediction_records(args, method, [predictions])
+    if args.output is not None:
+        stage("writing the results")
+        if table is not None and not args.disambiguate and _is_copy(args):
+            new = _copy_columns(args, model, notes, table, predictions)
+            write_copy(args.output, table, {}, new, separator=_separator(args, model))
+        else:
+            lines = csv_lines(records)
+            if args.output.lower().endswith(".jsonl"):
+                lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            with atomic_write(args.output) as stream:
+                stream.writelines(line.encode() for line in lines)
+    return n_rows, records, unseen
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Check the arguments before anything is read."""
+    if args.disambiguate and (args.threshold or args.proba):
+        raise InputError("--disambiguate cannot be combined with --threshold or --proba")
+    if args.output:
+        check_not_input(args.output, args.model, args.data)
+        if not args.output.lower().endswith((".csv", ".jsonl")) and not _is_copy(args):
+            raise InputError(
+                f"{args.output}: the output must end in .csv or .jsonl, or as a table if "
+                f"{args.data} is one"
+            )
+        check_writable(args.output)
+
+
+def _is_copy(args: argparse.Namespace) -> bool:
+    """Whether the output can be a copy of the table, in its format or in another one."""
+    source = Path(args.data)
+    is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
+    return is_table and is_table_name(args.output)
+
+
+def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
+    """Open DATA if its columns, or an .npy file beside it, become features of a model."""
+    path = Path(args.data)
+    is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
+    # A model of several kinds of columns finds them by their names.
+    is_complete = isinstance(model, TagPipeline) and (
+        args.features is None or len(model.features_.kinds) > 1
+    )
+    if not is_table or not (is_complete or args.features is not None):
+        return None
+    table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
+    if is_complete or args.features.endswith(".npy"):
+        return table
+    # Numeric columns with other names than in training are read like any data set.
+    is_list = args.features in table.columns and table.holds(args.features, "list")
+    return table if is_list else None
+
+
+def _table_rows(
+    args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
+) -> Dataset:
+    """The features of the rows of a table, and its tags if they are judged."""
+    embeddings = args.features
+    if embeddings is not None and isinstance(model, TagPipeline) and len(model.features_.kinds) > 1:
+        raise InputError(
+            f"--features: {args.model} learned from {model.features_.source()}, and finds these "
+            f"columns by their names; leave the option out"
+        )
+    if embeddings in table.columns:
+        X = _of_table(args, TableFeatures(vectors=embeddings).fit_transform, table)
+    elif embeddings is not None:
+        X = matrix_for(embeddings, table.n_rows, args.data)
+    else:
+        features = model.features_
+        _use_encoder(args, features)
+        rows: Any = table
+        # A table without the column is reported by the features.
+        if features.image is not None and features.image in table.columns:
+            files = image_files(table, features.image, args.data, args.image_root)
+            rows = {features.image: files}
+        X = _of_table(args, features.transform, rows)
+        for sentence in features.notes(rows):
+            note(f"note: {sentence}")
+    name = base_name(Path(args.data))
+    if not args.disambiguate:
+        return Dataset(name=name, X=X)
+    labels, separator = args.labels or notes.get("labels"), _separator(args, model)
+    source = TagTable(table, args.data, labels=labels, separator=separator)
+    source.merge_as_in_training(notes)
+    tags = read_tags(source.tags(), None)
+    return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
+
+
+def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: Any) -> Any:
+    try:
+        return transform(rows)
+    except InputError as error:
+        raise InputError(f"{args.data}: {error}", parameter=error.parameter) from None
+
+
+def _use_encoder(args: argparse.Namespace, features: TableFeatures) -> None:
+    """Use an encoder that has moved since training."""
+    if args.encoder is None:
+        return
+    encoder = getattr(features, "encoder_", None)
+    if encoder is None:
+        raise InputError(f"--encoder: {args.model} was trained without an encoder")
+    encoder.name = args.encoder
+
+
+def _copy_columns(
+    args: argparse.Namespace,
+    model: TagPipeline,
+    notes: dict[str, Any],
+    table: Table,
+    predictions: Predictions,
+) -> dict[str, list[Any]]:
+    """Columns of predicted tags and their probabilities, of all tags with --proba."""
+    prefix = str(notes.get("labels", "labels"))
+    # A model of several 0/1 columns has no column of tags.
+    prefix = "tags" if "," in prefix else prefix
+    separator = _separator(args, model)
+    between = args.separator or notes.get("joined_by") or separator
+    method: Any = getattr(model, "method_", model)
+    names, (predicted, probability) = method.label_names_, predictions
+    quoted = [TagCells(separator).join([name]) for name in names]
+    safe = spreadsheet_safe if table.spreadsheet else str
+
+    def column(chosen: Any, values: Any = None) -> list[Any]:
+        """The chosen tags of each row, with their values if there are any."""
+        rows, columns = np.nonzero(chosen)
+        ends = np.searchsorted(rows, np.arange(len(chosen) + 1)).tolist()
+        items: list[Any] = [(names if table.lists else quoted)[j] for j in columns.tolist()]
+        if values is not None:
+            numbers = np.round(values[rows, columns].astype(np.float64), 4).tolist()
+            pairs = zip([names[j] for j in columns.tolist()], numbers, strict=True)
+            items = list(pairs) if table.lists else [f"{name}={v:.4g}" for name, v in pairs]
+        cells = (items[i:k] for i, k in pairwise(ends))
+        if not table.lists:
+            return [safe(between.join(cell)) for cell in cells]
+        return [cell if values is None else dict(cell) for cell in cells]
+
+    listed = np.ones_like(predicted) if args.proba else predicted
+    new = {
+        f"{prefix}_predicted": column(predicted),
+        f"{prefix}_probability": column(listed, probability),
+    }
+    check_new_columns(args.data, table, new)
+    return new
+
+
+def _separator(args: argparse.Namespace, model: Any) -> str:
+    return str(args.separator or getattr(model, "separator", ";"))
+
+
+def _defaults(
+    args: argparse.Namespace, model: PartialMultiLabelClassifier, notes: dict[str, Any]
+) -> dict[str, Any]:
+    """Options for the reader that follow from the model."""
+    suffix = format_suffix(Path(args.data))
+    options: dict[str, Any] = {}
+    if suffix in SVMLIGHT:
+        options["n_features"] = model.n_features_in_
+        if isinstance(notes.get("zero_based"), bool):
+            options["zero_based"] = notes["zero_based"]
+    if suffix in TABLES:
+        if _trained_on(notes):
+            options["features"] = _trained_on(notes)
+        if not args.disambiguate:
+            # New rows need no label column; ignore it if there is one.
+            options["labels"] = []
+    return options
+
+
+def _trained_on(notes: dict[str, Any]) -> list[str]:
+    """The names of the features in training, or an empty list."""
+    names = notes.get("feature_names")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
+    """Put the features in the order of training, if both have names."""
+    target, source = _trained_on(notes), data.feature_names
+    # Columns chosen with --features may have other names.
+    if not target or source is None or source == target or args.features is not None:
+        return data
+    for names, where in ((target, args.model), (source, args.data)):
+        if len(set(names)) < len(names):
+            raise InputError(f"{where}: two features have the same name; rename one of them")
+    column = {name: j for j, name in enumerate(source)}
+    missing = next((name for name in target if name not in column), None)
+    if missing is not None:
+        raise InputError(
+            f"{args.data}: there is no feature {missing!r}, which {args.model} was trained on; "
+            f"name the columns as in training"
+        )
+    return replace(data, X=data.X[:, [column[name] for name in target]], feature_names=target)
+
+
+def _predictions(
+    args: argparse.Namespace, method: PartialMultiLabelClassifier, X: Any
+) -> Predictions:
+    """Predicted labels and probabilities; X is None if there are no rows."""
+    if X is None:
+        none = np.empty((0, len(method.label_names_)))
+        return none, none
+    scores = method.decision_function(X)
+    predicted = method.apply_threshold(scores, threshold=_threshold(args.threshold))
+    return to_numpy(predicted), to_numpy(method.calibration_.probability(scores))
+
+
+def _prediction_records(
+    args: argparse.Namespace, method: PartialMultiLabelClassifier, blocks: Iterable[Predictions]
+) -> Iterator[Record]:
+    """Yield the predictions of rows, which are numbered from 0."""
+    names, numbers = method.label_names_, count()
+    for predicted, probability in blocks:
+        for labels, values in zip(label_lists(predicted, names), probability, strict=True):
+            record: Record = {"row": next(numbers), "labels": labels}
+            if args.proba:
+                record["proba"] = dict(zip(names, values.tolist(), strict=True))
+            yield record
+
+
+def _verdicts(
+    args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
+) -> tuple[list[Record], Counter[str]]:
+    """Confidence and verdict for every candidate; also the tags that training did not have."""
+    names = model.label_names_
+    labels: Any = data.candidates if data.candidates is not None else data.y_true
+    if labels is None or not data.n_labels:
+        raise InputError(f"{args.data}: --disambiguate needs rows with labels")
+    tags = read_tags(labels, data.label_names or names)
+    candidates, unseen = tags.matched(names)
+    confidence = to_numpy(model.disambiguate(data.X, candidates))
+    records: list[Record] = [
+        {"row": i, "label": names[j], "confidence": float(confidence[i, j])}
+        for i, j in np.argwhere(candidates).tolist()
+    ]
+    for record in records:
+        record["verdict"] = "wrong" if record["confidence"] < 0.5 else "true"
+    records += [
+        {"row": i, "label": tag, "confidence": None, "verdict": "unseen"} for i, tag in unseen
+    ]
+    return sorted(records, key=itemgetter("row")), Counter(tag for _, tag in unseen)
+
+
+def csv_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a header and one line per record; lists are joined, dictionaries get columns."""
+    columns = (dict(_flat(record)) for record in records)
+    for first in islice(columns, 1):
+        yield from csv_rows([first, first.values()])
+    yield from csv_rows(values.values() for values in columns)
+
+
+def _flat(record: Record) -> Iterator[tuple[str, Any]]:
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from ((f"{key} {name}", f"{number:.6g}") for name, number in value.items())
+        elif isinstance(value, float):
+            yield key, f"{value:.6g}"
+        else:
+            text = ";".join(value) if isinstance(value, list) else value
+            yield key, spreadsheet_safe(text) if isinstance(text, str) else text
+
+
+def _threshold(text: str | None) -> Any:
+    """Parse a number or a list of numbers; any other text is a rule."""
+    if text is None:
+        return None
+    try:
+        value = json_value(text)
+    except ValueError:
+        return text
+    is_list = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number or is_list else text

@@ -1,0 +1,227 @@
+"""Read data sets as the options of the program describe them."""
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief_list, check_writable
+from schirn._text import format_suffix
+from schirn.app.tables import TABLES, Table, is_table_name, open_table, read_merges
+from schirn.app.workflow import Carried, Decisions, TagTable, has_answers
+from schirn.cleaning import NoisyLabels
+from schirn.cleaning.noisy_labels import PRECISION
+from schirn.exceptions import InputError
+from schirn.labels.cells import LABEL_COLUMNS
+from schirn.program.data import TEXT_FORMAT
+from schirn.program.output import note
+
+SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
+_SUFFIXES = {
+    "list of changes": (".csv",),
+    "questions": (".csv",),
+    "report": (".html", ".htm"),
+}
+_COLUMN_ROLES = ("labels", "text", "columns", "categories", "features", "image", "group")
+LEARNED = """
+--text COLUMNS:names  text columns to use as features
+--columns COLUMNS:names  numeric columns to use as features, such as a,b,c
+--categories COLUMNS:names  columns of categories to use as features, such as brand,colour
+"""
+IMAGE = """
+--image COLUMN  column of image files, shown in the report; also used as features if there are
+    no others, or with --encoder
+"""
+ENCODING = """
+--image-root DIR  folder that holds the image files (default: the folder of the table)
+--encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
+    model2vec:NAME or sentence-transformers:NAME (default: tf-idf weights of words and characters,
+    colours and edges of pictures)
+"""
+MERGE = """
+--merge FILE  merge tags before anything else: lines such as ligthing,lighting (see: schirn clean
+    --propose-merges)
+"""
+COLUMNS = f"""
+[columns of the table]
+--labels COLUMNS  column of tags, such as beach;dog or lists, or several 0/1 columns such as a,b,c
+--separator TEXT:separator  text between tags (default: ;)
+{LEARNED}
+{IMAGE}
+{ENCODING}
+--features FILE  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
+{TEXT_FORMAT}
+{MERGE}
+"""
+DECISIONS = """
+--decisions FILE  .jsonl file that stores answers by row id between runs; needs --id
+"""
+ROWS = """
+--id COLUMN  column of row names (default: 1, 2, ...)
+--group COLUMN  rows with the same value do not influence each other's ranks
+--known-clean COLUMN  column with 1 for rows whose tags were checked: these tags are kept, and
+    Sieve (but no other method) learns from them
+"""
+REMOVALS = f"""
+--precision P:share = {PRECISION:g}  remove as many tags as possible while the answers suggest that
+    a share P of the removals is right
+"""
+COPIES = """
+-o, --output FILE  write the cleaned copy, in the format given by its suffix
+--changes FILE  write all changes to a .csv list, to check and pass to schirn apply
+"""
+ASK = """
+--questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
+--number N:positive = 25  number of questions
+--answers FILE...  a file of questions with your answers; may be repeated
+--name NAME  name of the person who answered, stored with the decisions
+--suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
+--seed S:natural = 0  seed for questions and folds
+"""
+PARAMETERS = """
+--param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
+    METHOD)
+"""
+
+
+def read_tag_table(args: argparse.Namespace) -> TagTable | None:
+    """Open DATA if it is a table with one column of tags; None for any other data set.
+
+    Tables with one 0/1 column are read by `read`.
+    """
+    path = Path(args.data)
+    if not path.is_dir() and (not path.is_file() or format_suffix(path) not in TABLES):
+        return None
+    opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+    usual = set(LABEL_COLUMNS) & set(opened.columns)
+    if args.labels is None and not usual:
+        return None
+    source = TagTable(opened, args.data, **tag_roles(args), id=args.id)
+    values = source.table.numbers(source.labels)
+    if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
+        return None
+    return source
+
+
+def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and MERGE set."""
+    names = (*_COLUMN_ROLES, "separator", "encoder", "image_root")
+    roles = {name: getattr(args, name) for name in names}
+    return {**roles, "merge": read_merges(args.merge) if args.merge else None}
+
+
+def open_decisions(args: argparse.Namespace) -> Decisions | None:
+    """Open the file of decisions, if there is one."""
+    if args.decisions is None:
+        return None
+    if not args.decisions.endswith(".jsonl"):
+        raise InputError(f"{args.decisions}: the name of the decisions must end in .jsonl")
+    store = Decisions(args.decisions)
+    if store.repaired:
+        note(f"note: {args.decisions}: {store.repaired}")
+    return store
+
+
+def describe_decisions(store: Decisions, carried: Carried) -> str:
+    """Say what became of the decisions of earlier runs."""
+    if not len(store):
+        return "none yet"
+    parts = [f"{len(carried.valid):,} carried over"]
+    if carried.changed:
+        parts.append(f"{len(carried.changed):,} to ask again, because their rows have changed")
+    if carried.gone:
+        parts.append(f"{carried.gone:,} about rows that are gone")
+    if store.contradictions:
+        parts.append(f"{store.contradictions:,} contradicted by a later one, which counts")
+    return "; ".join(parts)
+
+
+def no_others(ranking: NoisyLabels) -> str:
+    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
+    by_limit = ranking.removed & (ranking.confidence > 0)
+    if not ranking.n_answers or not ranking.is_checked or by_limit.any():
+        return ""
+    share = f"{ranking.precision:.0%}"
+    return f"none at a precision of {share} yet; answer more questions, or lower --precision"
+
+
+def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
+    """Raise if a table has one of the columns that its copy is to get."""
+    taken = [name for name in names if name in table.columns]
+    if taken:
+        raise InputError(
+            f"{path}: already has a column {taken[0]!r}, perhaps from an earlier run; rename or "
+            f"delete it"
+        )
+
+
+def check_not_input(output: str, *inputs: str) -> None:
+    """Raise if an output is one of the inputs, also through a link."""
+    for used in inputs:
+        is_same = os.path.realpath(output) == os.path.realpath(used)
+        both_exist = os.path.isfile(output) and os.path.isfile(used)
+        if is_same or (both_exist and os.path.samefile(output, used)):
+            raise InputError(f"{output}: is the input, which is never changed; choose another name")
+        if os.path.isdir(used) and Path(used).resolve() in Path(output).resolve().parents:
+            raise InputError(f"{output}: is inside the input folder; choose another path")
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
+    """Raise unless all outputs can be written; those of clean, update and review.
+
+    Parameters
+    ----------
+    outputs : dict from str to path or None
+        The files by what they are.
+    inputs : iterable of path or None
+    """
+    names: dict[str, str] = {}
+    paths = {name: path for name, path in outputs.items() if path}
+    for name, path in paths.items():
+        check_not_input(path, *filter(None, inputs))
+        first = names.setdefault(os.path.realpath(path), name)
+        if first != name:
+            raise InputError(f"{path}: is given for both the {first} and the {name}")
+        suffixes = _SUFFIXES.get(name, ("",))
+        if not path.lower().endswith(suffixes):
+            raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
+    for name, path in paths.items():
+        if name == "copy" and not is_table_name(path):
+            raise InputError(
+                f"{path}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
+            )
+        check_writable(path)
+
+
+def read_before_writing(args: argparse.Namespace, *, is_kept: bool) -> None:
+    """Add the file for new questions to the files of answers if somebody has filled it in.
+
+    Parameters
+    ----------
+    args : Namespace
+    is_kept : bool
+        Whether the answers outlive the file; if not, they are not overwritten.
+    """
+    path = args.questions
+    if not path:
+        return
+    args.answers = [name for name in args.answers if name != path]
+    if not has_answers(path):
+        return
+    if not is_kept:
+        raise InputError(
+            f"{path}: has answers, which new questions would overwrite; choose another name, or "
+            f"keep the answers with --decisions"
+        )
+    note(f"reading the answers in {path} before writing new questions to it")
+    args.answers = [*args.answers, path]
+
+
+def withhold(args: argparse.Namespace) -> None:
+    """Write no copy, list of changes or questions of a run that does not meet its expectations."""
+    if args.output or args.changes or args.questions:
+        note("no copy, list of changes or questions is written: the run is rejected", error=True)
+    args.output = args.changes = args.questions = None

@@ -1,0 +1,209 @@
+"""`schirn review`: rank the tags of a table, ask about them, and act on the answers."""
+
+import argparse
+import os
+import shlex
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from schirn._files import check_new_folder
+from schirn.app.cli import _clean as clean
+from schirn.app.cli._reading import (
+    COLUMNS,
+    DECISIONS,
+    REMOVALS,
+    ROWS,
+    check_outputs,
+    open_decisions,
+)
+from schirn.app.cli._terminal import ask
+from schirn.app.review import Session, TableRoles, open_session, serve, was_made_by, write_project
+from schirn.app.tables import read_merges
+from schirn.app.workflow import RIGHT, TagTable
+from schirn.cleaning.certificate import Certificate
+from schirn.exceptions import InputError
+from schirn.program.output import note, printable, say, working
+from schirn.scale.memory import memory_limit
+
+HAS_JSON = False
+OPTIONS = f"""
+data TABLE  a table, or a project folder
+--terminal  ask in the terminal instead of on a page
+--order first|suspicious|tag|suggested|swaps|certify = first  what to ask in the terminal: the
+    first fifty questions, the most suspicious tags, one tag at a time, missing tags, pairs of a
+    wrong tag and its likely replacement, or removed tags for a certificate
+--port N:port = 0  port of the page (default: a free one)
+--no-browser  print the address without opening a browser
+--name NAME  name of the person who decides (default: none)
+--project DIR  folder for ranks and decisions (default: TABLE-review, next to the table)
+{COLUMNS}
+{ROWS}
+{DECISIONS}
+{REMOVALS}
+[write files instead of asking]
+--export FILE  the whole table with the final tags, in the format given by the suffix
+--changes FILE  a .csv list of changes for schirn apply
+"""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Rank the tags of a table and ask about them on a page that only this machine can open.
+
+    The program chooses the first fifty questions; after that, you choose the order. Every answer
+    updates the ranking, the estimated number of wrong tags and the possible removals. TABLE is
+    never changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C
+    and continue whenever you like.
+
+    Examples
+    --------
+    schirn review items.csv --labels tags --text description
+    schirn review items.csv --terminal
+    schirn review items.csv --export cleaned.csv
+    schirn review photos-review --port 8000 --no-browser
+    schirn review photos-review --changes changes.csv
+    schirn review items.csv --id sku --decisions decisions.jsonl
+    """
+    # Together with the arguments that only `schirn clean` has.
+    args = argparse.Namespace(**{**vars(clean.usual_args()), **vars(args)})
+    folder = _project_folder(args)
+    if args.export or args.changes:
+        _write(args, folder)
+        return
+    options = {"name": args.name or "", "image_root": args.image_root, "decisions": args.decisions}
+    if args.terminal:
+        decided = ask(open_session(folder, **options), args.order)
+    else:
+        decided = serve(
+            folder,
+            port=args.port,
+            browser=not args.no_browser,
+            ready=lambda address: _announce(folder, address),
+            **options,
+        )
+    tags = "1 tag" if decided == 1 else f"{decided:,} tags"
+    note(
+        f"stopped; the decisions on {tags} are in {Path(folder, 'journal.jsonl')}; to write the "
+        f"table: {shlex.join(['schirn', 'review', args.data])} --export FILE"
+    )
+
+
+def _project_folder(args: argparse.Namespace) -> str:
+    """Return the project folder: the argument itself, or that of a table, which is ranked first."""
+    path, options = Path(args.data), clean.ranking_options(args)
+    if (path / "project.json").is_file():
+        if options or args.project:
+            raise InputError(f"{args.data}: is a project with its own options; leave these out")
+        return str(args.data)
+    is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
+    if path.is_dir() and is_damaged:
+        # Not a table either; what is missing is said when it is opened.
+        return str(args.data)
+    if not path.exists():
+        raise InputError(f"{args.data}: there is no such table or project folder")
+    folder = args.project or str(path.with_name(f"{path.name.partition('.')[0]}-review"))
+    if Path(folder, "project.json").is_file():
+        if was_made_by(folder, options, args.data):
+            return folder
+        if args.decisions is None or args.export or args.changes:
+            raise InputError(
+                f"{folder}: belongs to another version of {args.data}, or to other options; move "
+                f"it away, or choose another folder with --project, or keep its answers with "
+                f"--decisions"
+            )
+        _set_aside(folder, args.decisions)
+    if args.export or args.changes:
+        raise InputError(f"{args.data}: has not been reviewed yet, so there is nothing to write")
+    check_new_folder(folder)
+    with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
+        source = clean.open_source(args)
+        ranked = clean.Run.begin(args, source)
+        ranked.rank()
+        _write_project(args, ranked, folder)
+    say(ranked.ranking.sentence)
+    return folder
+
+
+def _write_project(args: argparse.Namespace, ranked: clean.Run, folder: str) -> None:
+    """Write the ranked table as a project."""
+    source, (texts, ids) = ranked.source, ranked.rows
+    write_project(
+        folder,
+        ranked.ranking,
+        ids=ids,
+        texts=texts,
+        table=source.table,
+        source=args.data,
+        roles=TableRoles(
+            source.labels,
+            source.separator,
+            text=tuple(args.text or ()),
+            image=args.image,
+            image_root=args.image_root,
+            merge=read_merges(args.merge) if args.merge else None,
+            id=ranked.id_column,
+            content=tuple(source.content_columns()),
+        ),
+        accepted=_accepted(args, source),
+        command=clean.ranking_options(args),
+    )
+
+
+def _accepted(args: argparse.Namespace, source: TagTable) -> list[tuple[int, str]]:
+    """Return the tags that people have called right before, whether listed or not."""
+    store = open_decisions(args)
+    valid = {} if store is None else store.match(source.content()).valid
+    return [cell for cell, decision in valid.items() if decision.answer == RIGHT]
+
+
+def _set_aside(folder: str, decisions: str) -> None:
+    """Move the project of an earlier table out of the way, once all its answers are elsewhere."""
+    open_session(folder, decisions=decisions).journal.close()
+    aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
+    os.rename(folder, aside)
+    note(f"the table or the options have changed; the old project is now {aside}")
+
+
+def _announce(folder: str, address: str) -> None:
+    say(f"Review page: {address}", always=True)
+    journal = printable(str(Path(folder, "journal.jsonl")))
+    say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.", always=True)
+    sys.stdout.flush()
+
+
+def _write(args: argparse.Namespace, folder: str) -> None:
+    """Write the table, the decisions and the changes, after checking all paths."""
+    session = open_session(folder, write=False)
+    named = {"copy": args.export, "list of changes": args.changes}
+    check_outputs(named, [str(session.table.path)])
+    if args.export:
+        session.write_table(args.export)
+    if args.changes:
+        changes = session.changes()
+        changes.write(args.changes)
+        note(f"wrote {len(changes):,} changes to {args.changes}")
+    certificate = session.certificate()
+    if args.export and certificate is not None:
+        _write_certificate(certificate, session, f"{args.export}.certificate.json")
+    known = session.known()
+    if args.export:
+        note(f"wrote {len(session.project.ids):,} items to {args.export}")
+    note(
+        f"{session.n_decided:,} tags decided by hand, {known['removed']:,} removed, "
+        f"{known['added']:,} added"
+    )
+    if ready := known["remove"]["new"]:
+        note(f"note: the answers allow removing {ready:,} more tags; open the review to do so")
+
+
+def _write_certificate(certificate: Certificate, session: Session, path: str) -> None:
+    """Write the certificate of the removed tags, if it is about what was exported."""
+    try:
+        session.verify(certificate)
+    except InputError as error:
+        earlier = f"; {path} is from an earlier export" if Path(path).exists() else ""
+        note(f"the removals are not certified: {error}{earlier}")
+        return
+    replace(certificate, changes=session.tag_changes()).to_json(path)
+    note(f"wrote the certificate to {path}")

@@ -1,0 +1,51 @@
+"""`schirn serve`: answer requests for tags over HTTP."""
+
+import argparse
+import os
+import sys
+
+from schirn.program.output import note, say
+
+HAS_JSON = False
+OPTIONS = """
+model MODEL  a file written by schirn fit on a table
+--host ADDRESS = 127.0.0.1  address to listen on; 0.0.0.0 for all network interfaces
+--port N:port = 8000  port; 0 chooses a free one
+--workers N:positive = 1  number of processes
+--token TEXT  requests must have the header Authorization: Bearer TEXT (also: SCHIRN_TOKEN)
+--max-rows N:positive = 10000  maximum number of rows in a request
+--max-bytes BYTES:memory_size = 16M  maximum size of a request
+--timeout SECONDS:positive = 30  maximum time for a request
+--allow-host NAMES  names under which the server answers without a token, beside localhost and
+    addresses, separated by commas; * for all
+--access-log FILE  write a JSON line for every request to this file; - for stderr
+"""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer requests for tags over HTTP.
+
+    POST /predict tags rows, POST /judge judges their tags; /health, /metrics (for Prometheus) and
+    /openapi.json describe the server. SIGTERM and Ctrl-C stop it once the requests in flight are
+    answered. SIGHUP reloads the model file; each open connection gets the answer to its next
+    request before it is closed. Workers that die are restarted.
+
+    Examples
+    --------
+    schirn serve tagger.schirn
+    schirn serve tagger.schirn --host 0.0.0.0 --port 8000 --workers 2
+    SCHIRN_TOKEN=secret schirn serve tagger.schirn
+    """
+    from schirn.app.serving import serve
+
+    def announce(address: str) -> None:
+        say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
+        sys.stdout.flush()
+
+    names = ("host", "port", "workers", "max_rows", "max_bytes", "timeout", "access_log")
+    options = {name: getattr(args, name) for name in names}
+    token = args.token or os.environ.get("SCHIRN_TOKEN") or None
+    hosts = [name.strip() for name in (args.allow_host or "").split(",") if name.strip()]
+    serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)
+    note("stopped; all requests were answered")
+    return 0

@@ -1,0 +1,111 @@
+"""`schirn review --terminal`: the questions of the review page, one line of input each."""
+
+from functools import partial
+from typing import Any
+
+from schirn._progress import printable
+from schirn.app.review import CERTIFY, FIRST, Session
+from schirn.cleaning.questions import LISTED
+from schirn.program import output
+
+# Questions are asked with --quiet as well.
+say = partial(output.say, always=True)
+_ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "s": "swap"}
+_MAX_TEXT = 600
+
+
+def ask(session: Session, order: str) -> int:
+    """Ask until nothing is left or the person quits; return the number of decided tags.
+
+    Parameters
+    ----------
+    session : Session
+        Its journal is closed at the end.
+    order : str
+        What to ask; see `Session.current`.
+    """
+    say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
+    try:
+        while _ask_one(session, order):
+            known: Any = session.known(order)
+            is_certifying = order == CERTIFY and known["certificate"] is not None
+            say(known["certificate"]["words"] if is_certifying else known["line"])
+        if order != CERTIFY:
+            # Another set of tags would need another certificate.
+            _offer_changes(session)
+        certificate = session.known()["certificate"]
+        if certificate is not None:
+            say(certificate["words"])
+    finally:
+        session.journal.close()
+    return session.n_decided
+
+
+def _ask_one(session: Session, order: str) -> bool:
+    """Ask one question; return whether to go on."""
+    view = session.view(order=order)
+    current, certificate = view["current"], view["known"]["certificate"]
+    if order == CERTIFY and certificate is not None and certificate["certified"]:
+        return False
+    if current is None:
+        say("No questions are left.")
+        return False
+    other_tags = [tag["label"] for tag in current["tags"] if not tag["current"] and tag["kept"]]
+    say(f"\n{printable(current['text'][:_MAX_TEXT]) or 'row ' + printable(current['item'])}")
+    if current["image"]:
+        say(f"image: {printable(current['image'])}")
+    if other_tags:
+        say(f"other tags: {printable(', '.join(other_tags))}")
+    if current["earlier"]:
+        say(f"before the row changed, {printable(current['earlier'])}")
+    question = "Is the tag missing" if current["suggested"] else "Is the tag right"
+    keys, swap = "y/n/u/b/q", current["swap"]
+    if swap is not None:
+        say(f"s: swap it for {printable(swap)}")
+        keys = f"s/{keys}"
+    first = view["known"]["first"][LISTED]
+    if order == FIRST:
+        number, size = first["answered"] + 1, first["size"]
+        done = f"all {size} questions are answered; press q to see what can be removed, or go on"
+        say(f"question {number} of {size}" if number <= size else done)
+    prompt = f"{question}: {printable(current['label'])}? [{keys}] "
+    key = _read(prompt, tuple(keys.split("/")))
+    if key == "q":
+        return False
+    if key != "b":
+        record = {"action": _ACTIONS[key], "item": current["item"], "label": current["label"]}
+        session.act(record | ({"to": swap} if key == "s" else {}), view["seq"])
+    elif view["last"] is None:
+        say("There is nothing to undo.")
+    else:
+        session.undo(view["seq"])
+    return True
+
+
+def _offer_changes(session: Session) -> None:
+    """Ask whether to do what the answers allow."""
+    known: Any = session.known()
+    if known["answers"] and not known["remove"]["count"]:
+        say(
+            f"Only tags that you called wrong are removed: the answers allow no others at a "
+            f"precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
+        )
+    for action, verb in (("remove", "Remove"), ("complete", "Add")):
+        new, count = known[action]["new"], known[action]["count"]
+        condition = ", for a new certificate" if action == "remove" and known["certificate"] else ""
+        share = f"at a target precision of {known['precision']:.0%}{condition}"
+        question = f"{verb} {new:,} {'tag' if new == 1 else 'tags'} {share}?"
+        if new and _read(f"\n{question} [y/n] ", ("y", "n", "q")) == "y":
+            session.apply_answers(action, count, session.sequence)
+
+
+def _read(prompt: str, keys: tuple[str, ...]) -> str:
+    """Read one of some keys; the end of the input is "q"."""
+    while True:
+        try:
+            key = input(prompt).strip().lower()[:1]
+        except EOFError:
+            say()
+            return "q"
+        if key in keys:
+            return key

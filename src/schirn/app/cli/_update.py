@@ -1,0 +1,296 @@
+"""`schirn update`: judge the rows that are new since last night, and keep what was decided."""
+
+import argparse
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief, brief_list, check_writable, file_hash, lock
+from schirn._progress import stage
+from schirn.app.cli._clean import UNEXPECTED
+from schirn.app.cli._reading import (
+    ASK,
+    COPIES,
+    DECISIONS,
+    MERGE,
+    REMOVALS,
+    check_new_columns,
+    check_outputs,
+    describe_decisions,
+    no_others,
+    open_decisions,
+    read_before_writing,
+    withhold,
+)
+from schirn.app.tables import Expectations, keyed_changes, open_table, read_merges
+from schirn.app.workflow import (
+    ADVICE,
+    WRONG,
+    RowContent,
+    TagState,
+    TagTable,
+    Update,
+    ask_again,
+    image_files,
+    read_answers_by_id,
+    state_path,
+    update_tags,
+    write_questions_by_id,
+)
+from schirn.cleaning.questions import LISTED, MISSING
+from schirn.exceptions import InputError
+from schirn.features import TagPipeline
+from schirn.persist import load, read_notes
+from schirn.program.data import TEXT_FORMAT
+from schirn.program.output import facts, note, print_json, say, table, working
+
+OPTIONS = f"""
+data TABLE  current version of the table
+--model FILE!  a model that schirn fit trained on an earlier version of the table
+--id COLUMN!  column of row ids
+{DECISIONS}
+{COPIES}
+{REMOVALS}
+[ask]
+{ASK}
+[how to read the table]
+--labels COLUMNS  column of tags (default: as in training)
+--image-root DIR  folder that holds the image files (default: the folder of the table)
+{TEXT_FORMAT}
+{MERGE}
+[check]
+--expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
+    written and the state stays as it is
+"""
+_MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
+
+
+def run(args: argparse.Namespace) -> int:
+    """Judge the rows of a table that are new or have changed since the last update.
+
+    A stored model judges them, and the report says what has changed. Earlier answers are kept, and
+    so are verdicts on other rows, unless new answers clearly call for a change. Tags that the model
+    does not know are kept and listed. The model is not retrained; the report says when it
+    should be.
+
+    Examples
+    --------
+    schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl -o cleaned.csv
+    schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --questions ask.csv
+    schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
+    schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
+    """
+    _check_paths(args)
+    with working(f"updating {Path(args.data).name}", args), open(args.model, "rb") as file:
+        if lock(file) is False:
+            raise InputError(f"{args.model}: another update with this model is running")
+        check_writable(state_path(args.model))
+        return _update(args)
+
+
+def _update(args: argparse.Namespace) -> int:
+    """Read, judge, write; the state of last night is replaced last."""
+    start = time.perf_counter()
+    stage("reading the model")
+    model = load(args.model)
+    if not isinstance(model, TagPipeline):
+        raise InputError(
+            f"{args.model}: was not trained on columns of a table; train with schirn fit TABLE"
+        )
+    state = state_path(args.model)
+    last = TagState.read(state) if Path(state).exists() else None
+    expected = Expectations.read(args.expect) if args.expect else Expectations()
+    stage("reading the table")
+    source = _open(args, model)
+    columns = _columns(args, source, model)
+    rows = RowContent(source.ids(), source.table, list(columns))
+    store = open_decisions(args)
+    if store is not None:
+        for path in args.answers:
+            store.add(read_answers_by_id(path, args.name or ""))
+    options: Any = {"model_hash": file_hash(args.model), "precision": args.precision}
+    update = update_tags(model, columns, source.tags(), rows, last=last, decisions=store, **options)
+    summary: Any = update.state.summary
+    violations = expected.check(summary, last=None if last is None else last.summary)
+    if summary.gone_share > ADVICE["gone_rows"]:
+        note(
+            f"note: {summary.gone_share:.0%} of last night's rows are gone; is the export complete?"
+        )
+    if violations:
+        withhold(args)
+    stage("writing the results")
+    if args.output:
+        names = source.new_columns(args.suggest, add=True, note=True)
+        check_new_columns(args.data, source.table, names)
+        source.write_clean(args.output, update.ranking, suggest=args.suggest)
+    if args.changes:
+        changes = source.changes(update.ranking)
+        keyed_changes(changes, source.table, args.id).write(args.changes)
+    features = model.features_
+    texts = source.texts() if features.text is None else features.texts(source.table)
+    if args.questions:
+        _write_questions(args, update, rows, texts)
+    if not violations:
+        update.state.write(state)
+    document = {
+        "data": args.data,
+        "model": args.model,
+        "last": None if last is None else last.time,
+        **_document(update, rows.ids),
+        "gone_share": summary.gone_share,
+        "decisions": None if store is None else len(store),
+        "violations": [asdict(violation) for violation in violations],
+        "seconds": round(time.perf_counter() - start, 2),
+        **{name: getattr(args, name) for name in ("output", "changes", "questions")},
+        "state": None if violations else state,
+    }
+    if args.json:
+        print_json(document)
+    else:
+        about = "" if store is None else describe_decisions(store, update.carried)
+        _report(document, update, about, dict(zip(rows.ids, texts, strict=True)))
+        for violation in violations:
+            note(str(violation), error=True)
+    return UNEXPECTED if violations else 0
+
+
+def _check_paths(args: argparse.Namespace) -> None:
+    answers = {*args.answers} - {args.questions}
+    outputs = {"copy": args.output, "list of changes": args.changes}
+    outputs |= {"questions": args.questions}
+    inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *answers]
+    if args.answers and not args.decisions:
+        raise InputError("--answers needs --decisions, the file in which answers are kept")
+    check_outputs(outputs, inputs)
+    read_before_writing(args, is_kept=args.decisions is not None)
+
+
+def _open(args: argparse.Namespace, model: TagPipeline) -> TagTable:
+    """Open the table as in training."""
+    opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
+    merge = read_merges(args.merge) if args.merge else None
+    notes = read_notes(args.model)
+    labels = args.labels or notes.get("labels")
+    roles = {"labels": labels, "separator": model.separator, "id": args.id, "merge": merge}
+    source = TagTable(opened, args.data, **roles)
+    if merge is None:
+        source.merge_as_in_training(notes)
+    return source
+
+
+def _columns(args: argparse.Namespace, source: TagTable, model: TagPipeline) -> dict[str, Any]:
+    """Return the columns that the model learned from."""
+    features = model.features_
+    names = [name for kind in features.kinds for name in features.names_of(kind)]
+    absent = [name for name in names if name not in source.table.columns]
+    if absent:
+        raise InputError(
+            f"{args.data}: there is no column {brief(absent[0])}, which {args.model} learned from"
+        )
+    columns: dict[str, Any] = {name: source.table.column(name) for name in names}
+    if features.image is not None:
+        columns[features.image] = image_files(
+            source.table, features.image, args.data, args.image_root
+        )
+    return columns
+
+
+def _write_questions(
+    args: argparse.Namespace, update: Update, rows: RowContent, texts: list[str]
+) -> None:
+    """Write questions: about changed rows first, then along the ranks of all tags."""
+    kind = MISSING if args.suggest else LISTED
+    fresh = update.ranking.questions(args.number, kind=kind, random_state=args.seed)
+    questions = ask_again(update.ranking, update.carried, fresh, args.number)
+    earlier: Any = update.carried.changed
+    write_questions_by_id(args.questions, questions, rows, texts=texts, earlier=earlier)
+
+
+def _document(update: Update, ids: list[str]) -> dict[str, Any]:
+    """Return what has changed, for JSON."""
+    suspects, missing = _suspects(update)
+    return {
+        "rows": update.ranking.n_rows,
+        "new_rows": len(update.new),
+        "changed_rows": len(update.changed),
+        "gone_rows": update.gone,
+        "judged_rows": len(update.judged),
+        "tags": len(update.ranking.row),
+        "unseen_tags": update.unseen,
+        "removed": int(update.ranking.removed.sum()),
+        "removed_since": [[ids[i], tag] for i, tag in update.removed],
+        "restored_since": [[ids[i], tag] for i, tag in update.restored],
+        "decisions_to_ask_again": len(update.carried.changed),
+        "answers_since": len(update.since),
+        "wrong_answers_since": sum(decision.answer == WRONG for decision in update.since),
+        "tag_drift": update.tag_drift,
+        "feature_drift": update.feature_drift,
+        "advice": update.advice,
+        "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
+        "missing": [[ids[i], tag, p] for i, tag, p in missing],
+    }
+
+
+def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
+    """Return tags of new and changed rows: the most suspicious ones, and those likely missing."""
+    ranking, rows = update.ranking, [*update.new, *update.changed]
+    lists = []
+    for tags, is_likely in (
+        (ranking, (ranking.confidence < 0.5) & ~ranking.removed),
+        (ranking.missing, ranking.missing.confidence >= 0.5),
+    ):
+        order = tags.worklist.order
+        order = order[is_likely[order] & np.isin(tags.row[order], rows)][:_MAX_SHOWN]
+        columns = (tags.row[order], tags.label[order], np.round(tags.confidence[order], 4))
+        lists.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+    return lists
+
+
+def _report(
+    document: dict[str, Any], update: Update, decisions: str, texts: dict[str, str]
+) -> None:
+    """Print what has changed since last night."""
+    ranking, unseen, last = update.ranking, update.unseen, document["last"]
+    since = f"since {last[:16].replace('T', ' ')} UTC" if last else "first update"
+    counts = f"{len(update.new):,} new, {len(update.changed):,} changed, {update.gone:,} gone"
+    removed = f"{document['removed']:,}"
+    if update.removed or update.restored:
+        removed += f" ({len(update.removed):,} new, {len(update.restored):,} restored)"
+    share = document["wrong_answers_since"] / max(len(update.since), 1)
+    answers = f"{len(update.since):,}, {share:.0%} of them 'wrong'" if update.since else ""
+    tags = f"{sum(unseen.values()):,}, kept: {brief_list(unseen, _MAX_TAGS)}" if unseen else ""
+    shift = update.feature_drift
+    features = "" if shift is None else f"; features {shift:.2f} standard deviations"
+    facts(
+        {
+            "table": f"{document['data']}, {ranking.n_rows:,} rows ({since})",
+            "rows": f"{counts}; {len(update.judged):,} judged in {document['seconds']:.1f} s",
+            "tags": f"{document['tags']:,}",
+            "unseen tags": tags,
+            "decisions": decisions,
+            "new answers": answers,
+            "wrong tags": ranking.sentence,
+            "removed": removed,
+            "more removals": no_others(ranking),
+            "drift": f"tags {update.tag_drift:.3f}{features}, since training",
+        }
+    )
+    titles = {"suspects": "Most suspicious", "missing": "Likely to be missing"}
+    for name, title in titles.items():
+        rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]
+        if rows:
+            say(f"\n{title} in new and changed rows")
+            table(("id", "text", "tag", "right"), rows, right="lllr")
+    if last is None:
+        note(
+            "note: all rows are new; the model is overconfident about rows that it was trained on, "
+            "unless schirn fit --id has judged them"
+        )
+    for reason in update.advice:
+        note(f"train again with schirn fit: {reason}")
+    for name in ("output", "changes", "questions", "state"):
+        if document[name]:
+            note(f"wrote the {name} to {document[name]}")

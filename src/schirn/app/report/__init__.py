@@ -1,0 +1,6 @@
+"""Pages for people to look at."""
+
+from schirn.app.report._clean import CleanReport
+from schirn.app.report._demo_page import demo_page
+
+__all__ = ["CleanReport", "demo_page"]

@@ -1,0 +1,103 @@
+"""The link between a review and a file of decisions: both hold every answer."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING
+
+from schirn._files import Record
+from schirn.app.review._questions import DROP, KEEP, SKIP
+from schirn.app.review._questions import OPEN as UNANSWERED
+from schirn.app.review._state import STATUS
+from schirn.app.workflow import (
+    NOT_SURE,
+    OPEN,
+    RIGHT,
+    WRONG,
+    Decision,
+    Decisions,
+    RowContent,
+)
+from schirn.exceptions import InputError
+
+if TYPE_CHECKING:
+    from schirn.app.review._session import Session
+
+_ANSWERS = {"keep": [RIGHT], "drop": [WRONG], "skip": [NOT_SURE], "swap": [WRONG, RIGHT]}
+_AFTER_UNDO = {KEEP: RIGHT, DROP: WRONG, SKIP: NOT_SURE, UNANSWERED: OPEN}
+_ACTION = {RIGHT: "keep", WRONG: "drop", NOT_SURE: "skip"}
+
+
+class DecisionLink:
+    """Exchange answers with a file of decisions, when a review is opened and with each answer.
+
+    Parameters
+    ----------
+    session : Session
+    store : Decisions
+
+    Attributes
+    ----------
+    changed : dict from tag to Decision
+        Answers from before the row has changed, which are asked again.
+    """
+
+    def __init__(self, session: Session, store: Decisions) -> None:
+        project, roles = session.project, session.project.table
+        if roles.id is None or not roles.content:
+            raise InputError(
+                f"{project.folder}: the items have no ids, so their decisions cannot be kept in "
+                f"{store.path}; start the review again with a column of ids",
+                parameter="id",
+            )
+        self._session, self._store = session, store
+        self._rows = RowContent(project.ids, session.table.table, roles.content)
+        self.changed: dict[int, Decision] = {}
+        # Answers that a crash kept from the file come first: they are newer than it.
+        for step in session.history:
+            self.write(step.record, step.tags, only_newer=True)
+        self._read()
+
+    def write(self, record: Record, tags: list[int], *, only_newer: bool = False) -> None:
+        """Write what a record of the journal says about tags."""
+        action, session, new = record["action"], self._session, []
+        answers = _ANSWERS.get(action, [])
+        if action == "undo":
+            answers = [_AFTER_UNDO[int(session.status[tag])] for tag in tags]
+        for tag, answer in zip(tags, answers, strict=True):
+            row, label = int(session.project.row[tag]), session.name(tag)
+            earlier = self._store.latest(self._rows.ids[row], label)
+            when = str(record["time"]).replace("+00:00", "Z")
+            if only_newer and earlier is not None and earlier.when >= when:
+                continue
+            self.changed.pop(tag, None)
+            words = (self._rows.ids[row], label, answer, str(record.get("person", "")), when)
+            new.append(Decision(*words, self._rows.columns, self._rows.hashes[row]))
+        self._store.add(new)
+
+    def _read(self) -> None:
+        """Take over answers that the review lacks, and note those about rows that have changed."""
+        session, match = self._session, self._store.match(self._rows)
+        records: list[Record] = []
+        n_unknown = 0
+        for (row, label), decision in match.valid.items():
+            item, action = self._rows.ids[row], _ACTION[decision.answer]
+            try:
+                tag = session.find(item, label)
+            except InputError:
+                n_unknown += decision.answer == RIGHT
+                continue
+            if session.status[tag] != STATUS[action]:
+                record = {"time": decision.when, "action": action, "item": item, "label": label}
+                records.append({**record, "person": decision.who})
+        session.take_over(records)
+        if n_unknown:
+            warnings.warn(
+                f"{self._store.path}: adds {n_unknown:,} tags that are not in this review; start "
+                f"it again from the table to see them",
+                stacklevel=4,
+            )
+        for (row, label), decision in match.changed.items():
+            with contextlib.suppress(InputError):
+                self.changed[session.find(self._rows.ids[row], label)] = decision

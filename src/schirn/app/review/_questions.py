@@ -1,0 +1,244 @@
+"""What to ask next, and what the answers so far say.
+
+Two steps of questions come first: along all ranks, then around the limit up to which the answers of
+the first step would remove tags. After these the person chooses the order. Every answer ranks all
+tags again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from schirn._input import Array
+from schirn.app.review._project import Project
+from schirn.cleaning.certificate import Certificate, Tag
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UNSURE
+
+OPEN, KEEP, DROP, SKIP = range(4)
+ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
+FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
+STEP = 25
+"""Questions in each of the two first steps."""
+_ANSWER = np.array([np.nan, 1, 0, UNSURE])
+_RIGHT = {KEEP: True, DROP: False, SKIP: None}
+_SUREST, _FEW, _NEXT = 20, 5, 100
+_WORDS = {
+    LISTED: (
+        "Your answers will show how many tags are wrong, and which can be removed.",
+        *("most suspicious tags", "wrong", "suspects"),
+    ),
+    MISSING: (
+        "Your answers will show which missing tags can be added.",
+        *("likeliest missing tags", "correct", "missing tags"),
+    ),
+}
+
+
+class Questions:
+    """The tags of a project in the order in which they are asked, given the status of each.
+
+    Parameters
+    ----------
+    project : Project
+        Tags, and their ranks by `schirn clean`.
+
+    Attributes
+    ----------
+    tags : dict
+        Numbers of the listed and of the missing tags, in the order of the ranking.
+    drawn : (m,) bool array
+        Tags that were answered for a certificate.
+    """
+
+    def __init__(self, project: Project):
+        self._project, self._without_answers = project, project.ranking()
+        is_listed = project.listed
+        self.drawn = np.zeros(len(is_listed), dtype=bool)
+        self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
+        cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
+        self._number = {cell: tag for tag, cell in enumerate(cells)}
+        self._column_of = {name: j for j, name in enumerate(project.labels)}
+        # The page asks for the state every few seconds.
+        self._cached_ranking = lru_cache(4)(self._rank)
+        self._cached_steps = lru_cache(4)(self._draw_steps)
+        self._cached_swaps = lru_cache(4)(self._pair_swaps)
+
+    def ranking(self, status: Array) -> NoisyLabels:
+        """Return the ranking by all answers."""
+        return self._cached_ranking(status.tobytes(), self.drawn.tobytes())
+
+    def steps(self, kind: str, status: Array) -> list[int]:
+        """Return the tags of the first step and, once these are answered, of the second."""
+        return self._cached_steps(kind, status.tobytes())
+
+    def swaps(self, status: Array) -> dict[int, int]:
+        """Return each listed tag that looks wrong and the missing one to list instead."""
+        return self._cached_swaps(status.tobytes())
+
+    def size(self, kind: str) -> int:
+        """Return the number of questions in both steps."""
+        ranking = self._without_answers
+        work = ranking.worklist if kind == LISTED else ranking.missing.worklist
+        return min(2 * STEP, len(work.order))
+
+    def in_order(self, order: str, status: Array, last: int | None) -> Iterator[int]:
+        """Yield tags to ask in an order, then all others.
+
+        Parameters
+        ----------
+        order : {"first", "suspicious", "tag", "suggested", "swaps"}
+            "tag" stays with one label as long as more of its tags are probably wrong than right.
+        status : (m,) array
+        last : int or None
+            The tag that was decided last.
+        """
+        ranking = self.ranking(status)
+        tags, missing = self.tags[LISTED], self.tags[MISSING]
+        suspects, suggestions = ranking.worklist.order, ranking.missing.worklist.order
+        if order == FIRST:
+            yield from self.steps(LISTED, status)
+        elif order == TAG:
+            column = -1 if last is None else int(self._project.column[last])
+            yield from tags[_of_one_label(ranking, suspects, column)].tolist()
+        elif order == SWAPS:
+            for pair in self.swaps(status).items():
+                yield from pair
+        elif order == SUGGESTED:
+            yield from self.steps(MISSING, status)
+            yield from missing[suggestions].tolist()
+        yield from tags[suspects].tolist()
+        yield from missing[suggestions].tolist()
+        yield from range(len(self._project.row))
+
+    def confidence(self, status: Array) -> Array:
+        """Return the probability that each tag of the project is correct."""
+        ranking, p = self.ranking(status), np.empty(len(self._project.row))
+        p[self.tags[LISTED]], p[self.tags[MISSING]] = ranking.confidence, ranking.missing.confidence
+        return p
+
+    def ready(self, kind: str, status: Array) -> Array:
+        """Return the tags that the answers allow to remove, or to add; none in the first step."""
+        ranking, steps = self.ranking(status), self.steps(kind, status)
+        if any(status[tag] == OPEN for tag in steps[:STEP]):
+            return np.zeros(0, dtype=int)
+        chosen = self.tags[kind][ranking.removed if kind == LISTED else ranking.added]
+        return np.asarray(chosen[status[chosen] == OPEN])
+
+    def begin_certificate(self, tags: Array, status: Array, draw: int) -> Certificate:
+        """Begin a certificate that these tags are wrong.
+
+        Parameters
+        ----------
+        tags : array of int
+            What is removed.
+        status : (m,) array
+            What was answered before.
+        draw : int
+            Number of the draw.
+        """
+        ordered = np.isin(self.tags[LISTED], tags)
+        return replace(self.ranking(status), ordered=ordered).certify(random_state=draw)
+
+    def certificate(self, begun: Certificate, status: Array, changed: set[int]) -> Certificate:
+        """Return a certificate with the answers given since it was begun.
+
+        Decisions about tags outside its set count as earlier answers: the set was fixed before.
+
+        Parameters
+        ----------
+        begun : Certificate
+        status : (m,) array
+        changed : set of int
+            Tags whose answers were changed.
+        """
+        ranking, project = begun.ranking, self._project
+        if ranking is None or begun.order is None:
+            raise ValueError("the certificate was read from a file")
+        members = set(begun.order)
+        answered = [tag for tag in begun.order if status[self.number(tag)] != OPEN]
+        right = [_RIGHT[int(status[self.number(tag)])] for tag in answered]
+        decided = self.tags[LISTED][status[self.tags[LISTED]] != OPEN].tolist()
+        pairs = {(int(project.row[k]), project.labels[project.column[k]]): k for k in decided}
+        later = {tag: _RIGHT[int(status[k])] for tag, k in pairs.items() if tag not in members}
+        n_changed = sum(self.number(tag) in changed for tag in answered)
+        begun = replace(begun, earlier={**begun.earlier, **later}, n_changed=n_changed)
+        return begun.answered(ranking.questions_about(answered), right)
+
+    def number(self, tag: Tag) -> int:
+        """Return the number of a tag given by its row and the name of its label."""
+        return self._number[tag[0], self._column_of[tag[1]]]
+
+    def _rank(self, status: bytes, drawn: bytes) -> NoisyLabels:
+        is_drawn = np.frombuffer(drawn, dtype=bool)[self.tags[LISTED]]
+        answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
+        answers, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
+        ranking = self._without_answers
+        missing_tags = replace(ranking.missing, answer=missing)
+        return replace(ranking, answer=answers, drawn=is_drawn, missing=missing_tags)
+
+    def _pair_swaps(self, status: bytes) -> dict[int, int]:
+        swaps = self.ranking(np.frombuffer(status, dtype=np.uint8)).swaps()
+        rows = swaps.row.tolist()
+        pairs = zip(rows, swaps.wrong_column.tolist(), swaps.right_column.tolist(), strict=True)
+        return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
+
+    def _draw_steps(self, kind: str, status: bytes) -> list[int]:
+        current = np.frombuffer(status, dtype=np.uint8)
+        first = self._draw(self._without_answers, kind, SPREAD)
+        if any(current[tag] == OPEN for tag in first):
+            return first
+        # Only the first answers decide about the second questions, whatever is decided meanwhile.
+        first_answers = np.zeros_like(current)
+        first_answers[first] = current[first]
+        return first + self._draw(self.ranking(first_answers), kind, LIMIT)
+
+    def _draw(self, ranking: NoisyLabels, kind: str, order: str) -> list[int]:
+        questions = ranking.questions(STEP, kind=kind, order=order)
+        cells = zip(questions.row.tolist(), questions.column.tolist(), strict=True)
+        return [self._number[cell] for cell in cells]
+
+
+def _of_one_label(ranking: NoisyLabels, suspects: Array, column: int) -> Array:
+    """Return the suspects of one label, those that are probably wrong."""
+    wrong = suspects[ranking.confidence[suspects] < LIKELY]
+    if not len(wrong):
+        return wrong
+    columns = ranking.column[wrong]
+    worst = int(np.bincount(columns).argmax())
+    return np.asarray(wrong[columns == (column if column in columns else worst)])
+
+
+def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
+    """Return one line: answers about the surest tags, share of wrong tags, and what comes next.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+    kind : {"listed", "missing"}
+    at_once : array of bool
+        Tags of this kind that were removed or added at once.
+    """
+    tags: Any = ranking if kind == LISTED else ranking.missing
+    work, (begin, surest_tags, hit, suspects) = tags.worklist, _WORDS[kind]
+    answered, parts = work.answered, []
+    if not len(answered):
+        return begin
+    surest = answered[np.argsort(work.normal_score[answered], kind="stable")]
+    surest = surest[: min(_SUREST, len(answered) // 2)]
+    if len(surest) >= _FEW:
+        hits = int((work.answer[surest] == work.hit).sum())
+        parts.append(f"{hits} of the {len(surest)} {surest_tags} answered were {hit}")
+    if kind == LISTED:
+        low, high = ranking.wrong_share_interval
+        share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
+        parts.append(share)
+    ahead = work.order[~at_once[work.order]][:_NEXT]
+    if len(ahead):
+        hits = np.abs(1 - work.hit - work.probability[ahead]).sum()
+        parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
+    line = "; ".join(parts) or "no missing tag is left to ask about"
+    return f"{line[0].upper()}{line[1:]}."

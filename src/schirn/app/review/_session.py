@@ -1,0 +1,443 @@
+"""A review session: decisions, the next question and the final tags, safe for parallel requests."""
+
+import os
+import threading
+import warnings
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn._files import Record, brief
+from schirn.app.review._decisions import DecisionLink
+from schirn.app.review._journal import Journal
+from schirn.app.review._project import Project, read_project
+from schirn.app.review._questions import (
+    CERTIFY,
+    DROP,
+    FIRST,
+    KEEP,
+    OPEN,
+    ORDERS,
+    SKIP,
+    SUGGESTED,
+    SWAPS,
+    say_what_is_known,
+)
+from schirn.app.review._state import KIND, STATUS, ReviewState, Step
+from schirn.app.review._table import ProjectTable
+from schirn.app.tables import keyed_changes, with_merges, write_copy
+from schirn.app.workflow import Decisions
+from schirn.cleaning.certificate import Certificate, Tag
+from schirn.cleaning.changes import Change, ChangeList, certainty
+from schirn.cleaning.questions import LISTED, MISSING
+from schirn.exceptions import DataError, InputError
+
+# A larger set is offered once it has this share of new tags: every set needs its own certificate.
+_FEW_MORE = 0.05
+_LONGEST_NAME = 60
+
+
+class Conflict(Exception):
+    """Another tab decided first; nothing was written."""
+
+
+def open_session(
+    folder: str | os.PathLike[str],
+    *,
+    write: bool = True,
+    name: str = "",
+    image_root: str | None = None,
+    decisions: str | os.PathLike[str] | None = None,
+) -> "Session":
+    """Open a project folder with its decisions.
+
+    Parameters
+    ----------
+    folder : path
+        Folder written by ``schirn review``.
+    write : bool
+        Whether to accept decisions; if False, nothing in the folder changes.
+    name : str
+        Who decides, at most 60 characters; "" if nobody gives a name.
+    image_root : str, optional
+        Folder of the image files; by default the one that was used when the tags were ranked.
+    decisions : path, optional
+        File of `Decisions`: its answers are taken over, and every new one is written to it.
+
+    Returns
+    -------
+    Session
+        ``write_table(path)`` writes the whole table with the final tags, and ``changes()`` lists
+        what has changed.
+
+    Examples
+    --------
+    >>> from schirn.app.review import open_session
+    >>> open_session("/nowhere")
+    Traceback (most recent call last):
+    ...
+    schirn.exceptions.DataError: /nowhere: not a review project (project.json is missing); \
+start a review of a table with: schirn review TABLE
+    """
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InputError(
+            f"a name has at most {_LONGEST_NAME} printable characters, unlike {brief(name)}"
+        )
+    project = read_project(folder)
+    journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=write)
+    try:
+        if journal.repaired:
+            warnings.warn(f"{journal.path}: {journal.repaired}", stacklevel=2)
+        session = Session(project, journal, name=name.strip(), image_root=image_root)
+        if decisions is not None:
+            session.link = DecisionLink(session, Decisions(decisions))
+        return session
+    except BaseException:
+        journal.close()
+        raise
+
+
+class Session(ReviewState):
+    """A project, its journal, and the state that follows from both.
+
+    Parameters
+    ----------
+    project : Project
+        Items and tags to review.
+    journal : Journal
+        Decisions so far; they are replayed here.
+    name : str
+        Who decides.
+    image_root : str, optional
+        Folder of the image files.
+    """
+
+    def __init__(
+        self, project: Project, journal: Journal, *, name: str = "", image_root: str | None = None
+    ):
+        super().__init__(project)
+        self.journal, self._name, self._image_root = journal, name, image_root
+        self.lock = threading.RLock()
+        self.link: DecisionLink | None = None
+        for record in journal.records:
+            self._replay(record)
+
+    @property
+    def sequence(self) -> int:
+        """Number of the last record in the journal."""
+        return self.journal.sequence
+
+    @cached_property
+    def table(self) -> ProjectTable:
+        """The table of the project."""
+        project = self.project
+        return ProjectTable(project.folder, project.table, len(project.ids), self._image_root)
+
+    def decide(self, action: str, item: str, label: str, sequence: int) -> int:
+        """Write a decision to the journal and return its number.
+
+        Parameters
+        ----------
+        action : {"keep", "drop", "skip"}
+        item, label : str
+            The tag to decide.
+        sequence : int
+            Number of the last record that the caller knows. A tag that was decided after it
+            raises `Conflict`.
+        """
+        if action not in STATUS:
+            raise InputError(f"the action must be one of {', '.join(STATUS)}, not {brief(action)}")
+        return self.act({"action": action, "item": item, "label": label}, sequence)
+
+    def undo(self, sequence: int, *, of: int | None = None) -> int:
+        """Undo the last record and return the number of the new one.
+
+        Parameters
+        ----------
+        sequence : int
+            Number of the last record that the caller knows.
+        of : int, optional
+            Number of the record to undo; another one raises `Conflict`.
+        """
+        with self.lock:
+            if not self.history:
+                raise Conflict("There is nothing to undo.")
+            step = self.history[-1]
+            if step.seq > sequence or of not in (None, step.seq):
+                raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
+            record: Record = {"action": "undo", "of": step.seq}
+            record |= {key: step.record[key] for key in ("item", "label") if key in step.record}
+            return self.act(record, sequence)
+
+    def act(self, record: Record, sequence: int) -> int:
+        """Check a record, write it to the journal, and return its number.
+
+        Parameters
+        ----------
+        record : dict
+            ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop" and "skip", also
+            ``to`` for "swap"; ``tags`` for "remove" and "complete"; ``of`` for "undo".
+        sequence : int
+            Number of the last record that the caller knows.
+        """
+        with self.lock:
+            if sequence > self.sequence:
+                raise Conflict("This page belongs to an earlier session and was reloaded.")
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            entry: Record = {"time": time, **record}
+            if self._name:
+                entry["person"] = self._name
+            tags = self._tags_of(entry)
+            if any(self._changed.get(tag, 0) > sequence for tag in tags):
+                raise Conflict("This tag was decided in another tab; nothing was changed.")
+            seq = self.journal.append(entry)
+            self._apply(self.journal.records[-1], tags)
+            if self.link is not None:
+                self.link.write(entry, tags)
+        return seq
+
+    def take_over(self, records: list[Record]) -> None:
+        """Write answers that were given elsewhere to the journal."""
+        if records:
+            self.journal.append(*records)
+            for record in self.journal.records[-len(records) :]:
+                self._replay(record)
+
+    def apply_answers(self, action: str, count: int, sequence: int) -> int:
+        """Remove, or add, all tags that the answers allow at the target precision.
+
+        Parameters
+        ----------
+        action : {"remove", "complete"}
+        count : int
+            Number of tags that the caller was shown; another one raises `Conflict`.
+        sequence : int
+            Number of the last record that the caller knows.
+        """
+        with self.lock:
+            tags = self.questions.ready(KIND[action], self.status).tolist()
+            if len(tags) != count:
+                raise Conflict("The answers have changed in another tab; nothing was done.")
+            return self.act({"action": action, "tags": tags}, sequence)
+
+    def current(self, *, order: str = FIRST) -> int | None:
+        """Return the tag to ask: just undone, the next in this order, skipped, or None.
+
+        Parameters
+        ----------
+        order : {"first", "suspicious", "tag", "suggested", "swaps", "certify"}
+            What to ask next.
+        """
+        if self._undone is not None:
+            return self._undone
+        tag_before = next(iter(self.history[-1].tags), None) if self.history else None
+        tags = self.questions.in_order(order, self.status, tag_before)
+        if order == CERTIFY:
+            certificate = self.certificate()
+            tags = iter(()) if certificate and certificate.certified else self._drawn()
+        elif self.link is not None:
+            tags = chain(self.link.changed, tags)
+        # What was removed or added at once is asked about for a certificate only.
+        at_once = {k for of in self.chosen.values() if of is not None for k in of.tolist()}
+        for tag in tags:
+            if self.status[tag] == OPEN and (tag not in at_once or self._is_blind(tag, order)):
+                return tag
+        if order == CERTIFY:
+            return None
+        # The tag skipped longest ago comes first, so that every one has its turn.
+        skipped = np.flatnonzero(self.status == SKIP).tolist()
+        return min(skipped, key=self._changed.__getitem__, default=None)
+
+    def view(self, *, order: str = FIRST) -> dict[str, Any]:
+        """Return what the page shows, as a JSON document.
+
+        Parameters
+        ----------
+        order : {"first", "suspicious", "tag", "suggested", "swaps", "certify"}
+            What to ask next.
+        """
+        if order not in ORDERS:
+            raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
+        with self.lock:
+            tag, current = self.current(order=order), None
+            if tag is not None:
+                swap = self.questions.swaps(self.status).get(tag) if order == SWAPS else None
+                current = self.describe(tag, self._is_blind(tag, order))
+                current["swap"] = None if swap is None else self.name(swap)
+            return {
+                "seq": self.sequence,
+                "current": current,
+                "last": _describe_step(self.history[-1]) if self.history else None,
+                "progress": self._progress(),
+                "known": self.known(order),
+            }
+
+    def known(self, order: str = FIRST) -> dict[str, Any]:
+        """Return what the answers say and allow, and the state of the certificate.
+
+        Parameters
+        ----------
+        order : str
+            What is asked: listed or missing tags.
+        """
+        questions, status, final = self.questions, self.status, self.final()
+        is_listed, kind_asked = self.project.listed, MISSING if order == SUGGESTED else LISTED
+        chosen = self.chosen[kind_asked]
+        at_once = np.isin(questions.tags[kind_asked], [] if chosen is None else chosen)
+        ranking, certificate = questions.ranking(status), self.certificate()
+        first = {}
+        for kind in (LISTED, MISSING):
+            answered = sum(int(status[tag] != OPEN) for tag in questions.steps(kind, status))
+            first[kind] = {"answered": answered, "size": questions.size(kind)}
+        return {
+            "line": say_what_is_known(ranking, kind_asked, at_once),
+            "answers": ranking.n_answers,
+            "precision": ranking.precision,
+            "first": first,
+            **{action: self._ready(kind) for action, kind in KIND.items()},
+            "swaps": len(questions.swaps(status)),
+            "removed": int((is_listed & ~final).sum()),
+            "added": int((~is_listed & final).sum()),
+            "certificate": certificate
+            and {"words": certificate.progress, "certified": certificate.certified},
+        }
+
+    def _ready(self, kind: str) -> dict[str, int]:
+        """Number of tags that the answers allow to remove or add, and how many of them are new."""
+        tags, chosen = self.questions.ready(kind, self.status), self.chosen[kind]
+        new = len(tags if chosen is None else np.setdiff1d(tags, chosen))
+        minimum = 0 if chosen is None else _FEW_MORE * len(chosen)
+        return {"count": len(tags), "new": new if new > minimum else 0}
+
+    def _is_blind(self, tag: int, order: str) -> bool:
+        """Whether a question must not show what the model thinks, which would sway the answer."""
+        kind = MISSING if order == SUGGESTED else LISTED
+        is_step = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
+        return is_step or order == CERTIFY
+
+    def changes(self) -> ChangeList:
+        """List how the tags of the table change: removals, additions and merged spellings."""
+        with self.lock:
+            final, changes = self.final(), []
+            for k in np.flatnonzero(self.project.listed != final).tolist():
+                kind = "addition" if final[k] else "removal"
+                names = ("", self.name(k)) if final[k] else (self.name(k).strip(), "")
+                row = int(self.project.row[k])
+                changes.append(Change(row, kind, *names, *self._certainty(k, kind)))
+        roles, options = self.table.roles, self.table.cell_options
+        changes = with_merges(changes, self.table.tags, roles.merge or {})
+        options = {"column": roles.column, "separator": roles.separator, **options}
+        listing = ChangeList.from_cells(self.table.cells, changes, **options)
+        return keyed_changes(listing, self.table.table, roles.id)
+
+    def write_table(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole table with the final tags: all columns, all rows, in their order.
+
+        Parameters
+        ----------
+        path : path
+            In any format of a table.
+        """
+        table, roles = self.table, self.table.roles
+        cells = self.changes().apply(table.cells, **table.cell_options)
+        changed = {roles.column: cells}
+        write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
+
+    def verify(self, certificate: Certificate) -> None:
+        """Raise InputError unless a certificate is about what `write_table` writes."""
+        rows = self.project.row.tolist()
+        listed = [(rows[k], self.name(k)) for k in self.questions.tags[LISTED].tolist()]
+        changes = self.tag_changes()
+        by_kind = ([tag for tag, is_added in changes.items() if is_added == x] for x in (0, 1))
+        # As its file says it, which holds the answers in the order of drawing only.
+        file = Certificate.from_json(certificate.to_json())
+        file.verify(certificate.table_sha256, listed, *by_kind)
+
+    def tag_changes(self) -> dict[Tag, bool]:
+        """Return the tags that are removed (False) and added (True)."""
+        final, rows = self.final(), self.project.row.tolist()
+        changed = np.flatnonzero(self.project.listed != final).tolist()
+        return {(rows[k], self.name(k)): bool(final[k]) for k in changed}
+
+    def _certainty(self, tag: int, kind: str) -> tuple[float | None, str]:
+        """Probability that the removal or addition of a tag is right, and the reason."""
+        status = int(self.status[tag])
+        if status in (KEEP, DROP):
+            verb = "dropped" if status == DROP else "added"
+            return None, f"{verb} by {self.person[tag] or 'a person'}"
+        return certainty(self.questions.ranking(self.status), kind, self._confidence(tag))
+
+    def _confidence(self, tag: int) -> float:
+        """Probability that a tag is correct, by the answers."""
+        return float(self.questions.confidence(self.status)[tag])
+
+    def _replay(self, record: Record) -> None:
+        try:
+            tags = self._tags_of(record)
+        except InputError:
+            action, item, label = (record.get(key) for key in ("action", "item", "label"))
+            raise DataError(
+                f"{self.journal.path}: record {record['seq']} does not fit the project "
+                f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a "
+                f"backup, or start the review again from the table"
+            ) from None
+        self._apply(record, tags)
+
+    @property
+    def n_decided(self) -> int:
+        """Number of tags that people called right or wrong, whether listed or not."""
+        return int(np.isin(self.status, (KEEP, DROP)).sum())
+
+    def _progress(self) -> dict[str, int]:
+        status, is_listed = self.status, self.project.listed
+        return {
+            "skipped": int((status == SKIP).sum()),
+            "decided": int(np.isin(status[is_listed], (KEEP, DROP)).sum()),
+            "suggested": int((~is_listed & (status == OPEN) & ~self.final()).sum()),
+            "total": int(is_listed.sum()),
+        }
+
+    def describe(self, tag: int, blind: bool = False) -> dict[str, Any]:
+        """Return what the page shows about a tag and its item.
+
+        Parameters
+        ----------
+        tag : int
+        blind : bool
+            Whether to hide what the model and the answers say, also about the other tags.
+        """
+        project, table, i = self.project, self.table, int(self.project.row[tag])
+        final = project.listed if blind else self.final()
+        decision = None if self.link is None else self.link.changed.get(tag)
+        return {
+            "item": project.ids[i],
+            "row": i,
+            "text": project.texts[i],
+            "image": table.image_name(i),
+            "has_image": table.image_file(i) is not None,
+            "label": self.name(tag),
+            "confidence": None if blind else round(self._confidence(tag), 4),
+            "suggested": not project.listed[tag],
+            "blind": blind,
+            "earlier": None if decision is None else str(decision),
+            "others": list(table.others(i)),
+            "tags": [
+                {"label": self.name(k), "kept": bool(final[k]), "current": k == tag}
+                for k in project.tags_of_row(i)
+                if project.listed[k] or final[k] or k == tag
+            ],
+        }
+
+
+def _describe_step(step: Step) -> dict[str, Any]:
+    """Return what the page says about the last action."""
+    record = step.record
+    about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
+    tags = record.get("tags", step.tags)
+    if record["action"] in KIND and step.before[0] is not None:
+        tags = np.setdiff1d(tags, step.before[0])
+    return about | {"of": step.seq, "count": len(tags)}

@@ -1,0 +1,189 @@
+"""The state of a review: what each record of the journal is about, does, and undoes.
+
+The state follows from the project and the journal alone. Of several answers about a tag, the latest
+counts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schirn._files import Record, brief
+from schirn._input import Array
+from schirn.app.review._project import Project
+from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Questions
+from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.questions import LISTED, MISSING
+from schirn.exceptions import InputError
+
+STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
+# What the answers allow to do to all tags of a kind at once.
+KIND = {"remove": LISTED, "complete": MISSING}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A record that can be undone."""
+
+    seq: int
+    record: Record
+    tags: list[int]
+    before: list[Any]
+    """What undo puts back."""
+
+
+class ReviewState:
+    """Answers, and what was done to all tags at once.
+
+    Parameters
+    ----------
+    project : Project
+        Items and tags to review.
+
+    Attributes
+    ----------
+    status : (m,) array
+        Status of each tag of the project.
+    person : dict from tag to str
+        Who decided each tag; "" if nobody gave a name.
+    history : list of Step
+        What can be undone.
+    questions : Questions
+        What to ask, and what the answers say.
+    chosen : dict from kind to array of tags
+        Tags that were removed, or added, as the answers allowed.
+    """
+
+    def __init__(self, project: Project):
+        self.project = project
+        self.status = np.zeros(len(project.row), dtype=np.uint8)
+        self.person: dict[int, str] = {}
+        self.history: list[Step] = []
+        self.questions = Questions(project)
+        self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
+        self._certificate: Certificate | None = None
+        # A number of a draw is for one set of tags, once a question of it was answered or undone.
+        self._next_draw, self._draw_of = 0, dict[bytes, int]()
+        # Tags of certificates whose answers were taken back.
+        self._changed_answers: set[int] = set()
+        self._row_of = {name: i for i, name in enumerate(project.ids)}
+        # Number of the last record about each tag.
+        self._changed: dict[int, int] = {}
+        # The tag that was just undone, which is asked again at once.
+        self._undone: int | None = None
+
+    def name(self, tag: int) -> str:
+        """Return the label of a tag."""
+        return self.project.labels[self.project.column[tag]]
+
+    def find(self, item: str, label: str) -> int:
+        """Return the tag of an item by the name of its label."""
+        try:
+            return self.questions.number((self._row_of[item], label))
+        except KeyError:
+            raise InputError(f"the item {brief(item)} has no tag {brief(label)}") from None
+
+    def certificate(self) -> Certificate | None:
+        """Return the certificate of the removed tags with all answers; None before a removal."""
+        if self._certificate is None:
+            return None
+        return self.questions.certificate(self._certificate, self.status, self._changed_answers)
+
+    def final(self) -> Array:
+        """Return whether each tag is kept: as people decided, or else as the answers allowed."""
+        is_kept = self.project.kept.copy()
+        for kind, tags in self.chosen.items():
+            if tags is not None:
+                is_kept[self.questions.tags[kind]] = kind == LISTED
+                is_kept[tags] = kind == MISSING
+        return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, is_kept))
+
+    def _tags_of(self, record: Record) -> list[int]:
+        """Return the tags that a record is about; raise InputError if it makes no sense."""
+        action = _text(record, "action")
+        if action in KIND:
+            chosen = record.get("tags") or []
+            known = np.flatnonzero(self.project.listed == (action == "remove"))
+            if not chosen or len(np.intersect1d(chosen, known)) < len(chosen):
+                raise InputError("tags to remove must be listed, and those to add must not be")
+            return []
+        if action == "undo":
+            return self._undoable(record).tags
+        if action not in (*STATUS, "swap"):
+            raise InputError(f"there is no action {brief(action)}")
+        tags = [self.find(_text(record, "item"), _text(record, "label"))]
+        if action == "swap":
+            tags.append(self.find(record["item"], _text(record, "to")))
+            if self.project.listed[tags].tolist() != [True, False]:
+                raise InputError("a swap drops a tag of the table and adds one that is not in it")
+        return tags
+
+    def _undoable(self, record: Record) -> Step:
+        if not self.history or self.history[-1].seq != record.get("of"):
+            raise InputError("only the last record can be undone")
+        return self.history[-1]
+
+    def _apply(self, record: Record, tags: list[int]) -> None:
+        """Change the state as a checked record says."""
+        action, seq = record["action"], record["seq"]
+        self._undone = None
+        if action == "undo":
+            self._apply_undo(self._undoable(record), seq)
+            return
+        if action in KIND:
+            former: list[Any] = [self.chosen[KIND[action]], self._certificate]
+            self._choose(KIND[action], np.array(record["tags"]))
+        else:
+            former = [(int(self.status[tag]), self.person.get(tag, "")) for tag in tags]
+            answers = (DROP, KEEP) if action == "swap" else (STATUS[action],)
+            person = str(record.get("person", ""))
+            self._answer(tags, [(status, person) for status in answers], seq)
+        self.history.append(Step(seq, record, tags, former))
+
+    def _apply_undo(self, step: Step, seq: int) -> None:
+        self.history.pop()
+        action = step.record["action"]
+        if action in KIND:
+            self._count_draw()
+            self.chosen[KIND[action]], self._certificate = step.before
+            return
+        self._answer(step.tags, step.before, seq)
+        self._undone = step.tags[0]
+
+    def _choose(self, kind: str, tags: Array) -> None:
+        """Remove or add tags; a removal fixes what a certificate is about."""
+        if kind == LISTED:
+            # The same tags have the same draw, which undoing and removing again does not change.
+            draw = self._draw_of.setdefault(np.sort(tags).tobytes(), self._next_draw)
+            self._certificate = self.questions.begin_certificate(tags, self.status, draw)
+        self.chosen[kind] = tags
+
+    def _count_draw(self) -> None:
+        """Give other tags another draw: what this one asks is known."""
+        if self._certificate is not None:
+            self._next_draw = max(self._next_draw, self._certificate.draw + 1)
+
+    def _drawn(self) -> Iterator[int]:
+        """Yield the tags of the certificate in the order of drawing."""
+        order = (self._certificate and self._certificate.order) or ()
+        return map(self.questions.number, order)
+
+    def _answer(self, tags: list[int], answers: list[tuple[int, str]], seq: int) -> None:
+        """Give tags another status, with the name of the person."""
+        if next((tag for tag in self._drawn() if self.status[tag] == OPEN), None) in tags:
+            self._count_draw()
+        members = set(self._drawn())
+        for tag, (status, person) in zip(tags, answers, strict=True):
+            if self.status[tag] not in (OPEN, status) and tag in members:
+                self._changed_answers.add(tag)
+            self.questions.drawn[tag] = tag in members and status != OPEN
+            self.status[tag], self.person[tag], self._changed[tag] = status, person, seq
+
+
+def _text(record: Record, key: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"{key!r} must be a text, not {brief(value)}")
+    return value

@@ -1,0 +1,171 @@
+"""The table of a review project: a copy with all its columns, the cells and image of a row."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from schirn._files import brief, shortened
+from schirn._input import is_missing
+from schirn.app.tables import Table, open_table, with_tag_column, write_copy
+from schirn.app.workflow import is_inside
+from schirn.exceptions import DataError
+from schirn.labels.cells import TagCells
+from schirn.program.page import image_type
+
+MAX_IMAGE_BYTES = 32 * 1024**2
+_MAX_CELL = 2000
+
+
+@dataclass(frozen=True)
+class TableRoles:
+    """The columns of a table that have a role, and how its cells are read."""
+
+    column: str
+    """Column of tags."""
+    separator: str
+    text: tuple[str, ...] = ()
+    image: str | None = None
+    image_root: str | None = None
+    file: str = ""
+    """Name of the copy in the project folder."""
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    merge: dict[str, str] | None = None
+    """Spellings of tags in the table, and the tag that was judged in their place."""
+    id: str | None = None
+    """Column of ids, if the items are called by them."""
+    content: tuple[str, ...] = ()
+    """Columns that the tags are judged by."""
+
+
+def write_project_table(
+    folder: Path, table: Table, source: str, roles: TableRoles
+) -> dict[str, Any]:
+    """Write the whole table into a project folder; return what project.json says about it."""
+    path = Path(source)
+    suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
+    if path.is_dir():
+        # A folder becomes one file.
+        suffixes = [".parquet"]
+    name = "table" + "".join(suffixes).lower()
+    write_copy(str(folder / name), table, {}, {})
+    root = roles.image_root
+    if roles.image is not None:
+        root = os.path.realpath(root or path.parent)
+    encoding = getattr(table, "encoding", "utf-8")
+    delimiter = getattr(table, "delimiter", None)
+    roles = replace(roles, file=name, image_root=root, encoding=encoding, delimiter=delimiter)
+    return asdict(roles)
+
+
+def read_roles(folder: Path, head: Any) -> TableRoles:
+    """Return what project.json says about the table."""
+    lists = {name: tuple(head[name]) for name in ("text", "content")}
+    # No project leads out of its folder.
+    roles = TableRoles(**{**head, **lists, "file": Path(head["file"]).name})
+    if not (folder / roles.file).is_file():
+        raise DataError(
+            f"{folder / roles.file}: the table is missing; start the review again from the table"
+        )
+    return roles
+
+
+class ProjectTable:
+    """The copy of the table in a project folder, read when it is first needed.
+
+    Parameters
+    ----------
+    folder : Path
+    roles : TableRoles
+    n_rows : int
+        Number of items of the project.
+    image_root : str, optional
+        Folder of the image files, instead of the one in the project.
+    """
+
+    def __init__(self, folder: Path, roles: TableRoles, n_rows: int, image_root: str | None = None):
+        self.folder, self.roles, self._n_rows = folder, roles, n_rows
+        self._image_root = image_root or roles.image_root
+        self.path = folder / roles.file
+
+    @cached_property
+    def table(self) -> Table:
+        """The table as it was cleaned."""
+        roles = self.roles
+        table = open_table(self.path, encoding=roles.encoding, delimiter=roles.delimiter)
+        table = with_tag_column(table, roles.column)
+        needed = (roles.column, *roles.text, *filter(None, [roles.image]))
+        absent = [name for name in needed if name not in table.columns]
+        if absent or table.n_rows != self._n_rows:
+            what = f"{table.n_rows:,} rows, but the project has {self._n_rows:,} items"
+            if absent:
+                what = f"there is no column {brief(absent[0])}"
+            raise DataError(f"{self.path}: {what}; start the review again from the table")
+        return table
+
+    @cached_property
+    def _columns(self) -> dict[str, list[Any]]:
+        return {name: self.table.column(name) for name in self.table.columns}
+
+    @property
+    def cell_options(self) -> dict[str, Any]:
+        """How the column of tags is read."""
+        return self.table.cell_options(self.roles.column)
+
+    @property
+    def cells(self) -> list[Any]:
+        """The column of tags before all changes."""
+        return self._columns[self.roles.column]
+
+    def others(self, row: int) -> Iterator[tuple[str, str]]:
+        """Yield name and cell of the columns that are neither tags, text, image nor id."""
+        columns = {self.roles.column, *self.roles.text, self.roles.image, self.roles.id}
+        for name, cells in self._columns.items():
+            if name not in columns and not is_missing(cells[row]) and cells[row] != "":
+                yield name, _short(cells[row])
+
+    def image_name(self, row: int) -> str | None:
+        """Return the cell that names the image of a row."""
+        if self.roles.image is None:
+            return None
+        cell = self._columns[self.roles.image][row]
+        return None if is_missing(cell) or cell == "" else str(cell)
+
+    @cached_property
+    def tags(self) -> list[list[str]]:
+        """The tags of each row before all changes."""
+        cells = TagCells.of(self.cells, self.roles.separator, **self.cell_options)
+        return [cells.split(cell) for cell in self.cells]
+
+    def image_file(self, row: int) -> tuple[Path, str] | None:
+        """Return path and type of the image of a row; None if it cannot be shown.
+
+        Only a file that the table names, below the folder of images even after following links, is
+        read, and only if it is an image of at most 32 MiB.
+        """
+        name, root = self.image_name(row), self._image_root
+        if name is None or root is None or "\0" in name:
+            return None
+        folder = os.path.realpath(root)
+        if not is_inside(name, folder):
+            return None
+        path = Path(os.path.realpath(os.path.join(folder, name)))
+        try:
+            if not path.is_file() or path.stat().st_size > MAX_IMAGE_BYTES:
+                return None
+            with path.open("rb") as stream:
+                kind = image_type(stream.read(12))
+        except (OSError, ValueError):
+            return None
+        return None if kind is None else (path, kind)
+
+
+def _short(cell: Any) -> str:
+    """Return a cell as text that fits on the page."""
+    if isinstance(cell, list | tuple) and len(cell) > 8:
+        start = ", ".join(_short(value)[:40] for value in cell[:4])
+        return f"{start}, … ({len(cell):,} values)"
+    return shortened(f"{cell:.6g}" if isinstance(cell, float) else str(cell), _MAX_CELL)

@@ -1,0 +1,89 @@
+"""A tagger behind HTTP; see `schirn serve`."""
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from schirn._optional import optional
+from schirn.app.serving._connections import HEADERS as HEADERS
+from schirn.app.serving._connections import OPTIONS as OPTIONS
+from schirn.app.serving._connections import REFUSALS as REFUSALS
+from schirn.app.serving._connections import LimitedProtocol as LimitedProtocol
+from schirn.app.serving._connections import listen as listen
+from schirn.app.serving._connections import read_json as read_json
+
+__all__ = ["serve"]
+
+
+def serve(
+    model: str | os.PathLike[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    workers: int = 1,
+    token: str | None = None,
+    max_rows: int = 10_000,
+    max_bytes: int = 16 * 1024**2,
+    timeout: float = 30.0,
+    allow_hosts: Sequence[str] = (),
+    access_log: str | os.PathLike[str] | None = None,
+    ready: Callable[[str], None] | None = None,
+    tell: Callable[..., None] | None = None,
+) -> None:
+    """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
+
+    The workers are processes that share one socket. SIGHUP starts them again, one after the other,
+    with the model that the file holds then: a new one answers before the old one stops. A worker
+    that dies is started again.
+
+    Parameters
+    ----------
+    model : path
+        File of a `TagPipeline`.
+    host : str
+        Address to listen at; 0.0.0.0 for all of this machine.
+    port : int
+        0 chooses a free one.
+    workers : int
+        Number of processes.
+    token : str, optional
+        Requests must have the header ``Authorization: Bearer TOKEN``.
+    max_rows, max_bytes : int
+        Largest request.
+    timeout : float
+        Seconds for a request.
+    allow_hosts : sequence of str
+        Without a token, requests are answered if their header ``Host`` is an address, localhost,
+        `host`, or one of these names; "*" allows all.
+    access_log : path, optional
+        File that gets a JSON object for every request, on a line of its own; "-" is stderr.
+    ready : callable, optional
+        Called with the address as soon as requests are answered.
+    tell : callable, optional
+        Called with a sentence when a worker has died or the model was loaded again, and with
+        ``error=True`` unless all went well.
+    """
+    optional("starlette", "review", "The server")
+    optional("uvicorn", "review", "The server")
+    from schirn.app.serving._access import AccessLog
+    from schirn.app.serving._connections import listen
+    from schirn.app.serving._workers import Application, Workers
+    from schirn.app.serving.app import Limits
+
+    with tempfile.TemporaryDirectory() as folder:
+        app = Application(
+            str(model),
+            token=token,
+            limits=Limits(max_rows, max_bytes, timeout),
+            counters=Path(folder),
+            hosts=(host, *allow_hosts),
+            access_log=None if access_log is None else str(access_log),
+        )
+        # What is wrong with the model or the log is said now, not by a worker.
+        app.load()
+        if app.access_log is not None:
+            AccessLog(app.access_log).close()
+        with listen(host, port) as listener:
+            address = f"http://{host}:{listener.getsockname()[1]}"
+            Workers(app, workers, listener, ready=lambda: ready and ready(address), tell=tell).run()

@@ -1,0 +1,173 @@
+"""Rows of several small requests are answered together: one product costs less than many."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+Work = Callable[[list[Any], Any], list[Any]]
+"""A function from rows and an option to one answer per row."""
+
+MAX_ROWS = 512
+"""Rows that are answered together; a larger request is answered alone."""
+MAX_DELAY = 0.002
+"""Seconds that a request waits for others that are being read."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    work: Work
+    rows: list[Any]
+    option: Any
+    answers: "asyncio.Future[list[Any]]"
+
+    @property
+    def kind(self) -> tuple[Work, str]:
+        """Jobs of one kind can be answered together."""
+        return self.work, json.dumps(self.option, sort_keys=True)
+
+
+class Batches:
+    """Runs work in one thread, for the rows of all requests that wait at that time.
+
+    A request that is alone in the server is answered at once. If others are in flight, it waits
+    until they have been read, at most `MAX_DELAY` seconds.
+
+    Parameters
+    ----------
+    n_in_flight : callable
+        Returns the number of requests that have begun and are not answered.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from schirn.app.serving._batches import Batches
+    >>> def lengths(rows, unit):
+    ...     return [f"{len(row)} {unit}" for row in rows]
+    >>> batches = Batches(n_in_flight=lambda: 1)
+    >>> asyncio.run(batches.answer(lengths, ["pan", "chair"], "letters"))
+    ['3 letters', '5 letters']
+    """
+
+    def __init__(self, n_in_flight: Callable[[], int]) -> None:
+        self._n_in_flight = n_in_flight
+        # One thread: NumPy holds the interpreter most of the time, and a queue has an end.
+        self._thread = ThreadPoolExecutor(1)
+        self._queue: deque[_Job] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_busy = False
+
+    async def answer(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
+        """Return the answers to the rows of one request.
+
+        Parameters
+        ----------
+        work : callable
+            Returns one answer per row; an answer must not depend on the other rows.
+        rows : list
+        option : object
+            Second argument of `work`, which JSON can hold.
+
+        Returns
+        -------
+        list
+            One answer per row.
+
+        Raises
+        ------
+        Exception
+            What `work` raises for these rows; other requests are not affected.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, rows, option, loop.create_future())
+        self._queue.append(job)
+        if not self._is_busy:
+            self._schedule()
+        return await job.answers
+
+    def _schedule(self) -> None:
+        """Start now if nothing else can join, or soon."""
+        n_rows = sum(len(job.rows) for job in self._queue)
+        is_complete = len(self._queue) >= self._n_in_flight()
+        if is_complete or n_rows >= MAX_ROWS:
+            self._start()
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(MAX_DELAY, self._start)
+
+    def _start(self) -> None:
+        """Answer the first requests of the queue in the thread."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        jobs = self._next_jobs()
+        if not jobs:
+            return
+        self._is_busy = True
+        loop = asyncio.get_running_loop()
+        outcome = loop.run_in_executor(self._thread, _run, jobs)
+        outcome.add_done_callback(lambda done: self._finish(jobs, done.result()))
+
+    def _next_jobs(self) -> list[_Job]:
+        """Take requests from the queue until there are enough rows."""
+        jobs: list[_Job] = []
+        n_rows = 0
+        while self._queue:
+            job = self._queue[0]
+            n_rows += len(job.rows)
+            if jobs and n_rows > MAX_ROWS:
+                break
+            self._queue.popleft()
+            # A request that waited too long has been answered already.
+            if not job.answers.done():
+                jobs.append(job)
+        return jobs
+
+    def _finish(self, jobs: list[_Job], outcomes: "list[list[Any] | Exception]") -> None:
+        """Hand out the answers, and go on with those that came meanwhile."""
+        self._is_busy = False
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if job.answers.done():
+                continue
+            if isinstance(outcome, Exception):
+                job.answers.set_exception(outcome)
+            else:
+                job.answers.set_result(outcome)
+        if self._queue:
+            self._schedule()
+
+
+def _run(jobs: list[_Job]) -> "list[list[Any] | Exception]":
+    """Return answers or an error for each job."""
+    groups: dict[Any, list[_Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.kind, []).append(job)
+    outcomes: dict[int, list[Any] | Exception] = {}
+    for group in groups.values():
+        for job, outcome in zip(group, _run_together(group), strict=True):
+            outcomes[id(job)] = outcome
+    return [outcomes[id(job)] for job in jobs]
+
+
+def _run_together(jobs: list[_Job]) -> "list[list[Any] | Exception]":
+    """Return answers to jobs of one kind; if that fails, try each job alone."""
+    work = jobs[0].work
+    option = jobs[0].option
+    rows = [row for job in jobs for row in job.rows]
+    try:
+        answers = work(rows, option)
+    # Whatever it is, the request that caused it gets it.
+    except Exception as error:
+        if len(jobs) == 1:
+            return [error]
+        return [_run_together([job])[0] for job in jobs]
+    outcomes: list[list[Any] | Exception] = []
+    start = 0
+    for job in jobs:
+        stop = start + len(job.rows)
+        outcomes.append(answers[start:stop])
+        start = stop
+    return outcomes

@@ -1,0 +1,145 @@
+"""The processes of a server, supervised by uvicorn."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp
+from uvicorn import Config
+from uvicorn.supervisors import Multiprocess
+
+from schirn._files import file_hash, reason_of
+from schirn.app.serving._access import AccessLog
+from schirn.app.serving._connections import OPTIONS, PatientProtocol
+from schirn.app.serving._metrics import Metrics
+from schirn.app.serving.app import Limits, create_app
+from schirn.exceptions import InputError
+from schirn.persist import load, read_notes
+
+# A worker has to import the libraries and read the model, on a machine that may be busy.
+_START_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Application:
+    """How each process makes its application."""
+
+    model: str
+    token: str | None
+    limits: Limits
+    counters: Path
+    """Folder of the counters of all processes."""
+    hosts: tuple[str, ...] = ()
+    """Names under which the server answers without a token."""
+    access_log: str | None = None
+    """File that gets a line for every request."""
+
+    def load(self, metrics: Metrics | None = None, access_log: AccessLog | None = None) -> ASGIApp:
+        """Return the application with the model that the file holds now."""
+        notes = read_notes(self.model).get("provenance", {})
+        about = {
+            "sha256": file_hash(self.model),
+            "trained": notes.get("time"),
+            "by": notes.get("schirn"),
+        }
+        return create_app(
+            load(self.model),
+            token=self.token,
+            limits=self.limits,
+            metrics=metrics,
+            about=about,
+            hosts=self.hosts,
+            access_log=access_log,
+        )
+
+    def __call__(self) -> ASGIApp:
+        """Return the application of a worker."""
+        threading.Thread(target=_stop_with, args=(os.getppid(),), daemon=True).start()
+        try:
+            access_log = None if self.access_log is None else AccessLog(self.access_log)
+            return self.load(Metrics(self.counters), access_log)
+        except Exception as error:
+            sys.exit(f"schirn: a worker of the server did not start: {reason_of(error)}")
+
+
+class Workers(Multiprocess):
+    """Processes that are started again when they die, and on SIGHUP one after the other."""
+
+    def __init__(
+        self,
+        app: Application,
+        n_workers: int,
+        listener: socket.socket,
+        ready: Callable[[], Any],
+        tell: Callable[..., None] | None,
+    ) -> None:
+        config = Config(
+            app,
+            factory=True,
+            workers=n_workers,
+            http=PatientProtocol,
+            log_level="error",
+            timeout_graceful_shutdown=int(app.limits.seconds) + 1,
+            timeout_worker_healthcheck=_START_SECONDS,
+            **OPTIONS,
+        )
+        super().__init__(config, [listener])
+        # A shell sends these to all processes of a job; workers inherit that they are blocked.
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+        self._app, self._ready, self._tell = app, ready, tell or (lambda *_, **__: None)
+
+    def init_processes(self) -> None:
+        """Start the workers, and wait until all of them answer."""
+        super().init_processes()
+        if all(process.wait_until_ready(_START_SECONDS) for process in self.processes):
+            self._ready()
+        elif not self.signal_queue:
+            self.terminate_all()
+            raise InputError("a worker of the server did not start; see what it has printed")
+
+    def handle_signals(self) -> None:
+        """Take the signals that have arrived."""
+        if os.name == "posix":
+            for number in signal.sigpending():
+                self.signal_queue.append(signal.sigwait({number}))
+        super().handle_signals()
+
+    def keep_subprocess_alive(self) -> None:
+        """Start the workers again that have died."""
+        workers = list(self.processes)
+        super().keep_subprocess_alive()
+        for worker in set(workers) - set(self.processes):
+            code = worker.exitcode
+            self._tell(
+                f"a worker of the server died (code {code}); it is started again", error=True
+            )
+
+    def restart_all(self) -> None:
+        """Replace every worker; a model that cannot be loaded leaves the old ones."""
+        try:
+            self._app.load()
+        # Whatever is wrong with the new file, the old model answers.
+        except Exception as error:
+            reason = reason_of(error)
+            self._tell(f"the model was not loaded again; the old one stays: {reason}", error=True)
+            return
+        workers = set(self.processes)
+        super().restart_all()
+        # What kept a worker from starting is in the log of uvicorn.
+        if workers.isdisjoint(self.processes):
+            self._tell("the model was loaded again by all workers")
+
+
+def _stop_with(parent: int) -> None:
+    """Stop this process when its supervisor was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,332 @@
+"""The web application: tags of rows as JSON, judgements of tags, health, metrics."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import schirn
+from schirn._files import brief
+from schirn.app.serving._access import AccessLog, is_allowed_host, record_of, request_id
+from schirn.app.serving._batches import Batches, Work
+from schirn.app.serving._connections import HEADERS, OVERLOAD, REFUSALS, read_json
+from schirn.app.serving._metrics import Metrics
+from schirn.exceptions import InputError, suggest
+from schirn.features import TagPipeline
+
+_DIGITS = 6
+_RETRY = {"Retry-After": "1"}
+# Where a request keeps what the log will say of it.
+_RECORD = "schirn.record"
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for."""
+
+    rows: int = 10_000
+    bytes: int = 16 * 1024**2
+    seconds: float = 30.0
+    """Time for a request, including the time that it waits for others."""
+    waiting: int = 512
+    """Requests that wait for a process; more are answered with status 503."""
+    waiting_bytes: int = 128 * 1024**2
+    """Size of all requests that a process holds; more are answered with status 503."""
+
+
+def create_app(
+    model: TagPipeline,
+    *,
+    token: str | None = None,
+    limits: Limits | None = None,
+    metrics: Metrics | None = None,
+    about: Answer | None = None,
+    hosts: Sequence[str] = ("*",),
+    access_log: AccessLog | None = None,
+) -> ASGIApp:
+    """Return an ASGI application that tags rows with a model.
+
+    Parameters
+    ----------
+    model : TagPipeline
+    token : str, optional
+        Requests must have the header ``Authorization: Bearer TOKEN``, except those for ``/health``.
+    limits : Limits, optional
+    metrics : Metrics, optional
+        Where to count.
+    about : dict, optional
+        Facts about the model, for ``/health``.
+    hosts : sequence of str
+        Without a token, names that the header ``Host`` may have beside ``localhost`` and
+        addresses; by default all.
+    access_log : AccessLog, optional
+        Gets a line for every request.
+
+    Returns
+    -------
+    ASGI application
+
+    Raises
+    ------
+    InputError
+        If the model is not one of the columns of a table, or opens pictures.
+
+    Examples
+    --------
+    >>> from starlette.testclient import TestClient
+    >>> from schirn.features import TagPipeline
+    >>> from schirn.app.serving.app import create_app
+    >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 5
+    >>> tags = ["pan", "pan", "chair", "chair"] * 5
+    >>> tagger = TagPipeline(text="title").fit({"title": titles}, tags)
+    >>> client = TestClient(create_app(tagger))
+    >>> client.post("/predict", json={"rows": [{"title": "blue pan"}]}).json()["rows"][0]["tags"]
+    ['pan']
+    """
+    if not isinstance(model, TagPipeline):
+        raise InputError(
+            f"a server needs a model of the columns of a table, not {type(model).__name__}; train "
+            f"one with schirn fit on a table"
+        )
+    if model.image is not None:
+        raise InputError(
+            "a server does not open the files that a request names; encode the pictures, and train "
+            "on a column of vectors"
+        )
+    api = _Api(model, limits or Limits(), metrics or Metrics(), about or {})
+    routes = [
+        Route("/predict", api.answering(api.predict, "threshold"), methods=["POST"]),
+        Route("/judge", api.answering(api.judge, "column", "tags"), methods=["POST"]),
+        Route("/health", api.health),
+        Route("/metrics", api.metrics),
+        Route("/openapi.json", api.openapi),
+    ]
+    starlette = Starlette(routes=routes, exception_handlers=REFUSALS)
+    return _Guard(starlette, api, token, hosts, access_log)
+
+
+class _Api:
+    def __init__(self, model: TagPipeline, limits: Limits, metrics: Metrics, about: Answer) -> None:
+        self.model = model
+        self.limits = limits
+        self.counters = metrics
+        self.about = about
+        features = model.features_
+        self._columns = {n: kind for kind in features.kinds for n in features.names_of(kind)}
+        self._batches = Batches(metrics.n_in_flight)
+        self._n_waiting = 0
+        self._n_bytes = 0
+
+    def answering(self, work: Work, option: str, default: Any = None) -> Any:
+        """Return the handler of a function from rows and one option to answers."""
+
+        async def handler(request: Request) -> Response:
+            if self._n_waiting >= self.limits.waiting:
+                raise self._overload("requests", "too many requests are waiting")
+            size = 0
+
+            def hold(n_bytes: int) -> None:
+                nonlocal size
+                size += n_bytes
+                self._n_bytes += n_bytes
+                if self._n_bytes > max(self.limits.waiting_bytes, size):
+                    raise self._overload("bytes", "the requests that are waiting are too large")
+
+            self._n_waiting += 1
+            try:
+                query = await read_json(request, self.limits.bytes, hold)
+                query = self._checked(query, option)
+                rows = query["rows"]
+                request.scope[_RECORD]["rows"] = len(rows)
+                answers = await self._in_time(work, rows, query.get(option, default))
+            finally:
+                self._n_waiting -= 1
+                self._n_bytes -= size
+            self.counters.add_rows(len(rows))
+            return JSONResponse({"rows": answers})
+
+        return handler
+
+    async def _in_time(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
+        """Return the answers, or raise that they take too long."""
+        answers = self._batches.answer(work, rows, option)
+        try:
+            return await asyncio.wait_for(answers, self.limits.seconds)
+        except TimeoutError:
+            reason = f"no answer within {self.limits.seconds:g} seconds"
+            raise self._overload("time", reason) from None
+
+    def _overload(self, kind: str, reason: str) -> HTTPException:
+        """Count a request that is refused because there is too much to do; return the refusal."""
+        self.counters.add_overload(kind)
+        return HTTPException(503, reason, _RETRY)
+
+    def _checked(self, query: Any, option: str) -> Answer:
+        """Return a request after checking its rows."""
+        rows = query.get("rows") if isinstance(query, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError('the request must be {"rows": [{"column": "cell", ...}, ...]}')
+        if len(rows) > self.limits.rows:
+            raise HTTPException(413, f"the request has more than {self.limits.rows:,} rows")
+        for key in query:
+            if key not in ("rows", option):
+                hint = suggest(key, ["rows", option])
+                raise InputError(f"there is no option {brief(key)}; {hint}")
+        for k, row in enumerate(rows, 1):
+            self._check_row(f"row {k}", row)
+        return dict(query)
+
+    def _check_row(self, where: str, row: Answer) -> None:
+        """Raise InputError for a row from which the model reads nothing, or no text or number."""
+        if not any(name in row for name in self._columns):
+            names = " or ".join(map(brief, self._columns))
+            raise InputError(f"{where}: there is no column {names}, which the model learned from")
+        for name, kind in self._columns.items():
+            if kind != "vectors" and isinstance(row.get(name), list | dict):
+                raise InputError(
+                    f"{where}: the column {brief(name)} must hold a text or a number, not "
+                    f"{brief(row[name])}"
+                )
+
+    def predict(self, rows: list[Any], threshold: Any) -> list[Answer]:
+        """Tag rows; the probability is that of the predicted tags."""
+        if not rows:
+            return []
+        method = self.model.method_
+        names = self.model.label_names_
+        scores = self.model.decision_function(rows)
+        predicted = method.apply_threshold(scores, threshold=threshold)
+        probability = method.calibration_.probability(scores)
+        answers = []
+        for chosen, values in zip(predicted, probability, strict=True):
+            pairs = {names[j]: round(float(values[j]), _DIGITS) for j in chosen.nonzero()[0]}
+            answers.append({"tags": list(pairs), "probability": pairs})
+        return answers
+
+    def judge(self, rows: list[Any], column: Any) -> list[Answer]:
+        """Judge the tags of rows."""
+        if not isinstance(column, str) or not all(column in row for row in rows):
+            raise InputError(f"each row must have its tags in {column!r}: a list or a text")
+        if not rows:
+            return []
+        judgements = self.model.judge(rows, [row[column] for row in rows])
+        return [_rounded(asdict(judgement)) for judgement in judgements]
+
+    def health(self, request: Request) -> Response:
+        """Answer that the model is loaded."""
+        method = type(self.model.method_).__name__
+        facts = {"method": method, "labels": len(self.model.label_names_)}
+        version = schirn.__version__
+        return JSONResponse({"status": "ok", "schirn": version, **facts, "model": self.about})
+
+    def metrics(self, request: Request) -> Response:
+        """Answer with the counters."""
+        return PlainTextResponse(
+            self.counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    def openapi(self, request: Request) -> Response:
+        """Answer with the description of all of this."""
+        document = json.loads(files("schirn.app.serving").joinpath("openapi.json").read_bytes())
+        document["info"]["version"] = schirn.__version__
+        return JSONResponse(document)
+
+
+class _Guard:
+    """Checks host and token, counts, logs, and adds the headers."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        api: _Api,
+        token: str | None,
+        hosts: Sequence[str],
+        access_log: AccessLog | None,
+    ) -> None:
+        self._app = app
+        self._api = api
+        self._token = None if token is None else f"Bearer {token}".encode()
+        self._hosts = hosts
+        self._log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        start = time.perf_counter()
+        request = Request(scope)
+        name = request_id(request)
+        record = record_of(request, name)
+        scope[_RECORD] = record
+        status = 500
+
+        async def send_safely(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers["X-Request-ID"] = name
+            await send(message)
+
+        self._api.counters.begin()
+        try:
+            await (self._refusal(request) or self._app)(scope, receive, send_safely)
+        except ClientDisconnect:
+            status = 400
+        finally:
+            self._end(record, status, time.perf_counter() - start)
+
+    def connection_refused(self, client: str | None) -> None:
+        """Count and log a connection that was answered with 503 before its request was read."""
+        counters = self._api.counters
+        counters.begin()
+        counters.add_overload("connections")
+        self._end({"id": None, "client": client, "method": None, "path": None}, 503, 0.0)
+
+    def _end(self, record: Answer, status: int, seconds: float) -> None:
+        """Count and log a request."""
+        counters = self._api.counters
+        counters.end(record["path"], status, seconds)
+        if self._log is None:
+            return
+        milliseconds = round(1e3 * seconds, 3)
+        if not self._log.write({**record, "status": status, "ms": milliseconds}):
+            counters.add_unlogged()
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request that is not let in."""
+        if request.scope.get("state", {}).get(OVERLOAD):
+            self._api.counters.add_overload("connections")
+            headers = {**_RETRY, "Connection": "close"}
+            return JSONResponse({"error": "too many connections"}, 503, headers)
+        if self._token is None:
+            hosts = request.headers.getlist("host")
+            if len(hosts) == 1 and is_allowed_host(hosts[0], self._hosts):
+                return None
+            reason = "this server does not answer under this name; see --allow-host"
+            return JSONResponse({"error": reason}, 421)
+        sent = request.headers.get("authorization", "").encode("utf-8", "replace")
+        if request.scope["path"] == "/health" or secrets.compare_digest(sent, self._token):
+            return None
+        return JSONResponse({"error": "the header Authorization must be: Bearer TOKEN"}, 401)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return round(value, _DIGITS) if isinstance(value, float) else value

@@ -1,0 +1,190 @@
+"""Files of change lists, and the rows of a table that they are about.
+
+The file has one line per change, as CSV:
+
+    row           number of the row, from 1
+    change        removal, addition, merge or rename
+    before        the tag as it is; empty for an addition
+    after         the tag as it will be; empty for a removal
+    confidence    probability that the change is right
+    why           the reason in words
+    key           name of the row in the column of ids, or a hash of its other cells
+    cell          the whole cell before all changes, as JSON
+    column        name of the column of tags
+    separator     text between the tags of a cell
+    id_column     name of the column of ids; empty if the key is a hash
+
+The columns from `key` on tell which rows and column the list belongs to.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schirn._files import brief, spreadsheet_text
+from schirn._input import is_missing
+from schirn._text import header_delimiter
+from schirn.app.tables._files import open_table
+from schirn.app.tables._table import Table
+from schirn.cleaning.changes import FIELDS, Change, ChangeList, canonical_cell, check_change
+from schirn.exceptions import DataError, InputError
+from schirn.labels.cells import check_separator, split_tags
+
+ADDED_COLUMNS = ("removed", "confidence", "added", "note", "suggested", "suggested_confidence")
+"""What follows the name of the column of tags in the names of columns that cleaning adds."""
+
+
+def read_changes(path: str | os.PathLike[str]) -> ChangeList:
+    """Read a list that `write` wrote and that a person may have edited.
+
+    Parameters
+    ----------
+    path : path
+        A .csv file. Its cells may be separated by commas, semicolons or tabs, as spreadsheets like
+        to do.
+
+    Returns
+    -------
+    ChangeList
+    """
+    if Path(path).suffix.lower() != ".csv":
+        raise InputError(f"{path}: the name of a list of changes must end in .csv")
+    table = open_table(path, empty=True, delimiter=header_delimiter(path))
+    absent = [name for name in FIELDS if name not in table.columns]
+    if absent:
+        raise DataError(f"{path}: not a list of changes: there is no column {absent[0]!r}")
+    columns = [table.column(name) for name in FIELDS]
+    changes: list[Change] = []
+    cells: dict[int, Any] = {}
+    keys: dict[int, str] = {}
+    about: set[tuple[str, ...]] = set()
+    for k, line in enumerate(zip(*columns, strict=True)):
+        where = f"{path}: change {k + 1}"
+        try:
+            edit, cell, key, of = _parsed(line)
+        except InputError as error:
+            raise DataError(f"{where}: {error}") from None
+        if edit.row in cells and canonical_cell(cells[edit.row]) != canonical_cell(cell):
+            raise DataError(f"{where}: another line has a different cell of row {edit.row + 1}")
+        changes.append(edit)
+        cells[edit.row] = cell
+        if key:
+            keys[edit.row] = key
+        about.add(of)
+    if len(about) > 1:
+        raise DataError(
+            f"{path}: the lines belong to different columns or separators; apply one list "
+            f"after the other"
+        )
+    changes.sort(key=lambda edit: edit.row)
+    column, separator, id_column = about.pop() if about else ("tags", ";", "")
+    return ChangeList(changes, column, separator, cells, keys, id_column)
+
+
+def keyed_changes(changes: ChangeList, table: Table, id_column: str | None = None) -> ChangeList:
+    """Return a list of changes with keys by which the rows of a table are found later.
+
+    Parameters
+    ----------
+    changes : ChangeList
+    table : Table
+        The table that the changes are about.
+    id_column : str, optional
+        A column of ids; see `row_keys`.
+
+    Returns
+    -------
+    ChangeList
+    """
+    rows = sorted(changes.cells)
+    keys = row_keys(table, changes.column, id_column, rows)
+    return replace(changes, keys=dict(zip(rows, keys, strict=True)), id_column=id_column or "")
+
+
+def row_keys(
+    table: Table, column: str, id_column: str | None = None, rows: Sequence[int] | None = None
+) -> list[str]:
+    """Return what rows of a table can be found by after others were inserted or deleted.
+
+    Parameters
+    ----------
+    table : Table
+    column : str
+        The column of tags, which may change.
+    id_column : str, optional
+        A column of ids. By default the key is a hash of all cells that are no lists, apart from
+        the tags and the columns that cleaning adds.
+    rows : list of int, optional
+        The rows; by default all.
+    """
+    rows = range(table.n_rows) if rows is None else rows
+    if id_column:
+        ids = table.column(id_column)
+        return ["" if is_missing(ids[row]) else str(ids[row]) for row in rows]
+    skipped = (column, *(f"{table.prefix(column)}_{name}" for name in ADDED_COLUMNS))
+    names = [name for name in table.columns if name not in skipped]
+    columns = [table.column(name) for name in names if not table.holds(name, "list")]
+    keys = []
+    for row in rows:
+        text = repr([cells[row] for cells in columns]) if columns else ""
+        keys.append(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
+    return keys
+
+
+def with_merges(
+    changes: Iterable[Change], rows: Sequence[Iterable[str]], merge: Mapping[str, str]
+) -> list[Change]:
+    """Return changes to merged tags as changes to the tags of a table, together with the merges.
+
+    Parameters
+    ----------
+    changes : iterable of Change
+        Removals and additions, after merges.
+    rows : sequence of list of str
+        The tags of each row, before merges.
+    merge : dict from str to str
+        From a tag to the one that takes its place.
+    """
+    all_changes, removed = [], set()
+    for change in changes:
+        removed.add((change.row, change.before))
+        spellings = [tag for tag in rows[change.row] if merge.get(tag, tag) == change.before]
+        tags = dict.fromkeys(spellings or [change.before])
+        all_changes += [change._replace(before=tag) for tag in tags]
+    for row, names in enumerate(rows):
+        for tag in dict.fromkeys(names):
+            target = merge.get(tag)
+            if target is not None and (row, target) not in removed:
+                kind = "merge" if target in names else "rename"
+                all_changes.append(Change(row, kind, tag, target, None, "in the list of merges"))
+    return all_changes
+
+
+def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
+    """Change, cell before, key, and what all lines share, of one line of a file."""
+    texts = {name: spreadsheet_text(text) for name, text in zip(FIELDS, line, strict=True)}
+    row, text = texts["row"].strip(), texts["cell"]
+    if not (row.isdecimal() and len(row) < 19 and int(row)):
+        raise InputError(f"row must be a whole number from 1, not {brief(texts['row'])}")
+    try:
+        cell = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"cell must stay as it was written, not {brief(text)}") from None
+    # Spreadsheets of some countries write a decimal comma.
+    number = texts["confidence"].strip().replace(",", ".")
+    try:
+        confidence = float(number) if number else None
+    except ValueError:
+        raise InputError(f"confidence must be a number, not {brief(number)}") from None
+    about = tuple(texts[name] for name in ("column", "separator", "id_column"))
+    check_separator(about[1])
+    # Raises if this is no cell of tags.
+    split_tags(cell, about[1])
+    kind, old, new = (texts[name].strip() for name in FIELDS[1:4])
+    edit = Change(int(row) - 1, kind, old, new, confidence, texts["why"])
+    check_change(edit)
+    return edit, cell, texts["key"], about

@@ -1,0 +1,250 @@
+"""Look at a table before judging it: what is evidently odd about its tags and rows.
+
+Each kind of oddity is one `Finding`, with its number, an example and what to do about it. Nothing
+is changed. The cost grows with the number of words, not with the number of pairs of rows or tags.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief
+from schirn._input import check_same_length, is_missing
+from schirn.app.tables._merges import Merge, merges_of
+from schirn.labels.tags import Tags, read_tags
+
+KINDS = ("separator", "spelling", "copies", "empty_texts", "tags_in_all_rows", "tags_in_one_row")
+SEPARATORS = (";", ",", "|", "/", "\t")
+
+_MAX_EXAMPLES = 20
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of oddity in a table.
+
+    Attributes
+    ----------
+    kind : str
+        "separator", "spelling", "copies", "empty_texts", "tags_in_all_rows" or "tags_in_one_row".
+    count : int
+        Number of tags, or of rows that repeat another one.
+    sentence : str
+        What was found, with an example.
+    advice : str
+        What to do about it.
+    examples : list of str
+        The first twenty.
+    rows : list of int
+        Rows that are affected, from 0.
+    tags : list of str
+        Tags that are affected.
+    merges : list of Merge
+        For "spelling": the proposed merges.
+    """
+
+    kind: str
+    count: int
+    sentence: str
+    advice: str
+    examples: list[str] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    merges: list[Merge] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    @property
+    def title(self) -> str:
+        """The kind in words."""
+        return self.kind.replace("_", " ")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding for JSON."""
+        return asdict(self)
+
+
+def look_at_table(
+    candidates: Any,
+    *,
+    texts: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    separator: str = ";",
+) -> list[Finding]:
+    """Look at tags and rows before judging them.
+
+    Parameters
+    ----------
+    candidates : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
+    texts : sequence of str, optional
+        Text of each row, for empty texts and copies.
+    label_names : list of str, optional
+        Names of the columns of a matrix.
+    separator : str, default=";"
+        Text between tags.
+
+    Returns
+    -------
+    list of Finding
+        At most one for each kind; none if nothing is odd.
+
+    Examples
+    --------
+    >>> from schirn.app.tables import look_at_table
+    >>> texts = ["A dog on the beach", "", "A dog on the beach", "A cat"] * 5
+    >>> for finding in look_at_table(["dog;sand", "Dog", "dog", "cat;dog"] * 5, texts=texts):
+    ...     print(finding)
+    1 tag looks like another spelling: Dog (5 rows) → dog (15), case
+    13 rows are copies of earlier ones, 5 of them with other tags, such as rows 1 and 3
+    5 rows have no text, such as row 2
+    """
+    tags = read_tags(candidates, label_names, separator)
+    findings = [_separator(tags, separator), _spelling(tags, texts)]
+    if texts is not None:
+        plain = ["" if is_missing(text) else " ".join(str(text).split()) for text in texts]
+        check_same_length(len(plain), tags.n_rows)
+        findings += [_copied_texts(plain, tags), _empty_texts(plain)]
+    findings += _extremes(tags)
+    return list(filter(None, findings))
+
+
+def _finding(
+    kind: str,
+    examples: list[str],
+    words: tuple[str, str],
+    fact: str,
+    advice: str,
+    rows: list[int],
+    **about: Any,
+) -> Finding | None:
+    """Return a finding; None without examples.
+
+    Parameters
+    ----------
+    kind, fact, advice : str
+    examples : list of str
+        All of them.
+    words : tuple of str
+        How the sentence begins about one of them, and about several.
+    rows : list of int
+    **about
+        Tags and merges.
+    """
+    if not examples:
+        return None
+    count = len(examples)
+    begin, end = (words[0], ": ") if count == 1 else (f"{count:,} {words[1]}", ", such as ")
+    sentence = f"{begin}{fact}{end}{examples[0]}"
+    return Finding(kind, count, sentence, advice, examples[:_MAX_EXAMPLES], rows, **about)
+
+
+def _separator(tags: Tags, separator: str) -> Finding | None:
+    """Tags that hold another separator, and whose parts are tags too."""
+    names = [name for name, count in zip(tags.names, tags.counts, strict=True) if count]
+    parts = {
+        (name, mark): [part for piece in name.split(mark) if (part := piece.strip())]
+        for name in names
+        for mark in SEPARATORS
+        if mark != separator and mark in name
+    }
+    single = set(names) - {name for name, _ in parts}
+    for mark in SEPARATORS:
+        split = {name: words for (name, by), words in parts.items() if by == mark}
+        joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
+        if joined:
+            advice = f"Replace {mark!r} with {separator!r} where it separates tags, and run again."
+            if 2 * len(joined) > len(names):
+                advice = f"Most tags do: run again with the separator {mark!r}."
+            return _finding(
+                "separator",
+                list(map(brief, joined)),
+                ("1 tag contains", "tags contain"),
+                f" {mark!r} between the names of other tags",
+                advice,
+                _rows_with(tags, joined),
+                tags=joined,
+            )
+    return None
+
+
+def _spelling(tags: Tags, texts: Sequence[str] | None) -> Finding | None:
+    merges = merges_of(tags, texts)
+    names = [merge.before for merge in merges]
+    return _finding(
+        "spelling",
+        list(map(str, merges)),
+        ("1 tag looks", "tags look"),
+        " like another spelling",
+        "Write the proposed merges to a file, delete those that are wrong, and merge the others.",
+        _rows_with(tags, names),
+        tags=names,
+        merges=merges,
+    )
+
+
+def _empty_texts(texts: Sequence[str]) -> Finding | None:
+    rows = [i for i, text in enumerate(texts) if not text]
+    return _finding(
+        "empty_texts",
+        [f"row {i + 1}" for i in rows],
+        ("1 row has", "rows have"),
+        " no text",
+        "Their tags are judged without a text; fill it in, or leave the rows out.",
+        rows,
+    )
+
+
+def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
+    """Rows with the words of an earlier row, whatever their case and punctuation."""
+    words = (" ".join(_WORD.findall(text.casefold())) or text for text in texts)
+    first: dict[Any, int] = {}
+    # No text is a copy of no text.
+    keys = (key or i for i, key in enumerate(words))
+    originals = [first.setdefault(key, i) for i, key in enumerate(keys)]
+    pairs = [(original, i) for i, original in enumerate(originals) if original != i]
+    starts = np.searchsorted(tags.row, np.arange(1, tags.n_rows))
+    columns = [of_row.tolist() for of_row in np.split(tags.column, starts)]
+    # Copies with other tags are those to look at first.
+    pairs.sort(key=lambda pair: columns[pair[0]] == columns[pair[1]])
+    n_differ = sum(columns[a] != columns[b] for a, b in pairs)
+    number = "" if len(pairs) == 1 else "all " if n_differ == len(pairs) else f"{n_differ:,} "
+    finding = _finding(
+        "copies",
+        [f"rows {a + 1} and {b + 1}" for a, b in pairs],
+        ("1 row is a copy of an earlier one", "rows are copies of earlier ones"),
+        f", {number}{'of them ' if number else ''}with other tags" if n_differ else "",
+        "Delete copies that are not wanted; rows that belong together can form a group.",
+        sorted(row for _, row in pairs),
+    )
+    if finding is None:
+        return None
+    texts_of = (brief(texts[b], 80) for _, b in pairs)
+    examples = [f"{name}: {text}" for name, text in zip(finding.examples, texts_of, strict=False)]
+    return replace(finding, examples=examples)
+
+
+def _extremes(tags: Tags) -> Iterable[Finding | None]:
+    """Tags that all rows have, and tags that one row has: neither can be judged."""
+    counts, names = tags.counts, np.array(tags.names, dtype=object)
+    all_rows = "They distinguish no rows and cannot be judged; leave them out."
+    one_row = "They cannot be judged; are they typing errors, or names that nobody else uses?"
+    for kind, mask, fact, advice in (
+        ("tags_in_all_rows", counts == tags.n_rows, " in all rows", all_rows),
+        ("tags_in_one_row", counts == 1, " in one row only", one_row),
+    ):
+        chosen = names[mask].tolist() if tags.n_rows > 1 else []
+        rows = _rows_with(tags, chosen) if kind == "tags_in_one_row" else []
+        words = ("1 tag is", "tags are")
+        yield _finding(kind, list(map(brief, chosen)), words, fact, advice, rows, tags=chosen)
+
+
+def _rows_with(tags: Tags, names: list[str]) -> list[int]:
+    """Rows that have one of the tags."""
+    chosen = set(names)
+    columns = np.array([name in chosen for name in tags.names], dtype=bool)
+    return np.unique(tags.row[columns[tags.column]]).tolist()

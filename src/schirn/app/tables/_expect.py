@@ -1,0 +1,294 @@
+"""Expectations of a table, for automatic checks: limits, and differences from the last run.
+
+A file of expectations is TOML; every line is optional:
+
+    wrong_share = 0.15            # largest share of wrong tags, by answers
+    removed_share = 0.2           # largest share of the tags that are removed
+    allowed_tags = "tags.txt"     # a list of tags, or a file with one tag per line
+
+    [findings]                    # largest number of each kind of finding
+    spelling = 0
+    copies = 10
+
+    [drift]                       # largest difference from the last run
+    wrong_share = 0.05            # between the two shares, up or down
+    tags = 0.1                    # total variation distance between the frequencies of the tags
+    new_tags = 0                  # number of tags that the last run had not
+    gone_rows = 0.2               # share of the rows of the last update that are gone
+    features = 0.2                # shift of the features of new rows, in standard deviations
+
+The total variation distance is half the sum, over all tags, of the absolute difference of their
+shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
+would have to be others for the frequencies to agree.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schirn._files import brief, brief_list
+from schirn._input import is_count, is_share, suggest
+from schirn._text import read_text
+from schirn.app.tables._checks import KINDS, Finding
+from schirn.exceptions import DataError, InputError
+
+if TYPE_CHECKING:
+    from schirn.cleaning.noisy_labels import NoisyLabels
+
+_MAX_BYTES = 256 * 1024**2
+_SHARES = ("wrong_share", "removed_share")
+_DRIFT = ("wrong_share", "tags", "new_tags", "gone_rows", "features")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An expectation that is not met.
+
+    Attributes
+    ----------
+    name : str
+        Name of the expectation, such as "findings.spelling".
+    value : float or None
+        What was found; None if it is not known.
+    limit : float
+        What was allowed.
+    sentence : str
+        All of this in words, with an example.
+    """
+
+    name: str
+    value: float | None
+    limit: float
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What the next run is compared with.
+
+    Attributes
+    ----------
+    rows, tags : int
+        Numbers of rows and tags.
+    wrong_share : float or None
+        Share of wrong tags among those judged, by answers; None without any.
+    removed_share : float
+        Share of the tags that were removed.
+    tag_counts : dict from str to int
+        Number of rows with each tag, before removals and after merges.
+    feature_drift : float or None
+        Shift of the features of new rows since training, in standard deviations; None if unknown.
+    gone_share : float
+        Share of the rows of the last update that this one lacks.
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge, find_noisy_labels
+    >>> from schirn.app.tables import Expectations, RunSummary
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
+    >>> ranking = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
+    >>> run = RunSummary.from_ranking(ranking)
+    >>> Expectations(removed_share=1.0, drift={"new_tags": 0}).check(run, last=run)
+    []
+    """
+
+    rows: int
+    tags: int
+    wrong_share: float | None
+    removed_share: float
+    tag_counts: dict[str, int] = field(default_factory=dict)
+    feature_drift: float | None = None
+    gone_share: float = 0.0
+
+    @classmethod
+    def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
+        """Summarize a ranking."""
+        counts = np.bincount(ranking.column, minlength=len(ranking.label_names)).tolist()
+        named = zip(ranking.label_names, counts, strict=True)
+        n_tags = len(ranking.row)
+        return cls(
+            ranking.n_rows,
+            n_tags,
+            None if np.isnan(ranking.wrong_share) else ranking.wrong_share,
+            int(ranking.removed.sum()) / max(1, n_tags),
+            {name: count for name, count in named if count},
+        )
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What a run must meet; an expectation that is None or not named is not checked.
+
+    Parameters
+    ----------
+    wrong_share, removed_share : float, optional
+        Largest share of wrong tags, which needs answers, and of removed tags.
+    allowed_tags : collection of str, optional
+        The only tags that may occur.
+    findings : dict from str to int, optional
+        Largest number of each kind of `Finding`.
+    drift : dict from str to float, optional
+        Largest difference from the last run: "wrong_share", "tags", "new_tags" and "gone_rows";
+        and from training: "features".
+    """
+
+    wrong_share: float | None = None
+    removed_share: float | None = None
+    allowed_tags: frozenset[str] | None = None
+    findings: Mapping[str, int] = field(default_factory=dict)
+    drift: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        limits = {name: getattr(self, name) for name in _SHARES if getattr(self, name) is not None}
+        for table, known in (("findings", KINDS), ("drift", _DRIFT)):
+            for name, value in getattr(self, table).items():
+                _check_name(table, name, known)
+                limits[f"{table}.{name}"] = value
+        for name, value in limits.items():
+            is_number = name.startswith("findings.") or name == "drift.new_tags"
+            if not (is_count(value) if is_number else is_share(value)):
+                kind = "a whole number" if is_number else "a number from 0 to 1"
+                raise InputError(f"{name} must be {kind}, not {brief(value)}")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Expectations":
+        """Read a .toml file; a file of tags is relative to its folder.
+
+        Raises
+        ------
+        DataError
+            For an expectation that does not exist, or a limit that is not a number.
+        """
+        path = Path(path)
+        if path.suffix.lower() != ".toml":
+            raise DataError(f"{path}: the name of the expectations must end in .toml")
+        # Loaded on use: few programs that import the library read expectations.
+        import tomllib
+
+        try:
+            document = tomllib.loads(read_text(path, _MAX_BYTES))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise DataError(f"{path}: not TOML ({str(error)[:100]})") from None
+        known = [entry.name for entry in fields(cls)]
+        try:
+            for name, value in document.items():
+                _check_name("", name, known)
+                if name in ("findings", "drift") and not isinstance(value, dict):
+                    raise InputError(f"{name} must be a table of limits, not {brief(value)}")
+            tags = document.get("allowed_tags")
+            if isinstance(tags, str):
+                tags = read_text(path.parent / tags, _MAX_BYTES).splitlines()
+            if tags is not None:
+                if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+                    raise InputError("allowed_tags must be a list of tags, or the name of a file")
+                document["allowed_tags"] = frozenset(filter(None, map(str.strip, tags)))
+            return cls(**document)
+        except InputError as error:
+            where = "" if str(error).startswith(str(path.parent / "")) else f"{path}: "
+            raise DataError(f"{where}{error}") from None
+
+    def check_findings(self, findings: Iterable[Finding]) -> list[Violation]:
+        """Return the kinds of findings that exceed their limits."""
+        return [
+            Violation(
+                f"findings.{case.kind}",
+                case.count,
+                self.findings[case.kind],
+                f"findings.{case.kind}: {case.count:,}, limit {self.findings[case.kind]:,}; {case}",
+            )
+            for case in findings
+            if case.count > self.findings.get(case.kind, case.count)
+        ]
+
+    def check(
+        self,
+        run: "RunSummary | NoisyLabels",
+        findings: Iterable[Finding] = (),
+        *,
+        last: RunSummary | None = None,
+    ) -> list[Violation]:
+        """Return the expectations that a run does not meet.
+
+        Parameters
+        ----------
+        run : RunSummary or NoisyLabels
+            A ranking, or its summary.
+        findings : list of Finding
+            What `look_at_table` returned.
+        last : RunSummary, optional
+            The last run; without it, `drift` is not checked.
+        """
+        if not isinstance(run, RunSummary):
+            run = RunSummary.from_ranking(run)
+        violations = []
+        about = {
+            "wrong_share": "of the ranked tags are wrong according to the answers",
+            "removed_share": "of the tags are removed",
+        }
+        for name, words in about.items():
+            value, limit = getattr(run, name), getattr(self, name)
+            if limit is not None and (value is None or value > limit):
+                fact = "unknown without answers" if value is None else f"{value:.2%} {words}"
+                sentence = f"{name}: {fact}, limit {limit:.2%}"
+                violations.append(Violation(name, value, limit, sentence))
+        if self.allowed_tags is not None:
+            forbidden = [tag for tag in run.tag_counts if tag not in self.allowed_tags]
+            if forbidden:
+                tags = "1 tag is" if len(forbidden) == 1 else f"{len(forbidden):,} tags are"
+                sentence = f"allowed_tags: {tags} not allowed, limit 0; {brief_list(forbidden, 6)}"
+                violations.append(Violation("allowed_tags", len(forbidden), 0, sentence))
+        violations += self.check_findings(findings)
+        return violations if last is None else violations + self._check_drift(run, last)
+
+    def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
+        shares = [summary.wrong_share for summary in (last, run)]
+        change, words = None, ("unknown in one of the runs", "")
+        if shares[0] is not None and shares[1] is not None:
+            change = abs(shares[1] - shares[0])
+            words = f"{change:.2%}", f"; from {shares[0]:.2%} to {shares[1]:.2%}"
+        distance, name, (old, new) = frequency_drift(last.tag_counts, run.tag_counts)
+        largest = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
+        new_tags = [tag for tag in run.tag_counts if tag not in last.tag_counts]
+        facts: dict[str, tuple[float | None, str, str]] = {
+            "wrong_share": (change, *words),
+            "tags": (distance, f"{distance:.3f}", largest),
+            "new_tags": (len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"),
+            "gone_rows": (run.gone_share, f"{run.gone_share:.2%}", " of the rows of the last run"),
+        }
+        if run.feature_drift is not None:
+            facts["features"] = run.feature_drift, f"{run.feature_drift:.2f}", ""
+        return [
+            Violation(
+                f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{detail}"
+            )
+            for name, (value, fact, detail) in facts.items()
+            if (limit := self.drift.get(name)) is not None and (value is None or value > limit)
+        ]
+
+
+def frequency_drift(
+    old: Mapping[str, int], new: Mapping[str, int]
+) -> tuple[float, str, tuple[float, float]]:
+    """Total variation distance, and the tag whose share of all tags changed most."""
+    sums = max(1, sum(old.values())), max(1, sum(new.values()))
+    shares = {
+        tag: (old.get(tag, 0) / sums[0], new.get(tag, 0) / sums[1])
+        for tag in dict.fromkeys((*old, *new))
+    }
+    changes = {tag: abs(a - b) for tag, (a, b) in shares.items()}
+    name = max(changes, key=lambda tag: changes[tag], default="")
+    return sum(changes.values()) / 2, name, shares.get(name, (0.0, 0.0))
+
+
+def _check_name(table: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        full_name = f"{table}.{name}" if table else name
+        raise InputError(f"there is no expectation {brief(full_name)}; {suggest(name, known)}")

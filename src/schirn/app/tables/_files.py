@@ -1,0 +1,206 @@
+"""Tables in files and folders: one way in, `open_table`, and one way out, `write_copy`.
+
+A table is read cell by cell and written back as it was, apart from what was changed: the bytes of
+CSV, the text of JSON values, the types of Parquet columns and the formulas of workbooks stay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from schirn._checkpoint import is_open
+from schirn._files import (
+    atomic_write,
+    brief_list,
+    byte_limit,
+    csv_rows,
+    spreadsheet_safe,
+    spreadsheet_text,
+    stamp_of,
+)
+from schirn._input import is_missing, whole_text
+from schirn._text import check_columns, check_size, format_suffix, is_packed, pack
+from schirn.app.tables._arrow import ArrowTable, parquet_files, read_arrow, write_parquet
+from schirn.app.tables._csv_table import CsvTable
+from schirn.app.tables._json_table import JsonlTable, JsonTable
+from schirn.app.tables._table import Columns, Table, inexact, is_same
+from schirn.app.tables._xlsx import XlsxTable, without_empty, write_workbook
+from schirn.exceptions import DataError
+
+TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+TABLES = (*TEXT_TABLES, ".parquet", ".xlsx")
+"""Suffixes of tables; those of text may be followed by .gz."""
+
+
+def is_table_name(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table, by its name; only text may be packed."""
+    kind = format_suffix(Path(path))
+    return kind in TABLES and (kind in TEXT_TABLES or not is_packed(Path(path)))
+
+
+def text_cells(table: Table, column: str) -> list[str]:
+    """Return the cells of a column that are texts; none if it holds numbers or lists."""
+    if not table.holds(column, "text"):
+        return []
+    return [cell for cell in table.column(column) if isinstance(cell, str)]
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    max_bytes: int | None = None,
+    empty: bool = False,
+    unread: Collection[str] = (),
+) -> Table:
+    """Read a table from a file or a folder.
+
+    Parameters
+    ----------
+    path : path
+        A file in .csv, .tsv, .jsonl, .json, .parquet or .xlsx; text files may be packed with
+        gzip (.csv.gz). A .json file is a list of objects. A folder holds .parquet files.
+    encoding : str
+        Encoding of a text file.
+    delimiter : str, optional
+        Character between CSV cells; by default a comma, or a tab for .tsv.
+    max_bytes : int, optional
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+    empty : bool
+        Whether a file without rows is a table too.
+    unread : collection of str
+        Columns of numbers that stay in a Parquet file, or in the files of a folder.
+    """
+    path = Path(path)
+    files, kind = [path], format_suffix(path)
+    if path.is_dir():
+        files, kind = parquet_files(path), ".parquet"
+    elif not is_table_name(path):
+        raise DataError(
+            f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet or .xlsx, or a "
+            f"folder of .parquet files"
+        )
+    for file in files if not unread else ():
+        check_size(file, max_bytes)
+    # Before they are read, so that no change goes unnoticed; a run with checkpoints is long.
+    is_whole = is_open()
+    stamps = {file: stamp_of(file, is_whole=is_whole) for file in files}
+    table: Table
+    if kind == ".parquet":
+        columns = read_arrow(path, files, byte_limit(max_bytes), unread)
+        table = ArrowTable(path, columns, files, unread)
+    elif kind == ".xlsx":
+        table = XlsxTable(path, max_bytes)
+    elif kind == ".json":
+        table = JsonTable(path, encoding)
+    elif kind in (".jsonl", ".ndjson"):
+        table = JsonlTable(path, encoding)
+    else:
+        table = CsvTable(path, encoding, delimiter or ("\t" if kind == ".tsv" else ","))
+    check_columns(path, table.columns)
+    if not table.n_rows and not empty:
+        raise DataError(f"{path}: the table has no rows")
+    table.stamps, table.is_whole = stamps, is_whole
+    return table
+
+
+def write_copy(
+    path: str, table: Table, changed: Columns, added: Columns, *, separator: str = ";"
+) -> None:
+    """Write a copy of a table with changed and new columns, in the format of its name.
+
+    In the format of the table, everything else stays as it is in the file; the copy of a folder is
+    one file. In another format, texts stay texts, apart from columns of numbers that are written
+    the same way again.
+
+    Parameters
+    ----------
+    path : str
+    table : Table
+    changed, added : dict from str to list
+    separator : str, default=";"
+        Text between the elements of a list in a format without lists.
+    """
+    table, changed = table.source(changed)
+    kind = format_suffix(Path(path))
+    source_kind = ".parquet" if table.path.is_dir() else format_suffix(table.path)
+    if kind == source_kind:
+        table.write(path, changed, added)
+        return
+    unread = getattr(table, "unread", ())
+    if unread:
+        raise DataError(
+            f"{path}: the columns {brief_list(unread)} are too large to be written in another "
+            f"format; write .parquet"
+        )
+    table.check_unchanged()
+    new: dict[str, list[Any]] = {**changed, **added}
+    if table.spreadsheet:
+        # No cell of another format is a formula by its text.
+        for name, cells in new.items():
+            new[name] = [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
+    names = (*table.columns, *added)
+    columns = {name: new[name] if name in new else table.column(name) for name in names}
+    if kind in (".csv", ".tsv", ".xlsx"):
+        columns = {name: [_flat(c, separator) for c in cells] for name, cells in columns.items()}
+    if kind in (".csv", ".tsv"):
+        columns = {
+            name: [_csv_text(cell, name in new) for cell in cells]
+            for name, cells in columns.items()
+        }
+    elif kind == ".xlsx":
+        columns = without_empty(columns)
+    with atomic_write(path) as stream:
+        _write_new(stream, Path(path), kind, columns)
+        stream.flush()
+        copy = open_table(stream.name, empty=True)
+        for name, cells in columns.items():
+            for i, (cell, want) in enumerate(zip(copy.column(name), cells, strict=True), start=1):
+                if not (is_same(cell, want) or str(cell) == str(want)):
+                    raise inexact(path, i, name, cell, want)
+
+
+def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[Any]]) -> None:
+    """Write columns as a new table."""
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    with pack(stream, path) as packed:
+        if kind in (".csv", ".tsv"):
+            lines = csv_rows(
+                [list(columns), *zip(*columns.values(), strict=True)],
+                delimiter="\t" if kind == ".tsv" else ",",
+            )
+            packed.writelines(line.encode() for line in lines)
+        elif kind == ".json":
+            packed.write(("[\n" + ",\n".join(map(_json_line, rows)) + "\n]\n").encode())
+        elif kind in (".jsonl", ".ndjson"):
+            packed.writelines(_json_line(row).encode() + b"\n" for row in rows)
+        elif kind == ".xlsx":
+            write_workbook(packed, columns)
+        else:
+            write_parquet(columns, packed)
+
+
+def _json_line(document: dict[str, Any]) -> str:
+    """Return the text of a JSON object; half of a surrogate pair stays an escape."""
+    text = json.dumps(document, ensure_ascii=False, default=str)
+    return text if whole_text(text) == text else json.dumps(document, default=str)
+
+
+def _flat(cell: Any, separator: str) -> Any:
+    """Return a cell for a format without lists and dictionaries."""
+    if isinstance(cell, dict):
+        return separator.join(f"{key}={value:.4g}" for key, value in cell.items())
+    if not isinstance(cell, list | tuple):
+        return cell
+    is_tags = all(isinstance(element, str) and separator not in element for element in cell)
+    return separator.join(cell) if is_tags else json.dumps(cell, default=str)
+
+
+def _csv_text(cell: Any, is_new: bool) -> str:
+    text = "" if is_missing(cell) else str(cell)
+    return spreadsheet_safe(text) if is_new else text

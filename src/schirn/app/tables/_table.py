@@ -1,0 +1,155 @@
+"""What all tables have in common: columns, and a copy that is read back before it appears."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+from schirn._files import atomic_write, brief, stamp_of
+from schirn._input import Array, is_missing
+from schirn._text import to_numbers
+from schirn.exceptions import DataError
+
+Columns = Mapping[str, list[Any]]
+
+
+class Table(ABC):
+    """Columns by name; `write` puts changed and new columns into a copy.
+
+    Attributes
+    ----------
+    path : Path
+        The file or folder.
+    columns : list of str
+    n_rows : int
+    lists : bool
+        Whether a new column may hold a list; otherwise it holds text.
+    spreadsheet : bool
+        Whether cells are CSV, which spreadsheets run if they look like formulas.
+    index_columns : collection of str
+        Columns that hold the index of a DataFrame.
+    stamps : dict from Path to tuple
+        The files with what `stamp_of` says, which must stay so until the copy is written.
+    is_whole : bool
+        Whether the stamps are about the whole files.
+    first_row : int
+        Number of the first row, which is not 1 in a block of a longer table.
+    """
+
+    path: Path
+    columns: list[str]
+    n_rows: int
+    lists = False
+    spreadsheet = False
+    index_columns: Collection[str] = ()
+    stamps: Mapping[Path, tuple[Any, ...]] = MappingProxyType({})
+    is_whole = False
+    first_row = 1
+
+    @abstractmethod
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a column."""
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
+        return to_numbers(self.column(name))
+
+    def holds(self, name: str, kind: str) -> bool:
+        """Whether a column may hold cells of a kind: "text" or "list"."""
+        cell_type = str if kind == "text" else list
+        return any(isinstance(cell, cell_type) for cell in self.column(name))
+
+    def cell_options(self, name: str) -> dict[str, Any]:
+        """Return what `TagCells.of` needs to know of a column beside its cells."""
+        lists = self.holds(name, "list") and not self.holds(name, "text")
+        return {"spreadsheet": self.spreadsheet, "lists": lists}
+
+    def prefix(self, column: str) -> str:
+        """Return the start of the names of columns about the tags in a column."""
+        return column
+
+    def source(self, changed: Columns) -> tuple[Table, Columns]:
+        """Return the table of the file, and what changes in it."""
+        return self, changed
+
+    def write(self, path: str, changed: Columns, added: Columns) -> None:
+        """Write a copy in the format of the table, whole or not at all.
+
+        All other cells are copied as they are in the file. The copy is read back and compared
+        before it takes its name.
+
+        Raises
+        ------
+        DataError
+            If the table has changed since it was read, or a cell would not be read back.
+        """
+        self.check_unchanged()
+        with atomic_write(path) as stream:
+            self._rewrite(stream, changed, added)
+            stream.flush()
+            self.check_unchanged()
+            with warnings.catch_warnings():
+                # Said when the table was read.
+                warnings.simplefilter("ignore")
+                copy = self._reopened(Path(stream.name))
+            self._compare(path, copy, changed, added)
+
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+        """Write the copy."""
+        raise NotImplementedError
+
+    def _compare(self, path: str, copy: Any, changed: Columns, added: Columns) -> None:
+        """Raise DataError for the first cell of a copy that is not as it should be."""
+        if copy.columns != [*self.columns, *added]:
+            raise DataError(f"{path}: the columns would be {brief(copy.columns)}; nothing written")
+        if copy.n_rows != self.n_rows:
+            raise DataError(f"{path}: {copy.n_rows:,} rows would be read back; nothing written")
+        for name in copy.columns:
+            self._compare_column(path, copy, name, changed.get(name, added.get(name)))
+
+    def _reopened(self, copy: Path) -> Any:
+        """Read a copy."""
+        raise NotImplementedError
+
+    def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
+        """Compare a column of the copy with new cells, or with those of this table if None."""
+        intended = self.column(name) if cells is None else cells
+        for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True)):
+            if cell != want and not is_same(cell, want):
+                raise inexact(path, self.first_row + i, name, cell, want)
+
+    def check_unchanged(self) -> None:
+        """Raise DataError if a file of the table has changed since it was read."""
+        for file, stamp in self.stamps.items():
+            current = None
+            with suppress(OSError):
+                current = stamp_of(file, is_whole=self.is_whole)
+            if current != stamp:
+                raise DataError(f"{file}: the file has changed since it was read; run again")
+
+
+def inexact(path: str, row: int, name: str, cell: Any, intended: Any) -> DataError:
+    """Return the error about a cell of a copy that would not be read back."""
+    return DataError(
+        f"{path}: row {row}, column {brief(name)}: {brief(intended)} would be read back as "
+        f"{brief(cell)}, so nothing was written"
+    )
+
+
+def is_same(cell: Any, want: Any) -> bool:
+    """Whether two cells hold the same value; missing values are the same."""
+    if is_missing(cell) or is_missing(want):
+        return is_missing(cell) and is_missing(want)
+    if isinstance(want, dict) and isinstance(cell, list):
+        # Arrow has a dictionary of confidences as a list.
+        want = [{"tag": tag, "confidence": value} for tag, value in want.items()]
+    if isinstance(want, dict) and isinstance(cell, dict):
+        return cell.keys() == want.keys() and all(is_same(cell[key], want[key]) for key in cell)
+    if isinstance(want, list | tuple) and isinstance(cell, list | tuple):
+        return len(cell) == len(want) and all(map(is_same, cell, want))
+    return bool(cell == want)

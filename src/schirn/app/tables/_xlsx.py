@@ -1,0 +1,226 @@
+"""Tables in .xlsx workbooks: the first sheet, with the names of the columns in its first row.
+
+A copy is made of the parts of the workbook themselves. Only the cells that change are written anew
+in the XML of the sheet, so formulas keep their results, and texts their formats.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import warnings
+import zipfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from html import escape
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from schirn._files import brief, byte_limit, check_limit, reason_of, unreadable_named
+from schirn._input import is_missing
+from schirn._optional import optional
+from schirn.app.tables._table import Columns, Table
+from schirn.exceptions import DataError
+
+_ATTRIBUTES = r"""(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*"""
+_ROW = re.compile(
+    rf"<(?P<prefix>[\w.-]+:)?row{_ATTRIBUTES}(?:/>|>(?P<content>.*?)</(?P=prefix)?row\s*>)", re.S
+)
+_CELL = re.compile(
+    rf"<(?:[\w.-]+:)?c{_ATTRIBUTES}(?:/>|>(?P<content>.*?)</(?:[\w.-]+:)?c\s*>)", re.S
+)
+_DATA = re.compile(
+    r"<(?P<prefix>[\w.-]+:)?sheetData\s*(?:/>|>(?P<content>.*)</[\w.:-]*sheetData\s*>)", re.S
+)
+_KINDS = (str, int, float, datetime.date, datetime.time)
+# What XML 1.0 cannot hold.
+_FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+class XlsxTable(Table):
+    """The first sheet of a workbook; a copy keeps the other sheets, formats and formulas."""
+
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+        self.path = path
+        with unreadable_named(path, ".xlsx file"):
+            rows = self._read(byte_limit(max_bytes))
+        while rows and all(map(is_missing, rows[-1])):
+            rows.pop()
+        columns = list(zip_longest(*rows))
+        while columns and all(map(is_missing, columns[-1])):
+            columns.pop()
+        self.columns = ["" if is_missing(column[0]) else str(column[0]) for column in columns]
+        self.n_rows = max(len(rows) - 1, 0)
+        cells = (list(column[1:]) for column in columns)
+        self._cells = dict(zip(self.columns, cells, strict=True))
+
+    def _read(self, limit: int) -> list[list[Any]]:
+        """Return the cells of the first sheet; formulas count as their last results."""
+        openpyxl = optional("openpyxl", "xlsx", "Reading .xlsx files")
+        with zipfile.ZipFile(self.path) as archive:
+            total = sum(entry.file_size for entry in archive.infolist())
+        check_limit(self.path, "unpacks to", total, limit)
+        with warnings.catch_warnings():
+            # About extensions of the format that hold no cells.
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(self.path, data_only=True, read_only=True)
+        try:
+            if not book.worksheets:
+                raise DataError(f"{self.path}: the workbook has no sheet with cells")
+            sheet = book.worksheets[0]
+            self._part: str = sheet._worksheet_path
+            # What a file says about its size may be wrong.
+            sheet.reset_dimensions()
+            return [list(row) for row in sheet.iter_rows(values_only=True)]
+        finally:
+            book.close()
+
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a column: texts, numbers, truth values, dates and None."""
+        return list(self._cells[name])
+
+    def write(self, path: str, changed: Columns, added: Columns) -> None:
+        """Write a copy of the workbook; an empty text is an empty cell."""
+        super().write(path, without_empty(changed), without_empty(added))
+
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+        # From the number of a row to the number and content of its new cells.
+        cells: dict[int, dict[int, Any]] = {}
+        for name, values in changed.items():
+            for i, value in enumerate(values):
+                if value != self._cells[name][i]:
+                    cells.setdefault(i + 2, {})[self.columns.index(name) + 1] = value
+        for k, (name, values) in enumerate(added.items(), start=len(self.columns) + 1):
+            for i, value in enumerate([name, *values], start=1):
+                if value is not None:
+                    cells.setdefault(i, {})[k] = value
+        with zipfile.ZipFile(self.path) as source, zipfile.ZipFile(stream, "w") as copy:
+            for entry in source.infolist():
+                with unreadable_named(self.path, ".xlsx file"):
+                    content = source.read(entry)
+                if entry.filename == self._part:
+                    content = _patched(self.path, content.decode(), cells).encode()
+                copy.writestr(entry, content)
+
+    def _reopened(self, copy: Path) -> XlsxTable:
+        return XlsxTable(copy)
+
+
+def without_empty(columns: Columns) -> dict[str, list[Any]]:
+    """Return columns as a workbook has them: an empty text is an empty cell."""
+    return {
+        name: [None if cell == "" else cell for cell in cells] for name, cells in columns.items()
+    }
+
+
+def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> str:
+    """Return the XML of a sheet with other cells in some rows."""
+    data = _DATA.search(sheet)
+    if data is None:
+        raise DataError(f"{path}: the first sheet has no cells")
+    prefix = data["prefix"] or ""
+
+    def row(number: int, element: re.Match[str] | None) -> str:
+        about, content = f' r="{number}"', ""
+        if element is not None:
+            # The columns that a row spans are a hint, which would be wrong with new cells.
+            about = re.sub(r"\s+spans\s*=\s*(\"[^\"]*\"|'[^']*')", "", element["attributes"])
+            content = element["content"] or ""
+        edits = cells[number]
+
+        def cell(column: int, old: re.Match[str] | None) -> str:
+            return _cell(path, prefix, number, column, edits[column], old)
+
+        content = _merged(content, _CELL, edits, cell)
+        return f"<{prefix}row{about}>{content}</{prefix}row>"
+
+    rows = _merged(data["content"] or "", _ROW, cells, row)
+    # The area of the cells is a hint as well.
+    head = re.sub(r"<(?:[\w.-]+:)?dimension\b[^>]*?/>", "", sheet[: data.start()])
+    return f"{head}<{prefix}sheetData>{rows}</{prefix}sheetData>{sheet[data.end() :]}"
+
+
+def _merged(
+    content: str,
+    pattern: re.Pattern[str],
+    edits: Mapping[int, Any],
+    make: Callable[[int, re.Match[str] | None], str],
+) -> str:
+    """Return the XML of rows or cells in the order of their numbers, some of them made anew."""
+    parts, new, place, number = [], deque(sorted(edits)), 0, 0
+    for element in pattern.finditer(content):
+        number = _number(element) or number + 1
+        parts.append(content[place : element.start()])
+        while new and new[0] < number:
+            parts.append(make(new.popleft(), None))
+        if new and new[0] == number:
+            parts.append(make(new.popleft(), element))
+        else:
+            parts.append(element[0])
+        place = element.end()
+    return "".join([*parts, content[place:], *(make(number, None) for number in new)])
+
+
+def _number(element: re.Match[str]) -> int:
+    """Return the number of a row such as 3, or of the column of a cell such as C3; else 0."""
+    name = _attribute(element, "r") or "0"
+    if name.isdecimal():
+        return int(name)
+    letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
+    return int(letters.column_index_from_string(name.rstrip("0123456789")))
+
+
+def _cell(
+    path: Path, prefix: str, row: int, column: int, value: Any, old: re.Match[str] | None
+) -> str:
+    """Return the XML of a cell, in the style of the old one; texts are never formulas."""
+    letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
+    name = f"{letters.get_column_letter(column)}{row}"
+    if old and re.search(r"<(?:[\w.-]+:)?f\b", old["content"] or ""):
+        raise DataError(
+            f"{path}: the cell {name} is a formula, so its tags cannot be changed; replace the "
+            f"formula by its result first"
+        )
+    style = _attribute(old, "s") if old else None
+    about = f'r="{name}"' + ("" if style is None else f' s="{style}"')
+    if value is None:
+        return f"<{prefix}c {about}/>"
+    if isinstance(value, bool | int | float):
+        kind = ' t="b"' if isinstance(value, bool) else ""
+        number = int(value) if isinstance(value, bool) else repr(value)
+        return f"<{prefix}c {about}{kind}><{prefix}v>{number}</{prefix}v></{prefix}c>"
+    if _FORBIDDEN.search(str(value)):
+        raise DataError(
+            f"{path}: row {row - 1}: {brief(value)} cannot be written, because no workbook can "
+            f"hold this character"
+        )
+    text = escape(str(value), quote=False).replace("\r", "&#13;")
+    return (
+        f'<{prefix}c {about} t="inlineStr"><{prefix}is><{prefix}t xml:space="preserve">{text}'
+        f"</{prefix}t></{prefix}is></{prefix}c>"
+    )
+
+
+def _attribute(element: re.Match[str], name: str) -> str | None:
+    match = re.search(rf"\s{name}\s*=\s*[\"']([^\"']*)[\"']", element["attributes"])
+    return None if match is None else match[1]
+
+
+def write_workbook(stream: BinaryIO, columns: Mapping[str, list[Any]]) -> None:
+    """Write columns as a new workbook; texts are never formulas."""
+    openpyxl = optional("openpyxl", "xlsx", "Writing .xlsx files")
+    book = openpyxl.Workbook()
+    for k, (name, cells) in enumerate(columns.items(), start=1):
+        for i, value in enumerate([name, *cells], start=1):
+            if is_missing(value) or value == "":
+                continue
+            try:
+                cell = book.active.cell(i, k, value if isinstance(value, _KINDS) else str(value))
+            except ValueError as error:
+                raise DataError(
+                    f"row {i - 1}: {brief(value)} cannot be written ({reason_of(error)})"
+                ) from error
+            if isinstance(cell.value, str):
+                cell.data_type = "s"
+    book.save(stream)

@@ -1,0 +1,34 @@
+"""Cleaning a table, as Python objects: columns, decisions, questions as files, nightly updates."""
+
+from schirn.app.workflow._answers import answered_tags as answered_tags
+from schirn.app.workflow._answers import has_answers as has_answers
+from schirn.app.workflow._answers import read_answers as read_answers
+from schirn.app.workflow._answers import read_answers_by_id as read_answers_by_id
+from schirn.app.workflow._answers import write_questions as write_questions
+from schirn.app.workflow._answers import write_questions_by_id as write_questions_by_id
+from schirn.app.workflow._columns import Features as Features
+from schirn.app.workflow._columns import TagTable as TagTable
+from schirn.app.workflow._columns import columns_to_stream as columns_to_stream
+from schirn.app.workflow._columns import image_files as image_files
+from schirn.app.workflow._columns import is_inside as is_inside
+from schirn.app.workflow._columns import matrix_for as matrix_for
+from schirn.app.workflow._decisions import NOT_SURE as NOT_SURE
+from schirn.app.workflow._decisions import OPEN as OPEN
+from schirn.app.workflow._decisions import RIGHT as RIGHT
+from schirn.app.workflow._decisions import WRONG as WRONG
+from schirn.app.workflow._decisions import Carried, Decision, Decisions, RowContent
+from schirn.app.workflow._decisions import ask_again as ask_again
+from schirn.app.workflow._nightly import ADVICE as ADVICE
+from schirn.app.workflow._nightly import TagState, Update, update_tags
+from schirn.app.workflow._nightly import state_after_training as state_after_training
+from schirn.app.workflow._nightly import state_path as state_path
+
+__all__ = [
+    "Carried",
+    "Decision",
+    "Decisions",
+    "RowContent",
+    "TagState",
+    "Update",
+    "update_tags",
+]

@@ -1,0 +1,650 @@
+"""A table to clean: read tags, features and other columns, and write the cleaned copy."""
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief, brief_list, read_npy, spreadsheet_safe
+from schirn._input import suggest
+from schirn._progress import stage
+from schirn._text import to_numbers
+from schirn.app.tables import (
+    SEPARATORS,
+    ParquetNumbers,
+    Table,
+    check_merges,
+    number_blocks,
+    text_cells,
+    with_merges,
+    with_tag_column,
+    write_copy,
+)
+from schirn.app.workflow._decisions import RowContent
+from schirn.cleaning.changes import ChangeList, changes_of
+from schirn.cleaning.noisy_labels import NOT_CHECKED, MissingTags, NoisyLabels
+from schirn.exceptions import DataError, InputError
+from schirn.features import TableFeatures, TextFeatures
+from schirn.features.columns import is_category, is_text, read_numbers
+from schirn.labels.cells import LABEL_COLUMNS, TagCells
+from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
+from schirn.scale.memory import check_room, fits, free_bytes
+from schirn.scale.row_file import RowFile, copy_to_file
+
+Array = np.ndarray
+
+# In a smaller share of the cells, the default separator may be part of a tag.
+_STRAY = 0.05
+# Columns of more bytes than this are not read together with the rest of a table.
+_LARGE = 2**26
+# Most texts that a Dask worker turns into features together.
+_TEXTS = 50_000
+_ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
+_YES = ("1", "1.0", "true", "yes", "y", "x")
+_NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of the rows, the columns or the file they come from, and groups of rows."""
+
+    X: Any
+    """An array, a CSR matrix, a `RowFile`, or blocks that lie with Dask workers."""
+    source: str
+    groups: Sequence[Any] | None
+    left_out: Sequence[str] = ()
+    """Columns of numbers or sentences that are not learned from."""
+    transformer: TableFeatures | None = None
+    """The fitted features; None if they come from an .npy file, or lie with Dask workers."""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the features need no scaling, as those of texts and pictures."""
+        return self.transformer is not None and self.transformer.is_scaled
+
+    @property
+    def encoder(self) -> str | None:
+        """Name of the encoder of texts or pictures."""
+        return None if self.transformer is None else self.transformer.encoder
+
+    @property
+    def column_names(self) -> list[str] | None:
+        """The names of the features, if these are columns of numbers."""
+        only_numbers = self.transformer is not None and self.transformer.kinds == ["columns"]
+        return self.feature_names if only_numbers else None
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Words, columns and categories, one per feature, and "" for others; None if all are."""
+        names = [] if self.transformer is None else self.transformer.readable_names()
+        return names if any(names) else None
+
+    def notes(self, table: Table) -> list[str]:
+        """Return sentences about cells that are not taken as they are."""
+        read = self.transformer is not None and not getattr(table, "unread", ())
+        return self.transformer.notes(table) if read and self.transformer is not None else []
+
+    def texts(self, table: Table) -> list[str] | None:
+        """Return the texts that the features are made of; None if they come from other columns."""
+        if self.transformer is None or self.transformer.text is None:
+            return None
+        return self.transformer.texts(table)
+
+
+class TagTable:
+    """A table with the roles of its columns; raises InputError for a column that does not exist.
+
+    Parameters
+    ----------
+    table : Table
+    path : str
+        Name of the table in error messages.
+    labels : str, optional
+        Column of tags, or several 0/1 columns such as "beach,dog"; by default the column called
+        labels, tags, candidates or label.
+    separator : str, optional
+        Text between the tags of a cell; by default a semicolon, unless most cells evidently have
+        another one, which raises InputError.
+    text : list of str, optional
+        Columns of text to learn from.
+    columns : list of str, optional
+        Columns of numbers to learn from.
+    categories : list of str, optional
+        Columns of categories to learn from. If no columns are chosen, all columns of sentences,
+        numbers and categories are taken, except ids and row numbers.
+    features : str, optional
+        An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
+    merge : dict from str to str, optional
+        Tags that other tags take the place of.
+    encoder : str, optional
+        Encoder of the texts, or of the pictures if no other columns are chosen.
+    id, image, group, known_clean : str, optional
+        Columns with the name of each row, an image file, the group that must stay together, and
+        whether the tags were checked.
+    image_root : str, optional
+        Folder of the image files; by default that of the table. Files outside raise InputError.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        path: str,
+        *,
+        labels: str | None = None,
+        separator: str | None = None,
+        text: list[str] | None = None,
+        columns: list[str] | None = None,
+        categories: list[str] | None = None,
+        features: str | None = None,
+        merge: Mapping[str, str] | None = None,
+        encoder: str | None = None,
+        id: str | None = None,
+        image: str | None = None,
+        group: str | None = None,
+        known_clean: str | None = None,
+        image_root: str | None = None,
+    ) -> None:
+        # Several 0/1 columns become one column of tags.
+        table = with_tag_column(table, labels)
+        self.table, self.path, self.separator = table, path, separator or ";"
+        self._text, self._columns, self._features = text, columns, features
+        self._categories = categories
+        self._merge = dict(merge or {})
+        self._encoder = encoder
+        self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
+        self._check_delimiter()
+        single = (labels, id, image, group, known_clean)
+        self._unread = list(getattr(table, "unread", ()))
+        for name in (*single, *(text or ()), *(columns or ()), *(categories or ())):
+            if name is not None and name not in table.columns and name not in self._unread:
+                hint = suggest(name, table.columns)
+                raise InputError(f"{path}: there is no column {brief(name)}; {hint}")
+        if labels is None:
+            labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
+        if labels is None:
+            raise InputError(
+                f"{path}: which column holds the tags? There are "
+                f"{', '.join(brief(name, 40) for name in table.columns[:12])}"
+                + (f" and {len(table.columns) - 12:,} more" if len(table.columns) > 12 else ""),
+                parameter="labels",
+            )
+        self.labels = labels
+        self._images = None
+        if image is not None:
+            self._images = image_files(table, image, path, image_root)
+        try:
+            self.tag_cells = TagCells.of(
+                table.column(labels), self.separator, **table.cell_options(labels)
+            )
+        except InputError as error:
+            raise InputError(f"{path}: column {brief(labels)}: {error}") from None
+        if separator is None and not self.tag_cells.notation:
+            self._check_separator()
+        if self._merge:
+            try:
+                check_merges(self._merge, {tag for tags in self._listed for tag in tags})
+            except InputError as error:
+                raise InputError(f"{path}: {error}", parameter="merge") from None
+
+    def merge_as_in_training(self, notes: Mapping[str, Any]) -> None:
+        """Merge the tags that the notes of a model name, as far as rows have them."""
+        self._merge = dict(notes.get("merge", {}))
+
+    def tags(self) -> list[list[str]]:
+        """Return the tags of each row, after merges."""
+        tags = self._listed
+        if not self._merge:
+            return [list(row) for row in tags]
+        # A row that has both tags gets no second one.
+        return [list(dict.fromkeys(self._merge.get(tag, tag) for tag in row)) for row in tags]
+
+    @cached_property
+    def _listed(self) -> list[list[str]]:
+        """The tags of each row as they are in the table."""
+        tags = []
+        for i, cell in enumerate(self.table.column(self.labels)):
+            try:
+                tags.append(self.tag_cells.split(cell))
+            except InputError as error:
+                where = f"row {i + 1}, column {brief(self.labels)}"
+                raise InputError(f"{self.path}: {where}: {error}") from None
+        if not any(tags):
+            raise InputError(
+                f"{self.path}: the column {brief(self.labels)} holds no tags, so there is nothing "
+                f"to clean"
+            )
+        return tags
+
+    def _check_delimiter(self) -> None:
+        """Raise InputError if the only column is a whole line of a table."""
+        for mark in ",;\t|" if len(self.table.columns) == 1 else "":
+            if hasattr(self.table, "delimiter") and mark in self.table.columns[0]:
+                raise InputError(
+                    f"{self.path}: the only column is {brief(self.table.columns[0])}; are the "
+                    f"cells separated by {mark!r}?",
+                    parameter="delimiter",
+                )
+
+    def _check_separator(self) -> None:
+        """Raise InputError if most cells have another separator instead of the default."""
+        cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
+        cells = [cell for cell in cells if cell.strip()]
+        n_own = sum(self.separator in cell for cell in cells)
+        if n_own > _STRAY * len(cells):
+            return
+        count = f"only {n_own:,}" if n_own else "none"
+        for mark in SEPARATORS:
+            if mark != self.separator and 2 * sum(mark in cell for cell in cells) > len(cells):
+                raise InputError(
+                    f"{self.path}: most cells of {brief(self.labels)} contain {mark!r} and {count} "
+                    f"{self.separator!r}; give {mark!r} as the separator if it is one",
+                    parameter="separator",
+                )
+
+    def new_columns(
+        self, suggest: bool = False, add: bool = False, note: bool = False
+    ) -> list[str]:
+        """Return the names of the columns that `write_clean` adds."""
+        names = ["removed", "confidence"] + ["added"] * add + ["note"] * note
+        names += ["suggested", "suggested_confidence"] * suggest
+        return [f"{self.table.prefix(self.labels)}_{name}" for name in names]
+
+    def changes(self, ranking: NoisyLabels) -> ChangeList:
+        """List merges, removals and additions."""
+        cells = self.table.column(self.labels)
+        about: dict[str, Any] = {"column": self.labels, "separator": self.separator}
+        about |= self.table.cell_options(self.labels)
+        if not self._merge:
+            return changes_of(ranking, cells, **about)
+        changes = with_merges(ranking.changes(), self._listed, self._merge)
+        return ChangeList.from_cells(cells, changes, **about)
+
+    def write_clean(self, path: str, ranking: NoisyLabels, *, suggest: bool = False) -> None:
+        """Write a copy with the clean tags, and removed tags and confidences as new columns.
+
+        If removals were ordered without answers, a note in the changed rows says "not checked".
+
+        A cell without changes stays as it is. Columns of tags hold lists if the tags are lists;
+        columns of confidences hold dictionaries if the table can, and else texts.
+
+        Parameters
+        ----------
+        path : str
+        ranking : NoisyLabels
+        suggest : bool
+            Whether to write columns of likely missing tags that are not added, and their
+            confidences.
+        """
+        cells, spreadsheet = self.table.column(self.labels), self.table.spreadsheet
+        changes = self.changes(ranking)
+        clean = changes.apply(cells, **self.table.cell_options(self.labels))
+        removed, added = defaultdict[int, set[str]](set), defaultdict[int, list[str]](list)
+        for change in changes:
+            if not change.before:
+                added[change.row].append(change.after)
+            elif not change.after:
+                removed[change.row].add(self._merge.get(change.before, change.before))
+        confidences = _by_row(ranking.n_rows, ranking)
+
+        as_text = not self.table.lists or self.tag_cells.holds == "text"
+
+        def tags_cell(tags: list[str]) -> Any:
+            return self.tag_cells.join(tags) if as_text else tags
+
+        def confidence_cell(values: dict[str, float]) -> Any:
+            text = self.separator.join(f"{tag}={value:.4g}" for tag, value in values.items())
+            return values if self.table.lists else spreadsheet_safe(text) if spreadsheet else text
+
+        unique = [dict.fromkeys(tags) for tags in self.tags()]
+        columns = [[tags_cell([])] * len(unique)]
+        for i, tags_removed in removed.items():
+            columns[0][i] = tags_cell([tag for tag in unique[i] if tag in tags_removed])
+        columns.append(
+            [
+                confidence_cell({tag: values[tag] for tag in tags})
+                for tags, values in zip(unique, confidences, strict=True)
+            ]
+        )
+        if added:
+            columns.append([tags_cell(added.get(i, [])) for i in range(len(unique))])
+        if not ranking.is_checked:
+            changed = {*removed, *added}
+            columns.append([NOT_CHECKED if i in changed else "" for i in range(len(unique))])
+        if suggest:
+            likely = _by_row(ranking.n_rows, ranking.missing.above())
+            suggested = [
+                {tag: p for tag, p in values.items() if tag not in added.get(i, ())}
+                for i, values in enumerate(likely)
+            ]
+            columns.append([tags_cell(list(values)) for values in suggested])
+            columns.append([confidence_cell(values) for values in suggested])
+        names = self.new_columns(suggest, bool(added), not ranking.is_checked)
+        new = dict(zip(names, columns, strict=True))
+        write_copy(path, self.table, {self.labels: clean}, new, separator=self.separator)
+
+    def features(self, where: str = "memory") -> Features:
+        """Return what to learn from: texts, pictures, embeddings or numbers.
+
+        Parameters
+        ----------
+        where : {"memory", "files", "dask"}
+            Where vectors and columns of numbers may be: those that do not fit into memory are a
+            `RowFile` for "files", and those that were left unread are lazy blocks for "dask".
+            Texts are turned into features by Dask workers.
+        """
+        transformer = self.transformer()
+        left_out = self._left_out(transformer)
+        if where == "dask" and transformer is not None and transformer.text is not None:
+            texts = transformer.texts(self.table)
+            transformer.text_, transformer.encoder_ = TextFeatures().fit(texts), None
+            size = rows_per_block(len(texts), _TEXTS)
+            pieces = [texts[i : i + size] for i in range(0, len(texts), size)]
+            X: Any = lazy_texts(pieces, transformer.text_.transform)
+            return Features(X, transformer.source(), self.groups(), left_out, transformer)
+        if where == "dask":
+            blocks = number_blocks(Path(self.path), self._unread)
+            X = lazy_blocks([read for _, read in blocks], [path for path, _ in blocks])
+            return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
+        if self._unread and transformer is not None:
+            X = self._numbers()
+            # Vectors and numbers without gaps need no training.
+            transformer.text_ = transformer.encoder_ = None
+            transformer.n_features_ = X.shape[1]
+            return Features(X, transformer.source(), self.groups(), left_out, transformer)
+        if transformer is None:
+            read = matrix_for if where == "memory" else rows_for
+            X = read(str(self._features), self.table.n_rows, self.path)
+            return Features(X, str(self._features), self.groups(), left_out)
+        rows = self.table if transformer.image is None else {transformer.image: self._images}
+        try:
+            X = transformer.fit_transform(rows, self.tags())
+        except InputError as error:
+            # Columns of numbers may have been given as features.
+            chosen = "features" if self._features is not None else error.parameter
+            raise InputError(f"{self.path}: {error}", parameter=chosen) from None
+        return Features(X, transformer.source(), self.groups(), left_out, transformer)
+
+    def _numbers(self) -> "Array | RowFile":
+        """Read the columns that were left in their files, into memory or into a temporary file."""
+        numbers = ParquetNumbers.of(Path(self.path), self._unread)
+        if numbers is None:
+            raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
+        X: Any
+        if fits(numbers.n_bytes):
+            blocks = list(numbers.blocks())
+            widths = {block.shape[1] for block in blocks}
+            X = np.concatenate(blocks) if len(widths) == 1 else np.zeros(0)
+        else:
+            check_room(numbers.n_bytes, f"the numbers in {brief_list(self._unread, 6)}")
+            stage("copying the features to a temporary file")
+            X = copy_to_file(numbers.blocks())
+        if X.shape[0] == self.table.n_rows:
+            return X
+        raise DataError(
+            f"{self.path}: not all rows have as many numbers in {brief_list(self._unread, 6)}, or "
+            f"the files were changed while they were read"
+        )
+
+    def transformer(self) -> TableFeatures | None:
+        """Return the untrained features; None if they come from an .npy file.
+
+        Without a choice, all columns of sentences, numbers and categories are taken. With an
+        encoder, it is pictures or the columns of sentences.
+        """
+        chosen = {"text": self._text, "columns": self._columns, "categories": self._categories}
+        kinds: dict[str, Any] = {kind: names for kind, names in chosen.items() if names is not None}
+        if self._features is not None:
+            kinds |= self._chosen_features(self._features, kinds)
+            if not kinds:
+                self._check_encoder(kinds)
+                return None
+        if not kinds and self._image is not None and self._encoder is not None:
+            kinds = {"image": self._image}
+        kinds = kinds or self._usual_columns()
+        self._check_encoder(kinds)
+        return TableFeatures(**kinds, encoder=self._encoder)
+
+    def _check_encoder(self, kinds: Mapping[str, Any]) -> None:
+        if self._encoder is not None and not {"text", "image"}.intersection(kinds):
+            raise InputError(
+                f"{self.path}: an encoder turns texts or pictures into vectors; leave it out to "
+                f"learn from other columns",
+                parameter="encoder",
+            )
+
+    def _usual_columns(self) -> dict[str, Any]:
+        """Return the columns to learn from if none are chosen, by their kinds."""
+        kinds: dict[str, Any] = {kind: names for kind, names in self._kinds.items() if names}
+        if self._encoder is not None and "text" in kinds:
+            return {"text": kinds["text"]}
+        if kinds:
+            return kinds
+        if self._image is not None:
+            return {"image": self._image}
+        lengths = {
+            name: sum(map(len, text_cells(self.table, name))) for name in self._free_columns()
+        }
+        best = max(lengths, key=lambda name: lengths[name], default=None)
+        example = "" if best is None else f" such as {brief(best)}"
+        raise InputError(
+            f"{self.path}: no column of numbers, categories or sentences to learn from; choose a "
+            f"column of text{example}, or give embeddings as features",
+            parameter="text",
+        )
+
+    def _chosen_features(self, features: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a column of lists, or columns of numbers such as "a,b"; empty for an .npy file."""
+        known = {*self.table.columns, *self._unread}
+        names = [features] if features in known else [name.strip() for name in features.split(",")]
+        if set(names) <= set(self._unread):
+            return {"columns": names} if len(names) > 1 else {"vectors": features}
+        if "columns" in kinds or (kinds and not known.intersection(names)):
+            raise InputError(
+                f"{self.path}: features are columns of numbers, or embeddings instead of other "
+                f"columns; name numbers only once, and give embeddings that go with other columns "
+                f"as a column of lists",
+                parameter="features",
+            )
+        if not known.intersection(names):
+            return {}
+        lists = [name for name in names if name in known and self.table.holds(name, "list")]
+        return {"vectors": lists[0]} if lists else {"columns": names}
+
+    def _left_out(self, transformer: TableFeatures | None) -> list[str]:
+        """Return columns of any kind that are not learned from, other than ids."""
+        used: set[str] = set()
+        if transformer is not None:
+            used = {name for kind in transformer.kinds for name in transformer.names_of(kind)}
+        names = [*chain(*self._kinds.values()), *filter(None, [self._image])]
+        return [name for name in names if name not in used]
+
+    def texts(self) -> list[str]:
+        """Return the text of each row: the columns of text, or else all cells of words."""
+        if self._text is not None:
+            columns = [self.table.column(name) for name in self._text]
+        else:
+            used = {self.labels, self._known_clean, self._group, self._image, self._features}
+            names = [name for name in self.table.columns if name not in used]
+            names = [name for name in names if text_cells(self.table, name)]
+            columns = [self.table.column(name) for name in names]
+            columns = [column for column in columns if to_numbers(column) is None]
+        texts = [" ".join(str(cell) for cell in row if cell) for row in zip(*columns, strict=True)]
+        return texts or [""] * self.table.n_rows
+
+    def ids(self) -> list[str]:
+        """Return the name of each row; rows are numbered from 1 if there is no such column."""
+        if self._id is None:
+            return [str(i + 1) for i in range(self.table.n_rows)]
+        return [str(cell) for cell in self.table.column(self._id)]
+
+    def content(self) -> RowContent:
+        """Return the ids of the rows, and hashes of the cells that are learned from."""
+        if self._id is None:
+            raise InputError(
+                f"{self.path}: decisions are kept by row id; name the column of ids", parameter="id"
+            )
+        return RowContent(self.ids(), self.table, self.content_columns())
+
+    def content_columns(self) -> list[str]:
+        """Return the columns that are learned from, or else all except tags and ids."""
+        transformer = self.transformer()
+        names: list[str] = []
+        if transformer is not None:
+            names = [name for kind in transformer.kinds for name in transformer.names_of(kind)]
+        names = [name for name in names if name not in self._unread]
+        return names or [n for n in self.table.columns if n not in (self.labels, self._id)]
+
+    def images(self) -> list[Path | None] | None:
+        """Return the image file of each row; paths are relative to the folder of images."""
+        return self._images
+
+    def known_clean(self) -> Array | None:
+        """Return whether the tags of each row were checked."""
+        if self._known_clean is None:
+            return None
+        values = []
+        for i, cell in enumerate(self.table.column(self._known_clean)):
+            word = str(cell).strip().lower()
+            if word not in (*_YES, *_NO):
+                raise InputError(
+                    f"{self.path}: row {i + 1}, column {brief(self._known_clean)}: "
+                    f"{str(cell)[:40]!r} is neither yes nor no; write 1 or 0"
+                )
+            values.append(word in _YES)
+        return np.array(values)
+
+    def groups(self) -> list[Any] | None:
+        """Return the group of each row; None for a row without a group."""
+        if self._group is None:
+            return None
+        cells = self.table.column(self._group)
+        return [None if isinstance(cell, str) and not cell.strip() else cell for cell in cells]
+
+    def _free_columns(self) -> list[str]:
+        """Return the columns without a role, other than ids."""
+        used = {self.labels, self._id, self._known_clean, self._group, self._image}
+        free = [name for name in self.table.columns if name not in used]
+        return [name for name in free if name.lower() not in _ID_COLUMNS]
+
+    @cached_property
+    def _kinds(self) -> dict[str, list[str]]:
+        """The free columns of sentences, of numbers other than row numbers, and of categories."""
+        kinds: dict[str, list[str]] = {"text": [], "columns": [], "categories": []}
+        for name in self._free_columns():
+            cells, values = text_cells(self.table, name), self.table.numbers(name)
+            if values is None and any("," in cell for cell in cells):
+                values = read_numbers(cells)
+            if values is not None:
+                steps = np.diff(values)
+                if not np.isnan(values).all() and not (len(steps) > 1 and np.all(steps == 1)):
+                    kinds["columns"].append(name)
+            elif is_text(cells):
+                kinds["text"].append(name)
+            elif is_category(cells):
+                kinds["categories"].append(name)
+        return kinds
+
+
+def _by_row(n_rows: int, tags: NoisyLabels | MissingTags) -> list[dict[str, float]]:
+    """Return the confidence of the tags of each row."""
+    rows: list[dict[str, float]] = [{} for _ in range(n_rows)]
+    columns = (tags.row.tolist(), tags.column.tolist(), tags.confidence.tolist())
+    for row, column, confidence in zip(*columns, strict=True):
+        rows[row][tags.label_names[column]] = round(confidence, 4)
+    return rows
+
+
+def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
+    """Return columns of a Parquet file or folder that are better left there: all of these or none.
+
+    A table that is read as a whole has them twice: as they were read, and as a matrix. Left in the
+    files, they are read when the rest of the table is known, and only if there is room.
+    """
+    is_parquet = Path(path).suffix.lower() == ".parquet" or Path(path).is_dir()
+    numbers = ParquetNumbers.of(Path(path), names) if is_parquet and names else None
+    large = min(_LARGE, free_bytes() // 4)
+    return list(names) if numbers is not None and numbers.n_bytes > large else []
+
+
+def matrix_for(features: str, n_rows: int, table: str) -> Array:
+    """Read the features of the rows of a table from an .npy file; a large matrix is mapped."""
+    rows = rows_for(features, n_rows, table)
+    return rows.mapped() if isinstance(rows, RowFile) else rows
+
+
+def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
+    """Open the features of the rows of a table.
+
+    Parameters
+    ----------
+    features : str
+        An .npy file.
+    n_rows : int
+    table : str
+        Name of the table in error messages.
+
+    Returns
+    -------
+    ndarray, or RowFile if they take more than half of the memory that is free
+    """
+    path = Path(features)
+    if path.suffix.lower() != ".npy":
+        raise InputError(
+            f"{features!r} is neither an .npy file nor a column of {table}", parameter="features"
+        )
+    is_small = not path.exists() or fits(path.stat().st_size)
+    rows: Any = read_npy(path) if is_small else RowFile(path)
+    shape = rows.shape
+    is_matrix = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
+    if not is_matrix or rows.dtype.kind not in "biuf":
+        raise DataError(
+            f"{features}: {rows.dtype} of shape {shape}, but {table} has {n_rows} rows; give a "
+            f"matrix of numbers with as many rows and at least one column"
+        )
+    return rows
+
+
+def image_files(table: Table, column: str, path: str, root: str | None = None) -> list[Path | None]:
+    """Return the image file of each row, None where the cell is empty.
+
+    An image outside of the folder raises InputError: whoever wrote the table chose it.
+
+    Parameters
+    ----------
+    table : Table
+    column : str
+        Column of paths relative to the folder of images.
+    path : str
+        Name of the table in error messages.
+    root : str, optional
+        Folder of images; by default that of the table.
+    """
+    folder = Path(root or Path(path).parent)
+    real_folder = os.path.realpath(folder)
+    cells = table.column(column)
+    for i, cell in enumerate(cells):
+        if cell and not is_inside(str(cell), real_folder):
+            raise InputError(
+                f"{path}: row {i + 1}, column {brief(column)}: {str(cell)[:40]!r} is not in the "
+                f"folder of images {real_folder!r}; give the folder that holds them all",
+                parameter="image_root",
+            )
+    return [folder / str(cell) if cell else None for cell in cells]
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path, relative to the folder or absolute, leads to a place inside of it."""
+    # The system would open a connection to find out where //host/share leads.
+    if path.startswith(("//", "\\\\")):
+        return False
+    try:
+        return os.path.commonpath([os.path.realpath(os.path.join(folder, path)), folder]) == folder
+    except ValueError:
+        # Another drive of Windows, or no path at all.
+        return False

@@ -1,0 +1,307 @@
+"""What people decided about tags, by row id: kept from night to night in a file that only grows.
+
+Each line of the file is one answer::
+
+    {"id": "A17", "tag": "coat", "answer": "wrong", "who": "Ada", "when": "2026-11-17T02:11:53Z",
+     "columns": ["title"], "row": "5d41402abc4b2a76"}
+
+The hash `row` says what the row held when the answer was given, in the columns named. An answer
+about a row that has changed since does not count, and is asked again. Two files joined together are
+one file; of several answers about a tag, the latest counts.
+"""
+
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
+from schirn._input import is_missing, repeated
+from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
+from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
+from schirn.exceptions import DataError, InputError
+
+RIGHT, WRONG, NOT_SURE, OPEN = ANSWERS = ("right", "wrong", "unsure", "open")
+"""Possible answers; "open" takes an earlier one back."""
+_VALUES = {RIGHT: 1.0, WRONG: 0.0, NOT_SURE: UNSURE}
+_NAMES = {value: name for name, value in _VALUES.items()}
+
+Cell = tuple[int, str]
+
+
+class Decision(NamedTuple):
+    """One answer of a person.
+
+    Attributes
+    ----------
+    id, tag : str
+        The row and its tag.
+    answer : {"right", "wrong", "unsure", "open"}
+        "open" takes an earlier answer back.
+    who : str
+        Name of the person; may be empty.
+    when : str
+        Time in UTC, such as "2026-11-17T02:11:53.120Z".
+    columns : tuple of str
+        Columns that the person saw.
+    row : str
+        Hash of these cells.
+    """
+
+    id: str
+    tag: str
+    answer: str
+    who: str = ""
+    when: str = ""
+    columns: tuple[str, ...] = ()
+    row: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.who or 'somebody'} said {self.answer!r} on {self.when[:10]}"
+
+
+class RowContent:
+    """The ids of the rows of a table, and hashes of what the rows hold.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        One id per row.
+    table : mapping or Table
+        The columns of the table.
+    columns : sequence of str
+        Columns that a person looks at.
+    """
+
+    def __init__(self, ids: Sequence[str], table: Any, columns: Sequence[str]) -> None:
+        duplicate = repeated(ids)
+        if duplicate is not None:
+            raise InputError(
+                f"the id {brief(duplicate)} occurs more than once, but decisions are kept by id; "
+                f"choose a column with a different value in every row",
+                parameter="id",
+            )
+        self.ids, self.columns = list(ids), tuple(columns)
+        self.number = {name: i for i, name in enumerate(self.ids)}
+        self._table, self._hashes = table, dict[tuple[str, ...], list[str]]()
+
+    @property
+    def hashes(self) -> list[str]:
+        """Hash of each row."""
+        return self.hashes_of(self.columns)
+
+    def hashes_of(self, columns: tuple[str, ...]) -> list[str]:
+        """Return a hash of some cells of each row; "" if the table lacks a column."""
+        if columns not in self._hashes:
+            table = self._table
+            names = table if isinstance(table, Mapping) else table.columns
+            if set(columns) <= set(names):
+                cells = [list(table[n] if table is names else table.column(n)) for n in columns]
+                self._hashes[columns] = list(map(_row_hash, zip(*cells, strict=True)))
+            else:
+                self._hashes[columns] = [""] * len(self.ids)
+        return self._hashes[columns]
+
+
+def _row_hash(cells: Iterable[Any]) -> str:
+    """Hash of cells, the same in every format of a table."""
+    texts = ("" if is_missing(cell) else str(cell) for cell in cells)
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+class Carried(NamedTuple):
+    """Decisions that were found again in a table.
+
+    Attributes
+    ----------
+    valid, changed : dict from (row, tag) to Decision
+        Those about rows that are as they were, and about rows that have changed.
+    gone : int
+        Number of decisions about rows that the table does not have.
+    """
+
+    valid: dict[Cell, Decision]
+    changed: dict[Cell, Decision]
+    gone: int
+
+
+class Decisions:
+    """Answers about tags by row id, in an append-only file; a crash loses no answer.
+
+    Parameters
+    ----------
+    path : path
+        A .jsonl file; it need not exist.
+
+    Attributes
+    ----------
+    contradictions : int
+        Number of answers that say the opposite of an earlier one about the same row and tag.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.app.workflow import Decision, Decisions
+    >>> store = Decisions(f"{tempfile.mkdtemp()}/decisions.jsonl")
+    >>> store.add([Decision("A17", "coat", "wrong", who="Ada")])
+    1
+    >>> [(each.id, each.tag, each.answer) for each in Decisions(store.path)]
+    [('A17', 'coat', 'wrong')]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.contradictions = 0
+        self._latest: dict[tuple[str, str], Decision] = {}
+        content = self.path.read_bytes() if self.path.exists() else b""
+        lines = complete_lines(content)
+        self.repaired = lines.repaired
+        decisions = [self._decision(i, record) for i, record in enumerate(lines.records, 1)]
+        for decision in sorted(decisions, key=lambda record: record.when):
+            self._take(decision)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Decision]:
+        return (decision for decision in self._latest.values() if decision.answer != OPEN)
+
+    def latest(self, id: str, tag: str) -> Decision | None:
+        """Return the answer that counts; None if there is none."""
+        decision = self._latest.get((id, tag))
+        return None if decision is None or decision.answer == OPEN else decision
+
+    def since(self, when: str) -> list[Decision]:
+        """Return what was said after a time, also what was taken back."""
+        return [decision for decision in self._latest.values() if decision.when > when]
+
+    def add(self, decisions: Iterable[Decision]) -> int:
+        """Write answers that say something new, wait for the disk, and return their number."""
+        time, new = utc_now(), dict[tuple[str, str], Decision]()
+        for decision in decisions:
+            if decision.answer not in ANSWERS:
+                raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(decision.answer)}")
+            earlier = new.get(decision[:2]) or self._latest.get(decision[:2])
+            unchanged = earlier is not None and earlier.row == decision.row
+            if (earlier.answer if earlier and unchanged else OPEN) != decision.answer:
+                new[decision[:2]] = decision._replace(when=decision.when or time)
+        append_lines(self.path, [decision._asdict() for decision in new.values()])
+        for decision in new.values():
+            self._take(decision)
+        return len(new)
+
+    def match(self, rows: RowContent) -> Carried:
+        """Find the rows of the decisions in a table."""
+        valid, changed, gone = dict[Cell, Decision](), dict[Cell, Decision](), 0
+        for decision in self:
+            row = rows.number.get(decision.id)
+            if row is None:
+                gone += 1
+            else:
+                is_same = not decision.row or rows.hashes_of(decision.columns)[row] == decision.row
+                (valid if is_same else changed)[row, decision.tag] = decision
+        return Carried(valid, changed, gone)
+
+    def answer(
+        self, ranking: NoisyLabels, rows: RowContent, *, besides: Collection[Cell] = ()
+    ) -> tuple[NoisyLabels, Carried]:
+        """Return a ranking with the answers about its rows, and what became of all answers.
+
+        A tag that a person called right is added to the row if it is not listed.
+
+        Parameters
+        ----------
+        ranking : NoisyLabels
+        rows : RowContent
+            The rows that were ranked.
+        besides : collection of (row, tag)
+            Tags to leave out, since newer answers about them follow.
+        """
+        carried = self.match(rows)
+        answers = {cell: d for cell, d in carried.valid.items() if cell not in besides}
+        ranking = _with_missing(ranking, [c for c, d in answers.items() if d.answer == RIGHT])
+        for kind, tags in ((LISTED, ranking), (MISSING, ranking.missing)):
+            cells = [cell for cell in _cells(tags, {row for row, _ in answers}) if cell in answers]
+            values = [_VALUES[answers[cell].answer] for cell in cells]
+            right = [None if value == UNSURE else bool(value) for value in values]
+            ranking = ranking.answered(ranking.questions_about(cells, kind), right)
+        return ranking, carried
+
+    def save(self, ranking: NoisyLabels, rows: RowContent, who: str = "") -> int:
+        """Write the answers of a ranking that the file lacks; return their number."""
+        hashes, stored, new = rows.hashes, self.match(rows).valid, []
+        for tags in (ranking, ranking.missing):
+            answer, label = tags.worklist.answer, tags.label
+            for k in np.flatnonzero(~np.isnan(answer)).tolist():
+                row, tag, name = int(tags.row[k]), str(label[k]), _NAMES[float(answer[k])]
+                if (row, tag) not in stored or stored[row, tag].answer != name:
+                    about = (rows.columns, hashes[row])
+                    new.append(Decision(rows.ids[row], tag, name, who, "", *about))
+        return self.add(new)
+
+    def _take(self, decision: Decision) -> None:
+        key = decision[:2]
+        earlier = self._latest.get(key)
+        opposite = earlier is not None and {earlier.answer, decision.answer} == {RIGHT, WRONG}
+        self.contradictions += bool(opposite and earlier and earlier.row == decision.row)
+        self._latest[key] = decision
+
+    def _decision(self, number: int, record: dict[str, Any] | None) -> Decision:
+        where = f"{self.path}, line {number}"
+        if record is None:
+            raise DataError(f"{where}: not a JSON object; repair or delete the line")
+        values = {"who": "", "when": "", "row": "", **record, "columns": []}
+        texts = [values.get(name) for name in Decision._fields if name != "columns"]
+        columns = record.get("columns", [])
+        if not isinstance(columns, list) or not all(isinstance(x, str) for x in (*texts, *columns)):
+            raise DataError(f"{where}: an answer has the texts 'id', 'tag' and 'answer'")
+        if values["answer"] not in ANSWERS:
+            raise DataError(
+                f"{where}: the answer is {brief(values['answer'])}, not one of {', '.join(ANSWERS)}"
+            )
+        try:
+            when = datetime.fromisoformat(values["when"]) if values["when"] else datetime.min
+        except ValueError:
+            raise DataError(f"{where}: {brief(values['when'])} is not a time") from None
+        when = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+        words = {name: values[name] for name in ("id", "tag", "answer", "who", "row")}
+        return Decision(**words, when=utc_text(when), columns=tuple(columns))
+
+
+def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: int) -> Questions:
+    """Return n questions, first those whose rows have changed since they were answered."""
+    tags: Any = ranking if questions.kind == LISTED else ranking.missing
+    unasked = np.isnan(tags.worklist.answer) & np.isin(tags.row, [i for i, _ in carried.changed])
+    open_cells = set(cells_of(tags, unasked))
+    changed = [cell for cell in carried.changed if cell in open_cells]
+    cells = dict.fromkeys([*changed, *cells_of(questions)])
+    return ranking.questions_about(list(cells)[:n], questions.kind)
+
+
+def _cells(tags: Any, rows: set[int]) -> list[Cell]:
+    """Return row and name of the tags of some rows."""
+    return cells_of(tags, np.isin(tags.row, list(rows)))
+
+
+def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:
+    """Return a ranking whose missing tags include these cells, unless they are listed."""
+    rows = {row for row, _ in cells}
+    cells_of_rows = {*_cells(ranking, rows), *_cells(ranking.missing, rows)}
+    new = [cell for cell in cells if cell not in cells_of_rows]
+    if not new:
+        return ranking
+    names = list(dict.fromkeys([*ranking.label_names, *(tag for _, tag in new)]))
+    place = {name: j for j, name in enumerate(names)}
+    old = ranking.missing
+    row = np.r_[old.row, np.array([i for i, _ in new], dtype=np.int64)]
+    column = np.r_[old.column, np.array([place[tag] for _, tag in new], dtype=np.int64)]
+    p = np.r_[old.model_confidence, np.full(len(new), UNSURE)]
+    answer = np.r_[old.worklist.answer, np.full(len(new), np.nan)]
+    order = np.lexsort((column, row))
+    missing = MissingTags(row[order], column[order], p[order], names, answer[order])
+    return replace(ranking, label_names=names, missing=missing)

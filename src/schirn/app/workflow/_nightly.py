@@ -1,0 +1,519 @@
+"""Judge only what is new: rows and verdicts of last night, and what has changed since.
+
+A `TagState` holds a hash of every row, the probability of its tags, and the verdicts. `update_tags`
+judges new and changed rows with the model and ranks all tags again by all answers, old tags by
+their stored probabilities. Without new answers, all verdicts on old tags stay. With new ones, they
+change only if the answers clearly ask for it: a tag that was kept is removed if it would be at a
+stricter target precision as well, and one that was removed is kept if it would be at a looser one.
+As long as the answers have allowed no removals, there is no verdict to keep.
+"""
+
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from schirn._files import atomic_write, utc_now
+from schirn._input import location
+from schirn._progress import stage, track
+from schirn.app.tables import RunSummary, frequency_drift
+from schirn.app.workflow._decisions import (
+    OPEN,
+    RIGHT,
+    WRONG,
+    Carried,
+    Decision,
+    Decisions,
+    RowContent,
+)
+from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.cleaning.questions import cells_of
+from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
+from schirn.exceptions import DataError
+from schirn.labels.tags import Tags, read_tags
+
+Array = np.ndarray
+
+_FORMAT, _VERSION = "schirn-state", 2
+_BATCH = 4000
+# Features whose means are compared, and rows from which the means of training are computed.
+_MOST_FEATURES, _MOST_ROWS = 200, 5000
+# The features of fewer new rows are not compared.
+LEAST_ROWS = 30
+NEW, KEPT, REMOVED = range(3)
+# A verdict of last night changes at a target precision that differs by this share of the errors:
+# with a target of 0.9, tags are removed at 0.925 and kept again at 0.875.
+MARGIN = 0.25
+# From here on, training again is advised: share of rows that are new since training, distance of
+# the frequencies of the tags, shift of the features in standard deviations, share of unseen tags.
+# When more of last night's rows are gone, the export is suspected.
+ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02, "gone_rows": 0.2}
+
+
+@dataclass(frozen=True)
+class FeatureProfile:
+    """Mean and standard deviation of the features that vary most.
+
+    Attributes
+    ----------
+    columns : list of int
+    mean, deviation : list of float
+    """
+
+    columns: list[int] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    deviation: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, X: Any) -> "FeatureProfile":
+        """Describe the features of some rows."""
+        X = X[:: -(-X.shape[0] // _MOST_ROWS)]
+        mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
+        square = np.asarray((X * X if isinstance(X, np.ndarray) else X.multiply(X)).mean(axis=0))
+        deviation = np.sqrt(np.maximum(square.ravel() - mean**2, 0))
+        columns = np.sort(np.argsort(-deviation, kind="stable")[:_MOST_FEATURES])
+        columns = columns[deviation[columns] > 0]
+        return cls(columns.tolist(), mean[columns].tolist(), deviation[columns].tolist())
+
+    def sums(self, X: Any) -> Array:
+        """Sums of these features over some rows."""
+        return np.asarray(X[:, self.columns].sum(axis=0), dtype=float).ravel()
+
+    def drift(self, sums: Array, n: int) -> float | None:
+        """Root mean square of the shifts of the means, in standard deviations, less chance.
+
+        Parameters
+        ----------
+        sums : array
+            What `sums` returned, of all rows.
+        n : int
+            Number of rows; of few rows, nothing can be said.
+        """
+        if not self.columns or n < LEAST_ROWS:
+            return None
+        shift = (sums / n - np.array(self.mean)) / np.array(self.deviation)
+        return float(np.sqrt(max(np.mean(shift**2) - 1 / n, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class TagState:
+    """All rows as they were judged last.
+
+    Attributes
+    ----------
+    model : str
+        Hash of the model file.
+    time, trained : str
+        When the state was written, and when the model was trained.
+    ids, hashes : list of str
+        Name of each row, and hash of its content.
+    is_fresh : (n,) bool array
+        Rows that are new or have changed since training.
+    names : list of str
+        Names of the tags.
+    row, column : (m,) int arrays
+        Row and name of each tag.
+    probability : (m,) float array
+        Probability that the tag is right; NaN for tags that the model does not know.
+    removed : (m,) bool array
+    has_limit : bool
+        Whether answers have allowed to remove tags besides those that they are about.
+    tag_counts : dict from str to int
+        Frequencies of the tags in training.
+    profile : FeatureProfile
+        Features in training.
+    summary : RunSummary or None
+        The last run.
+    """
+
+    model: str = ""
+    time: str = ""
+    trained: str = ""
+    ids: list[str] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
+    is_fresh: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    names: list[str] = field(default_factory=list)
+    row: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    column: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    probability: Array = field(default_factory=lambda: np.zeros(0))
+    removed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    has_limit: bool = False
+    tag_counts: dict[str, int] = field(default_factory=dict)
+    profile: FeatureProfile = field(default_factory=FeatureProfile)
+    summary: RunSummary | None = None
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write an .npz file, completely or not at all."""
+        values = vars(self).items()
+        arrays: Any = {name: value for name, value in values if isinstance(value, Array)}
+        head = {name: value for name, value in values if name not in arrays}
+        head |= {"profile": asdict(self.profile), "summary": self.summary and asdict(self.summary)}
+        head |= {"format": _FORMAT, "version": _VERSION}
+        with atomic_write(path) as stream:
+            np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "TagState":
+        """Read what `write` wrote; raises DataError for any other file."""
+        try:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+                values = dict(file)
+            head = json.loads(values.pop("head").tobytes())
+            if (head.pop("format"), head.pop("version")) != (_FORMAT, _VERSION):
+                raise ValueError
+            head["profile"] = FeatureProfile(**head["profile"])
+            head["summary"] = head["summary"] and RunSummary(**head["summary"])
+            return cls(**head, **values)
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+            raise DataError(
+                f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
+            ) from None
+
+    def find(self, rows: RowContent, cells: Tags) -> tuple[Array, Array, Array]:
+        """Find the rows and tags of a table in this state.
+
+        Returns
+        -------
+        before : (n,) int array
+            Number of each row in this state; -1 for new rows.
+        is_same : (n,) bool array
+            Whether the content of the row is as it was.
+        place : (m,) int array
+            Number of each tag in this state; -1 for tags that are new in their row.
+        """
+        number = {name: k for k, name in enumerate(self.ids)}
+        before = np.array([number.get(name, -1) for name in rows.ids], dtype=np.int64)
+        pairs = zip(before.tolist(), rows.hashes, strict=True)
+        is_same = np.array([k >= 0 and self.hashes[k] == text for k, text in pairs], dtype=bool)
+        names = {name: j for j, name in enumerate(self.names)}
+        column = np.array([names.get(name, -1) for name in cells.names], dtype=np.int64)
+        width = len(names) + 1
+        keys = self.row * width + self.column
+        order = np.argsort(keys, kind="stable")
+        # A new tag gets a number that no stored tag has.
+        targets = before[cells.row] * width + np.where(column < 0, width - 1, column)[cells.column]
+        place = np.searchsorted(keys, targets, sorter=order)
+        place = np.r_[order, -1][np.minimum(place, len(order))]
+        is_there = np.r_[keys, -1][place] == targets
+        return before, is_same, np.where(is_there & (before[cells.row] >= 0), place, -1)
+
+
+def state_after_training(
+    model: Any,
+    rows: RowContent,
+    tags: Sequence[Sequence[str]],
+    X: Any,
+    *,
+    last: TagState | None = None,
+    model_hash: str = "",
+) -> TagState:
+    """Return the state of the rows that a method was trained on, each judged by the others.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted method.
+    rows : RowContent
+    tags : list of lists of str
+        What the table lists.
+    X : array or CSR matrix
+        Features of the rows.
+    last : TagState, optional
+        The state before; the verdicts on rows that are as they were stay.
+    model_hash : str
+        Hash of the model file.
+    """
+    log_odds = getattr(model, "training_log_odds_", None)
+    # From other rows only, and from no answer about the tag itself, as for new rows.
+    in_fit = log_odds is not None
+    p = model.calibration_.probability(log_odds) if in_fit else model.predict_proba(X)
+    time, last = utc_now(), last or TagState()
+    cells = _number_tags(tags, model.label_names_)
+    _, is_same, place = last.find(rows, cells)
+    return replace(
+        last,
+        model=model_hash,
+        time=time,
+        trained=time,
+        ids=rows.ids,
+        hashes=rows.hashes,
+        is_fresh=np.zeros(len(rows.ids), dtype=bool),
+        names=cells.names,
+        row=cells.row,
+        column=cells.column,
+        probability=_of_cells(np.asarray(p), cells.row, cells.column),
+        removed=is_same[cells.row] & np.r_[last.removed, False][place],
+        tag_counts=_count(cells),
+        profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What `update_tags` found.
+
+    Attributes
+    ----------
+    ranking : NoisyLabels
+        All tags with their verdicts.
+    state : TagState
+        What the next update starts from.
+    new, changed, judged : list of int
+        Rows that are new, whose content has changed, and that were judged.
+    gone : int
+        Number of rows of last night that the table lacks.
+    unseen : dict from str to int
+        Tags that the model does not know, and how often they occur; they are kept.
+    removed, restored : list of (row, tag)
+        Tags that were removed since last night, and that came back.
+    carried : Carried
+        Decisions found in the table.
+    since : list of Decision
+        Answers since last night.
+    """
+
+    ranking: NoisyLabels
+    state: TagState
+    new: list[int]
+    changed: list[int]
+    judged: list[int]
+    gone: int
+    unseen: dict[str, int]
+    removed: list[tuple[int, str]]
+    restored: list[tuple[int, str]]
+    carried: Carried
+    since: list[Decision]
+
+    @property
+    def tag_drift(self) -> float:
+        """Difference of the frequencies of the tags from those of training."""
+        summary: Any = self.state.summary
+        return frequency_drift(self.state.tag_counts, summary.tag_counts)[0]
+
+    @property
+    def feature_drift(self) -> float | None:
+        """Shift of the features since training; None if few rows are new."""
+        summary: Any = self.state.summary
+        return summary.feature_drift
+
+    @property
+    def advice(self) -> list[str]:
+        """Reasons to train again."""
+        shares = {
+            # Without a state, nothing is known about training.
+            "rows": float(self.state.is_fresh.mean()) * (len(self.new) < self.ranking.n_rows),
+            "tags": self.tag_drift,
+            "features": self.feature_drift or 0.0,
+            "unseen_tags": sum(self.unseen.values()) / max(1, len(self.ranking.row)),
+        }
+        words = {
+            "rows": "{:.0%} of the rows are new or have changed since training",
+            "tags": "the frequencies of the tags differ by {:.2f} from those of training",
+            "features": "the features have shifted by {:.2f} standard deviations since training",
+            "unseen_tags": "{:.1%} of the tags are unknown to the model",
+        }
+        return [words[name].format(value) for name, value in shares.items() if value > ADVICE[name]]
+
+
+def update_tags(
+    model: Any,
+    columns: Mapping[str, Sequence[Any]],
+    tags: Sequence[Sequence[str]],
+    rows: RowContent,
+    *,
+    last: TagState | None = None,
+    decisions: Decisions | None = None,
+    model_hash: str = "",
+    precision: float = PRECISION,
+) -> Update:
+    """Judge the rows of a table that are new or have changed, and rank all tags by all answers.
+
+    Parameters
+    ----------
+    model, columns : TagPipeline, and dict from str to list
+        A fitted model, and the columns that it learned from.
+    tags, rows : list of lists of str, and RowContent
+        Tags, ids and content of each row.
+    last, decisions : TagState and Decisions, optional
+        Last night, without which all rows are new, and answers of people.
+    model_hash, precision : str, and float, default=0.9
+        Hash of the model file, and target precision. After another model, all rows are judged.
+    """
+    time, last = utc_now(), last or TagState()
+    cells, is_same_model = _number_tags(tags, model.label_names_), last.model in ("", model_hash)
+    before, is_same, place = last.find(rows, cells)
+    is_new = before < 0
+    is_old_tag = is_same[cells.row] & (place >= 0)
+    is_fresh = ~is_same
+    # A tag that is new in its row has no probability yet.
+    is_fresh[cells.row[~is_old_tag & is_same_model]] = True
+    rows_to_judge = np.flatnonzero(is_fresh) if is_same_model else np.arange(len(tags))
+    p, missing, drift = _judge(model, columns, cells, rows_to_judge, last.profile, is_fresh)
+    if is_same_model:
+        p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
+    counts = last.tag_counts or _count(cells)
+    ranking = _ranking(model, cells, p, missing, counts, precision)
+    carried, since = Carried({}, {}, 0), list[Decision]()
+    if decisions is not None:
+        ranking, carried = decisions.answer(ranking, rows)
+        since = decisions.since(last.time)
+    was_removed = np.r_[last.removed, False][place]
+    verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])[was_removed.astype(int)]
+    # Nobody has answered since, so there is nothing new to say about old tags.
+    had_answers = last.summary is not None and last.summary.wrong_share is not None
+    is_settled = is_old_tag & (is_same_model and had_answers and not since)
+    ranking = _act(ranking, np.where(is_old_tag, verdicts, NEW), carried, is_settled)
+    gone = len(last.ids) - int((~is_new).sum())
+    summary = RunSummary.from_ranking(ranking)
+    summary = replace(summary, feature_drift=drift, gone_share=gone / max(1, len(last.ids)))
+    state = replace(
+        last,
+        model=model_hash,
+        time=time,
+        trained=last.trained or time,
+        ids=rows.ids,
+        hashes=rows.hashes,
+        is_fresh=is_fresh | np.r_[last.is_fresh, False][before],
+        names=cells.names,
+        row=cells.row,
+        column=cells.column,
+        probability=p,
+        removed=ranking.removed,
+        has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
+        tag_counts=counts,
+        summary=summary,
+    )
+    return Update(
+        ranking=ranking,
+        state=state,
+        new=np.flatnonzero(is_new).tolist(),
+        changed=np.flatnonzero(~is_new & ~is_same).tolist(),
+        judged=rows_to_judge.tolist(),
+        gone=gone,
+        unseen=_unseen(summary.tag_counts, model.label_names_),
+        removed=cells_of(ranking, ranking.removed & ~was_removed),
+        restored=cells_of(ranking, ~ranking.removed & was_removed),
+        carried=carried,
+        since=[decision for decision in since if decision.answer != OPEN],
+    )
+
+
+def _unseen(counts: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
+    """Return tags that the model does not know with their counts, the most frequent first."""
+    names = set(known)
+    return {name: n for name, n in Counter(counts).most_common() if name not in names}
+
+
+def state_path(model: str) -> str:
+    """Return the file of the state that belongs to a model file."""
+    return f"{model.removesuffix('.schirn')}.state.npz"
+
+
+def _number_tags(tags: Sequence[Sequence[str]], names: Sequence[str]) -> Tags:
+    """Number the tags: those in `names` first, then all others."""
+    return read_tags(tags, list(dict.fromkeys(chain(names, chain.from_iterable(tags)))))
+
+
+def _count(cells: Tags) -> dict[str, int]:
+    counts = zip(cells.names, cells.counts.tolist(), strict=True)
+    return {name: count for name, count in counts if count}
+
+
+def _of_cells(values: Array, row: Array, column: Array) -> Array:
+    """Return the values (n, l) of some cells; NaN for labels that a model does not know."""
+    is_known = column < values.shape[1]
+    return np.where(is_known, values[row, np.where(is_known, column, 0)], np.nan)
+
+
+def _ranking(
+    model: Any,
+    cells: Tags,
+    p: Array,
+    missing: MissingTags,
+    counts: Mapping[str, int],
+    precision: float,
+) -> NoisyLabels:
+    """Rank all tags by their probabilities, stored and new."""
+    often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
+    return NoisyLabels(
+        n_rows=cells.n_rows,
+        label_names=cells.names,
+        row=cells.row,
+        column=cells.column,
+        model_confidence=np.where(np.isnan(p), 0.5, p),
+        judged=~np.isnan(p) & often[cells.column],
+        method=type(model.method_).__name__,
+        missing=missing,
+        precision=precision,
+    )
+
+
+def _judge(
+    model: Any,
+    columns: Mapping[str, Sequence[Any]],
+    cells: Tags,
+    judged: Array,
+    profile: FeatureProfile,
+    is_fresh: Array,
+) -> tuple[Array, MissingTags, float | None]:
+    """Return the probabilities of the tags of some rows, tags they may miss, and their drift.
+
+    Missing tags and drift are those of fresh rows.
+    """
+    stage(f"judging {len(judged):,} rows")
+    n_labels = len(model.label_names_)
+    p, unlisted = np.full(len(cells.row), np.nan), [np.zeros((3, 0))]
+    sums, n_fresh = np.zeros(len(profile.columns)), 0
+    batches = [judged[k : k + _BATCH] for k in range(0, len(judged), _BATCH)]
+    for batch in track(batches, "batch"):
+        X = model.features_.transform(
+            {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
+        )
+        P = np.asarray(model.method_.predict_proba(X))
+        index = np.flatnonzero(np.isin(cells.row, batch))
+        row, column = np.searchsorted(batch, cells.row[index]), cells.column[index]
+        p[index] = _of_cells(P, row, column)
+        fresh = np.flatnonzero(is_fresh[batch])
+        listed = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
+        listed[row, column] = True
+        count = int(listed[fresh].sum())
+        best = likeliest_unlisted(P[fresh], listed[fresh, :n_labels], np.arange(n_labels), count)
+        unlisted.append(np.array([batch[fresh][best.row], best.column, best.log_odds]))
+        if len(fresh) and profile.columns:
+            sums, n_fresh = sums + profile.sums(X[fresh]), n_fresh + len(fresh)
+    row, column, likely = np.concatenate(unlisted, axis=1)
+    order = np.lexsort((column, row))
+    row, column = row[order].astype(np.int64), column[order].astype(np.int64)
+    missing = MissingTags(row, column, likely[order], cells.names)
+    return p, missing, profile.drift(sums, n_fresh)
+
+
+def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> NoisyLabels:
+    """Remove tags besides those that are answered; see the head of this module."""
+    work, margin = ranking.worklist, MARGIN * (1 - ranking.precision)
+    position = np.full(len(ranking.row), len(work.order))
+    position[work.order] = np.arange(len(work.order))
+    targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}
+    limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
+    chosen = position < np.array(limits)[was]
+    chosen = np.where(is_settled | (len(work.answered) == 0), was == REMOVED, chosen)
+    # What a person said before the row has changed holds until somebody answers again.
+    answers = {cell: decision.answer for cell, decision in carried.changed.items()}
+    rows = [row for row, _ in answers]
+    for k in np.flatnonzero(np.isin(ranking.row, rows)).tolist():
+        answer = answers.get((int(ranking.row[k]), ranking.label_names[ranking.column[k]]))
+        chosen[k] = answer == WRONG or (chosen[k] and answer != RIGHT)
+        was[k] = REMOVED if answer == WRONG else was[k]
+    index = np.flatnonzero(chosen)
+    # Tags that were removed come first: the limits of a row must not bring them back.
+    order = np.lexsort((position[index], was[index] != REMOVED))
+    # Of an addition, no state remembers that it was made: only answers add tags.
+    none_added = np.zeros(len(ranking.missing), dtype=bool)
+    ordered = ranking.within_limits(index[order])
+    return replace(ranking, ordered=ordered, ordered_additions=none_added)

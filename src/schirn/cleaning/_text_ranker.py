@@ -1,0 +1,374 @@
+"""Judge the tags of texts by linear models and label centroids, on all sparse features.
+
+The rows are judged in ten folds, each by what the others have taught. Three experts are combined,
+each divided by its spread:
+
+- a linear model: the mean of the log-odds of a ridge regression on the listed tags and of a label
+  stack, which learns from the scores of all labels how tags occur together. The rate at which rows
+  that lack the label list it turns them into log-odds of being correct;
+- centroids: a row is compared with the mean row of the label. They assume no noise model that could
+  be wrong;
+- the law of the linear scores, which follows from the first expert and counts less.
+
+Rates and law are those of `schirn.cleaning._law`. Nobody can tell wrong from correct tags of a
+label that the texts never mention: its rate, centroids and law are drawn to the mean of all tags.
+The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
+alike, tags of rare labels are mostly wrong. The linear model alone ranks missing tags.
+docs/ranking.md says how well this ranks.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from schirn._checkpoint import remembered
+from schirn._input import canonical, location
+from schirn._progress import stage, track
+from schirn.cleaning._law import (
+    ScoredCells,
+    fit_law,
+    listing_rates,
+    sample_unlisted,
+    told_labels,
+)
+from schirn.cleaning._storage import Needs
+from schirn.cleaning.groups import with_copies
+from schirn.cleaning.ranker import (
+    Evidence,
+    Ranker,
+    RankingTask,
+    UnlistedCells,
+    likeliest_unlisted,
+)
+from schirn.exceptions import InputError
+from schirn.linalg.arrays import row_slices
+from schirn.noise.model import Candidates
+from schirn.scale.blocks import (
+    Block,
+    FeatureRows,
+    MemoryRows,
+    RowStore,
+    add_sums,
+    candidate_cells,
+)
+from schirn.scale.cluster import DaskRows
+from schirn.scale.copies import number_distinct, row_digests
+from schirn.scale.input import check_blocks, summarise
+from schirn.solvers.feature_ridges import FittedStack, fit_stack, stack_sums
+from schirn.solvers.sieve import soft_logit
+from schirn.solvers.sparse_ridges import Lesson, LessonSums, lesson_sums, solve_on_blocks
+
+Array = np.ndarray
+
+_FOLDS = 10
+# Ridge weight, relative to the mean squared length of the rows, which is 1 for texts.
+_RIDGE = 2.0
+# Steps of conjugate gradients: later ones fit the wrong tags.
+_STEPS = 5
+# Rows without the label that are sampled for each label.
+_N_UNLISTED = 600
+# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
+_SHARES = 0.5
+# What the linear model, centroids and the law count for.
+_WEIGHTS = (1.0, 1.0, 0.25)
+# A label that this many rows list counts half among the centroids.
+_FEW_ROWS = 15
+# Bytes per row and label: two scores, and what is made of them block by block.
+_BYTES_PER_CELL = 16
+# Places of the scores in a lesson.
+_CENTROIDS, _LINEAR = 0, 1
+
+
+@dataclass(eq=False)
+class TextRanker(Ranker):
+    """Judge sparse rows, such as texts, without any matrix of rows x rows.
+
+    `find_noisy_labels` uses it by default for texts. Rows of one group are in one fold, and tags
+    that are known to be wrong are not learned.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from schirn import find_noisy_labels
+    >>> from schirn.cleaning import TextRanker
+    >>> words = sp.random_array((300, 40), density=0.1, rng=0, format="csr")
+    >>> tags = (words[:, :5].toarray() > 0).astype(int)
+    >>> find_noisy_labels(words, tags, method=TextRanker()).method
+    'TextRanker'
+    """
+
+    def needs(self, task: RankingTask) -> Needs:
+        """Rows may be in main memory or on Dask workers."""
+        size = _BYTES_PER_CELL * task.tags.n_rows * len(task.columns)
+        return Needs(("dask",), are_few=False, memory=size)
+
+    def rank(self, X: Any, task: RankingTask) -> Evidence:
+        """Judge each fold by what the others have taught, where the rows are."""
+        if not len(task.judged_columns):
+            return Evidence.empty(task)
+        listed = _listed(task)
+        if location(X) == "dask":
+            with closing(DaskRows(X, listed, _as_it_is)) as rows:
+                return rows.run(lambda: _rank_on_workers(rows, task))
+        store = MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
+        name = f"labels-{task.columns[0]}-{len(task.columns)}"
+        return Evidence.restore(remembered(name, lambda: _rank(store, task)))
+
+
+def _as_it_is(listed: "sp.csr_array", first: int) -> "sp.csr_array":
+    return listed
+
+
+def _listed(task: RankingTask, known_wrong: bool = True) -> "sp.csr_array":
+    """Return the tags of the labels to rank (n, k), with or without those known to be wrong."""
+    tags, columns = task.tags, task.columns
+    shown = np.isin(tags.column, columns) & (known_wrong | (task.known >= 0))
+    cells = tags.row[shown], np.searchsorted(columns, tags.column[shown])
+    ones = np.ones(len(cells[0]), dtype=np.float32)
+    return sp.csr_array((ones, cells), shape=(tags.n_rows, len(columns)))
+
+
+def _rank_on_workers(store: RowStore, task: RankingTask) -> Evidence:
+    if not check_blocks(store.gather(summarise)).sparse:
+        raise InputError("TextRanker needs sparse blocks of rows on Dask workers; use Sieve")
+    return _rank(store, task)
+
+
+def _rank(store: RowStore, task: RankingTask) -> Evidence:
+    """Judge the cells of a task; the scores of all others stay in the blocks."""
+    tags, columns = task.tags, task.columns
+    stage("looking for copies")
+    same = number_distinct(chain.from_iterable(store.gather(_digests)))
+    _score_in_folds(store, task, with_copies(same, tags, task.groups))
+    typical = _typical_scores(store, tags.counts[columns], tags.n_rows)
+
+    def scores(row: Array, column: Array) -> tuple[Array, Array]:
+        """Linear scores of some cells, and those of centroids relative to rows without the tag."""
+        place, values = np.searchsorted(columns, column), np.empty((2, len(row)), dtype=np.float32)
+        for cells, block in store.gather(_pick, row, place):
+            values[:, cells] = block
+        return values[_LINEAR], typical.compare(values[_CENTROIDS], place)
+
+    row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
+    judged = np.isin(tags.column, task.judged_columns)
+    label = tags.column[judged]
+    linear, centroids = scores(tags.row[judged], label)
+    cells = ScoredCells(label, linear, column, scores(row, column)[0])
+    law, told = fit_law(cells, len(tags.names)), told_labels(cells, len(tags.names))
+    log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
+    alone = law.log_odds(linear, label)
+    values = log_rates[label], centroids, expit(alone)
+    neutral = [float(value.mean()) for value in values]
+
+    def experts(linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
+        # What the texts do not tell about a label cannot speak against its tags.
+        rates, *others = (
+            mean + told[label] * (value - mean) for mean, value in zip(neutral, values, strict=True)
+        )
+        return [linear - rates, *others]
+
+    opinions = experts(linear, values, label)
+    total = WeightedSum(opinions, _WEIGHTS, float(alone.std()))
+    shares = -2 * _SHARES * law.typical_shares
+    z = total(opinions, shares[label])
+    # As many tags are likely to be wrong as the law says.
+    shift = _shift_to_mean(z, neutral[-1])
+    log_odds = np.zeros(len(tags.row))
+    log_odds[judged] = z + shift
+    label = task.planted[1]
+    linear, centroids = scores(*task.planted)
+    values = log_rates[label], centroids, expit(law.log_odds(linear, label))
+    planted = total(experts(linear, values, label), shares[label]) + shift
+    missing = None
+    if task.n_unlisted is not None:
+        stage("ranking missing tags")
+        blocks = store.gather(_likeliest, columns, task.n_unlisted)
+        missing = UnlistedCells.first(blocks, task.n_unlisted)
+    return Evidence(log_odds, judged, planted, missing)
+
+
+def _shift_to_mean(log_odds: Array, mean: float) -> float:
+    """Return what to add to log-odds so that the probabilities have this mean."""
+    mean = min(max(mean, 1e-6), 1 - 1e-6)
+    ends = -20 - log_odds.max(), 20 - log_odds.min()
+    return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))
+
+
+class WeightedSum:
+    """A weighted sum of several experts, each divided by its spread.
+
+    Parameters
+    ----------
+    experts : sequence of float arrays
+        What they say about the same cells.
+    weights : sequence of float
+        How much each of them counts.
+    spread : float
+        Spread of the sum over these cells.
+    """
+
+    def __init__(self, experts: Sequence[Array], weights: Sequence[float], spread: float) -> None:
+        self.slopes = np.array(weights) / [float(expert.std()) or 1.0 for expert in experts]
+        self.spread = spread or 1.0
+        self.slopes *= self.spread / (float(self(experts).std()) or 1.0)
+
+    def __call__(self, experts: Sequence[Array], shift: Any = 0.0) -> Array:
+        """Sum of the same or other cells; `shift` is in units of the spread."""
+        return np.tensordot(self.slopes, np.array(experts), 1) + self.spread * shift
+
+
+class _UnlistedScores(NamedTuple):
+    """Scores of the rows that do not list a label, to which others are compared."""
+
+    mean: Array
+    factor: Array
+
+    def compare(self, scores: Array, place: Array) -> Array:
+        """Return scores of labels of different kinds on one scale."""
+        return (scores - self.mean[place]) * self.factor[place]
+
+
+def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _UnlistedScores:
+    """Return mean and reciprocal spread of the centroid scores of rows that do not list a label.
+
+    A label that few rows list is hardly known: its scores are drawn towards 0.
+    """
+    counts = np.maximum(n - n_listed, 1)
+    total, squares = store.step(_unlisted_sums)
+    mean = total / counts
+    spread = np.sqrt(np.maximum(squares / counts - mean**2, 0))
+    reliability = n_listed / (n_listed + _FEW_ROWS)
+    return _UnlistedScores(mean, reliability / (spread + 1e-9))
+
+
+def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, Array]]:
+    """Sums of the centroid scores, and of their squares, of the cells that are not listed."""
+    scores, k = cast(Array, lesson.scores)[_CENTROIDS], block.cells.shape[1]
+    listed = scores[block.cells.row, block.cells.label].astype(np.float64)
+    sums = []
+    for power in (1, 2):
+        total = np.sum(scores**power, axis=0, dtype=np.float64)
+        sums.append(total - np.bincount(block.cells.label, listed**power, minlength=k))
+    return lesson, (sums[0], sums[1])
+
+
+def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) -> None:
+    """Leave the scores (2, n, k) of all cells, by centroids and by linear models, in the blocks."""
+    # By position: another seed or more rows at the end change the folds of no row.
+    groups = np.arange(task.tags.n_rows) if groups is None else groups
+    learned = _listed(task, known_wrong=False)
+    forgotten = (_listed(task) - learned).nonzero()
+    n, k = learned.shape
+    squares, _ = store.step(_teach, np.zeros(n, dtype=bool), forgotten)
+    weight = _RIDGE * squares / n
+    for fold in track(range(_FOLDS), "fold"):
+        held_out = groups % _FOLDS == fold
+        # Rows that are all in one fold teach nothing, and keep scores of 0.
+        if held_out.all() or not held_out.any():
+            continue
+        store.step(_teach, held_out, forgotten)
+        sums = lesson_sums(store)
+        store.step(_score, held_out, _CENTROIDS, slice(None), store.near(_centroids, sums))
+        for columns, ridge in solve_on_blocks(store, sums, k, weight, _STEPS):
+            store.step(_score, held_out, _LINEAR, columns, ridge)
+    stage("learning how tags occur together")
+    store.step(_teach, np.zeros(n, dtype=bool), forgotten)
+    stack = store.near(_fit_stack, store.start(_sum_scores))
+    store.step(_add_stack, stack)
+
+
+def _sum_scores(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
+    S, c = cast(Array, lesson.scores)[_LINEAR], Candidates(lesson.Q)
+    return lesson, (S.shape[0], c.total(lesson.Q.data), stack_sums(S, lesson.Q.data, c))
+
+
+def _fit_stack(groups: Sequence[tuple[Any, ...]]) -> FittedStack:
+    n, total, sums = reduce(add_sums, groups)
+    return fit_stack(sums, total, n)
+
+
+def _add_stack(block: Block, lesson: Lesson, stack: FittedStack) -> tuple[Lesson, tuple[None]]:
+    """Replace the scores of the ridges by the mean of their log-odds and those of the stack."""
+    scores = cast(Array, lesson.scores)
+    scores = scores if block.in_place else scores.copy()
+    for rows in row_slices(*lesson.Q.shape):
+        S = scores[_LINEAR, rows]
+        stacked = stack.left_out(S, lesson.Q[rows].toarray())
+        scores[_LINEAR, rows] = (soft_logit(S) + soft_logit(stacked)) / 2
+    return lesson._replace(scores=scores), (None,)
+
+
+def _centroids(sums: LessonSums) -> tuple[Array, Array | float]:
+    """Directions from the mean of all rows to that of the rows that list a label, as columns.
+
+    For rows of length 1, products with them are the scores of `schirn.cleaning._centroids`.
+    """
+    dtype = sums.cross.dtype
+    M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)
+    M -= (sums.features / sums.n)[:, None].astype(dtype)
+    lengths = np.sqrt(np.einsum("ij,ij->j", M, M, dtype=np.float64))
+    M /= np.maximum(lengths, 1e-9).astype(dtype)
+    return M, 0.0
+
+
+def _digests(block: Block, lesson: Any) -> list[bytes]:
+    return list(row_digests(canonical(block.rows.X)))
+
+
+def _teach(
+    block: Block, lesson: Lesson | None, held_out: Array, forgotten: tuple[Array, Array]
+) -> tuple[Lesson, tuple[Any, ...]]:
+    """Take the rows that are not held out."""
+    X, cells, first = block.rows.X, block.cells, block.rows.first
+    n, k = cells.shape
+    # A tag that is known to be wrong is not learned.
+    is_learned = ~np.isin((cells.row + first) * k + cells.label, forgotten[0] * k + forgotten[1])
+    places = cells.row[is_learned], cells.label[is_learned]
+    Y = sp.csr_array((np.ones(len(places[0]), dtype=X.dtype), places), shape=(n, k))
+    train = ~held_out[first : first + n]
+    scores = np.zeros((2, n, k), dtype=np.float32) if lesson is None else lesson.scores
+    return Lesson(X[train], Y[train], scores), (float(np.sum(X.data**2, dtype=np.float64)), None)
+
+
+def _score(
+    block: Block,
+    lesson: Lesson,
+    held_out: Array,
+    expert: int,
+    columns: slice,
+    weights: tuple[Array, Array | float],
+) -> tuple[Lesson, tuple[Any, ...]]:
+    """Score the rows that are held out, by centroids or by a ridge."""
+    W, b = weights
+    X, first = block.rows.X, block.rows.first
+    test = np.flatnonzero(held_out[first : first + X.shape[0]])
+    scores = cast(Array, lesson.scores)
+    scores = scores if block.in_place else scores.copy()
+    scores[expert, test, columns] = X[test] @ W + b
+    return lesson._replace(scores=scores), (None,)
+
+
+def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Array, Array]:
+    """Return which cells are in this block, and their scores."""
+    scores: Any = lesson.scores
+    place = np.flatnonzero((row >= block.rows.first) & (row < block.rows.first + scores.shape[1]))
+    return place, scores[:, row[place] - block.rows.first, column[place]]
+
+
+def _likeliest(block: Block, lesson: Lesson, columns: Array, count: int) -> UnlistedCells:
+    """Return the likeliest unlisted cells of a block, some rows at a time."""
+    scores, parts = cast(Array, lesson.scores)[_LINEAR], []
+    listed = np.zeros(block.cells.shape, dtype=bool)
+    listed[block.cells.row, block.cells.label] = True
+    for rows in row_slices(len(listed), len(columns)):
+        cells = likeliest_unlisted(scores[rows], listed[rows], columns, count)
+        parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
+    return UnlistedCells.first(parts, count)

@@ -1,0 +1,470 @@
+"""Changes to the tags of rows, for a person or a program to look at beforehand.
+
+Lines of a list may be deleted and `after` may be edited, since `after` simply takes the place of
+`before`. A row is found by its key, wherever it is by now, and changed only if its cell is the one
+in the list; `undo` puts exactly this cell back.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import (
+    atomic_write,
+    brief,
+    csv_rows,
+    spreadsheet_safe,
+)
+from schirn._input import as_plain, is_missing
+from schirn._optional import optional
+from schirn.exceptions import InputError
+from schirn.labels.cells import TagCells, check_separator, split_tags
+
+if TYPE_CHECKING:
+    from schirn.cleaning.noisy_labels import NoisyLabels
+
+KINDS = ("removal", "addition", "merge", "rename")
+FIELDS = (
+    *("row", "change", "before", "after", "confidence", "why", "key"),
+    *("cell", "column", "separator", "id_column"),
+)
+_DONE = ("undone", "applied")
+
+
+class Change(NamedTuple):
+    """One change to the tags of one row.
+
+    Attributes
+    ----------
+    row : int
+        Index of the row, from 0.
+    change : {"removal", "addition", "merge", "rename"}
+        For the reader. `before` and `after` decide what happens.
+    before : str
+        The tag as it is; "" for an addition.
+    after : str
+        The tag that takes its place; "" for a removal. A row that has this tag already gets no
+        second one, which is a merge.
+    confidence : float or None
+        Probability that the change is right.
+    why : str
+        The reason in words.
+    """
+
+    row: int
+    change: str
+    before: str
+    after: str
+    confidence: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChangeList:
+    """Changes to the tags of one table, which can be applied and undone.
+
+    `NoisyLabels.changes` and `ChangeList.from_cells` make one;
+    `schirn.app.tables.read_changes` reads one from a file.
+
+    Attributes
+    ----------
+    changes : list of Change
+        Sorted by row.
+    column : str
+        Name of the column of tags.
+    separator : str
+        Text between the tags of a cell.
+    cells : dict from int to object
+        The cell of each changed row before the changes.
+    keys : dict from int to str
+        What each changed row is found by, wherever it is by then: its id, or a hash of its
+        other cells. Rows without a key are found by their number.
+    id_column : str
+        Name of the column of ids, if the keys are ids.
+
+    Examples
+    --------
+    >>> from schirn.cleaning import Change, ChangeList
+    >>> tags = ["beach;dgo", "dog", "beach;cat"]
+    >>> wanted = [Change(0, "rename", "dgo", "dog"), Change(2, "removal", "cat", "")]
+    >>> changes = ChangeList.from_cells(tags, wanted)
+    >>> changes.apply(tags)
+    ['beach;dog', 'dog', 'beach']
+    >>> changes.undo(changes.apply(tags)) == tags
+    True
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    column: str = "tags"
+    separator: str = ";"
+    cells: dict[int, Any] = field(default_factory=dict)
+    keys: dict[int, str] = field(default_factory=dict)
+    id_column: str = ""
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{n} {name}s" for name, n in self.counts().items() if n)
+        return f"ChangeList({words or 'no changes'}, {len(self.cells)} rows)"
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of removals, additions, merges and renames."""
+        counter = Counter(change.change for change in self.changes)
+        return {kind: counter[kind] for kind in KINDS}
+
+    @classmethod
+    def from_cells(
+        cls,
+        cells: Iterable[Any],
+        changes: Iterable[Change],
+        *,
+        column: str = "tags",
+        separator: str = ";",
+        **how: Any,
+    ) -> "ChangeList":
+        """List changes to a column of tags.
+
+        Parameters
+        ----------
+        cells : sequence
+            The column: texts such as "beach;dog", lists of tags, numbers or missing values.
+        changes : sequence of Change
+        column : str, default="tags"
+            Name of the column.
+        separator : str, default=";"
+            Text between the tags of a cell.
+        **how
+            How the cells hold tags, as for `apply`.
+
+        Raises
+        ------
+        InputError
+            If a change is about a row or a tag that is not in the column.
+        """
+        check_separator(separator)
+        cells, ordered = list(cells), sorted(changes, key=lambda change: change.row)
+        for change in ordered:
+            check_change(change)
+            if not 0 <= change.row < len(cells):
+                raise _no_row(change.row, len(cells))
+        changed_cells = {change.row: _plain(cells[change.row]) for change in ordered}
+        listing = cls(ordered, column, separator, changed_cells)
+        listing.apply(cells, **how)
+        return listing
+
+    def apply(
+        self,
+        cells: Iterable[Any],
+        *,
+        keys: Sequence[str] | None = None,
+        conflicts: list[str] | None = None,
+        **how: Any,
+    ) -> list[Any]:
+        """Return the column with all changes made.
+
+        Parameters
+        ----------
+        cells : sequence
+            The column before the changes.
+        keys : sequence of str, optional
+            What the rows are found by. By default rows are found by number.
+        conflicts : list of str, optional
+            Rows that cannot be changed are skipped, and the reasons appended here.
+        **how
+            ``spreadsheet=True``: the cells are those of a CSV file, where one that a spreadsheet
+            would run as a formula has an apostrophe in front, which is not part of the tag.
+            ``lists=True``: the column can hold nothing but lists, even if all its cells are
+            missing.
+
+        Raises
+        ------
+        InputError
+            If a row is not found, or its cell differs from what the list says; the message names
+            the rows.
+        """
+        return self._exchange(list(cells), keys=keys, conflicts=conflicts, forward=True, **how)
+
+    def undo(self, cells: Iterable[Any], **options: Any) -> list[Any]:
+        """Return the column as it was before the changes.
+
+        Parameters
+        ----------
+        cells : sequence
+            What `apply` returned.
+        **options
+            As for `apply`.
+
+        Raises
+        ------
+        InputError
+            If a cell differs from what `apply` made of it; the message names the rows.
+        """
+        return self._exchange(list(cells), forward=False, **options)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the list to a .csv file, completely or not at all.
+
+        A text that a spreadsheet would run as a formula gets an apostrophe in front, which
+        `read` takes away.
+        """
+        rows: list[Iterable[Any]] = [FIELDS]
+        about = (self.column, self.separator, self.id_column)
+        for edit in self.changes:
+            confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
+            key = self.keys.get(edit.row, "")
+            cell = json.dumps(self.cells[edit.row], ensure_ascii=False)
+            line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, *about)
+            rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
+        try:
+            content = "".join(csv_rows(rows)).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{path}: a tag holds half of a surrogate pair; rename it") from None
+        with atomic_write(path) as stream:
+            stream.write(content)
+
+    def _exchange(
+        self,
+        cells: list[Any],
+        *,
+        forward: bool,
+        keys: Sequence[str] | None = None,
+        conflicts: list[str] | None = None,
+        **how: Any,
+    ) -> list[Any]:
+        """Put the new cells in the place of the old ones, or the other way round."""
+        if not self.cells:
+            return cells
+        places = list(self._places(len(cells), keys))
+        # The cells before the changes show how the column holds tags.
+        originals = list(cells)
+        for row, place in places:
+            if not forward and not isinstance(place, InputError):
+                originals[place] = self.cells[row]
+        changed = self._after(TagCells.of(originals, self.separator, **how))
+        old, new = (self.cells, changed) if forward else (changed, self.cells)
+        reasons: list[str] = []
+        flags = []
+        for row, place in places:
+            if isinstance(place, InputError):
+                reasons.append(str(place))
+            elif not _is_cell(cells[place], old[row]):
+                flags.append(_is_cell(cells[place], new[row]))
+                reasons.append(
+                    f"row {place + 1} holds {brief(cells[place])}, but the list of changes expects "
+                    f"{brief(old[row])}"
+                )
+            else:
+                cells[place] = new[row]
+        if conflicts is not None:
+            conflicts += reasons
+        elif reasons:
+            raise InputError(_refusal(reasons, all(flags) and len(flags) == len(reasons), forward))
+        return cells
+
+    def _places(
+        self, n_rows: int, keys: Sequence[str] | None
+    ) -> Iterator[tuple[int, int | InputError]]:
+        """Yield each row of the list with its place in a column, or with what is wrong."""
+        places: dict[str, list[int]] = {}
+        for place, key in enumerate(keys or ()):
+            places.setdefault(key, []).append(place)
+        # Another column in all rows changes all hashes, but no number.
+        by_key = bool(self.id_column) or any(key in places for key in self.keys.values())
+        for row in self.cells:
+            key = self.keys.get(row, "") if keys is not None and by_key else ""
+            name = f"the row {brief(key)}" if self.id_column else f"row {row + 1}"
+            at = places.get(key, [])
+            if not key:
+                yield row, row if row < n_rows else _no_row(row, n_rows)
+            elif row in at and not self.id_column:
+                # One of several rows that are the same, apart from their tags.
+                yield row, row
+            elif len(at) == 1:
+                yield row, at[0]
+            else:
+                what = f"is in the table {len(at)} times" if at else "is not in the table any more"
+                yield row, InputError(f"{name} {what}")
+
+    def _after(self, tags: TagCells) -> dict[int, Any]:
+        """The changed cells."""
+        changed = {}
+        for row, lines in groupby(self.changes, key=lambda each: each.row):
+            try:
+                changed[row] = self._changed(tags, self.cells[row], list(lines))
+            except InputError as error:
+                raise InputError(f"row {row + 1}: {error}") from None
+        return changed
+
+    def _changed(self, tags: TagCells, cell: Any, lines: list[Change]) -> Any:
+        """One cell after its changes."""
+        present = tags.split(cell)
+        replaced: dict[str, list[str]] = {}
+        added: list[str] = []
+        for change in lines:
+            # A text may be edited to several tags; a tag of a list may hold the separator.
+            text = change.after if tags.holds == "text" and not tags.notation else [change.after]
+            names = split_tags(text, self.separator)
+            if not change.before:
+                added += names
+            elif change.before in replaced:
+                raise InputError(f"{brief(change.before)} is changed twice")
+            elif change.before not in present:
+                raise InputError(f"{brief(change.before)} is not among the tags of {brief(cell)}")
+            else:
+                replaced[change.before] = names
+        return tags.change(cell, replaced, added)
+
+
+def apply_changes(cells: Any, changes: ChangeList) -> Any:
+    """Make changes in a column, and return a container of the kind that came in.
+
+    Parameters
+    ----------
+    cells : list, tuple, array, Series or Arrow column
+        A Series keeps its index and name.
+    changes : ChangeList
+
+    Examples
+    --------
+    >>> from schirn.cleaning import Change, ChangeList
+    >>> tags = ("beach;dgo", "dog")
+    >>> changes = ChangeList.from_cells(tags, [Change(0, "rename", "dgo", "dog")])
+    >>> apply_changes(tags, changes)
+    ('beach;dog', 'dog')
+    """
+    new = changes.apply(as_plain(cells))
+    if hasattr(cells, "index") and hasattr(cells, "iloc"):
+        # A changed cell may be a new category.
+        kind = "category" if hasattr(cells.dtype, "categories") else cells.dtype
+        return type(cells)(new, index=cells.index, name=cells.name, dtype=kind)
+    if hasattr(cells, "to_arrow") and hasattr(cells, "to_list"):
+        kind = {} if str(cells.dtype).startswith("Enum") else {"dtype": cells.dtype}
+        return type(cells)(cells.name, new, **kind)
+    if hasattr(cells, "to_pylist"):
+        arrow = optional("pyarrow", "table", "Changing an Arrow column")
+        array = arrow.array(new, type=cells.type)
+        return arrow.chunked_array([array]) if hasattr(cells, "chunks") else array
+    if isinstance(cells, np.ndarray):
+        if cells.dtype != object:
+            return np.array(new)
+        objects = np.empty(len(new), dtype=object)
+        objects[:] = new
+        return objects
+    return type(cells)(new) if isinstance(cells, list | tuple) else new
+
+
+def _refusal(reasons: list[str], is_done: bool, forward: bool) -> str:
+    """Return the sentence about rows that cannot be changed."""
+    if is_done:
+        return f"{reasons[0]}; it seems that the changes were {_DONE[forward]} already"
+    if len(reasons) == 1:
+        return reasons[0]
+    limit = 20
+    ending = f"; and {len(reasons) - limit:,} more" if len(reasons) > limit else ""
+    return f"{len(reasons):,} rows cannot be changed: {'; '.join(reasons[:limit])}{ending}"
+
+
+def changes_of(
+    ranking: "NoisyLabels",
+    cells: Iterable[Any] | None = None,
+    *,
+    column: str = "tags",
+    separator: str = ";",
+    **how: Any,
+) -> ChangeList:
+    """List removals and additions; see `NoisyLabels.changes`."""
+    if cells is None:
+        cells = [[] for _ in range(ranking.n_rows)]
+        for row, label in zip(ranking.row.tolist(), ranking.label, strict=True):
+            cells[row].append(label)
+    cells = list(cells)
+    if len(cells) != ranking.n_rows:
+        raise InputError(
+            f"there are {len(cells):,} cells, but the ranking is about {ranking.n_rows:,} rows",
+            parameter="cells",
+        )
+    form = TagCells.of(cells, separator, lists=how.get("lists", False))
+    is_text = form.holds == "text" and not form.notation
+    changes = []
+    for tags, mask, kind in (
+        (ranking, ranking.removed, "removal"),
+        (ranking.missing, ranking.added, "addition"),
+    ):
+        columns = (tags.row[mask], tags.label[mask], tags.confidence[mask])
+        for row, label, p in zip(*columns, strict=True):
+            tag = str(label).strip()
+            # A new tag that holds the separator needs quotes where a text could be several tags.
+            pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
+            changes.append(Change(int(row), kind, *pair, *certainty(ranking, kind, float(p))))
+    return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
+
+
+def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
+    """Return the probability that a change is right, and the reason in words.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+    kind : {"removal", "addition"}
+    p : float
+        Probability that the tag is correct.
+    """
+    by, n = ranking.method, ranking.n_answers
+    if not ranking.is_checked:
+        by = f"{by}, not checked"
+    elif n:
+        by = f"{by}, {n:,} answer{'s' * (n > 1)}"
+    share = "less than 0.1%" if p < 0.001 else f"{p:.1%}"
+    why = f"{share} likely to be correct ({by})"
+    if p in (0, 1):
+        why = "known to be wrong" if kind == "removal" else "known to be correct"
+    return 1 - p if kind == "removal" else p, why
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON knows it; a missing value is None."""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, list | tuple | np.ndarray):
+        return [_plain(element) for element in cell]
+    if is_missing(cell):
+        return None
+    return cell.item() if isinstance(cell, np.generic) else cell
+
+
+def canonical_cell(cell: Any) -> str:
+    """Return a cell of tags as JSON, by which two cells are compared."""
+    try:
+        return json.dumps(_plain(cell))
+    except (TypeError, ValueError):
+        raise InputError(f"{brief(cell)} is neither a text of tags nor a list of them") from None
+
+
+def check_change(change: Change) -> None:
+    """Raise InputError for a change that says nothing."""
+    if change.change not in KINDS:
+        raise InputError(f"change must be {', '.join(KINDS)}, not {brief(change.change)}")
+    if not change.before and not change.after:
+        raise InputError("both before and after are empty; delete the line to skip it")
+
+
+def _no_row(row: int, n_rows: int) -> InputError:
+    return InputError(
+        f"row {row + 1:,} is to be changed, but the table has {n_rows:,} rows; is it another table?"
+    )
+
+
+def _is_cell(cell: Any, second: Any) -> bool:
+    """Whether two cells are the same; an empty text is a missing value in some formats."""
+    cells = ("" if is_missing(value) else value for value in (cell, second))
+    return len({canonical_cell(value) for value in cells}) == 1

@@ -1,0 +1,410 @@
+"""Sieve, the default method: no tuning, no true labels."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from schirn._input import (
+    Array,
+    Number,
+    OneOf,
+    Seed,
+    check_same_length,
+    declare_parameters,
+    location,
+    parameter,
+)
+from schirn._progress import stage, track
+from schirn.estimators._base import Fit, MethodInfo, PartialMultiLabelClassifier
+from schirn.exceptions import InputError
+from schirn.labels.known import as_known
+from schirn.labels.matrix import as_labels
+from schirn.labels.votes import Votes, read_votes
+from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
+from schirn.linalg.features import KernelExpansion, learn_scale
+from schirn.noise.calibration import Calibration, calibrate
+from schirn.noise.caution import JUDGED_ROWS, Caution, caution
+from schirn.noise.model import candidate_posterior
+from schirn.noise.thresholds import ThresholdRule
+from schirn.noise.votes import vote_model
+from schirn.scale.blocks import Layout, RowStore, one_block
+from schirn.scale.fit import BlockFit
+from schirn.solvers.feature_ridges import fit_features
+from schirn.solvers.kernel_ridges import fit_kernel
+from schirn.solvers.sieve import Knowledge, SieveOptions, SieveResult, mean_odds
+from schirn.solvers.sieve_blocks import sieve_blocks
+from schirn.solvers.sparse_ridges import fit_sparse
+
+Sample = tuple[Array, Array, Array]
+"""Log-odds, candidates and posterior of some rows."""
+
+_BLOCK_ROWS = 5000
+# Numbers of a block of rows in files.
+_FILE_CELLS = 2**23
+
+
+@declare_parameters
+class Sieve(PartialMultiLabelClassifier):
+    r"""Alternate leave-one-out ridge scores with the exact posterior of the candidates.
+
+    Each round computes the posterior Q of the candidates from the label probabilities p and the
+    noise model, fits ridge regressions of several strengths to Q,
+
+    .. math:: \min_f \|f(X) - Q\|_F^2 + \lambda \|f\|^2 ,
+
+    takes their leave-one-out scores in closed form (a row does not influence its own verdict), adds
+    an expert for label correlations, and pools all experts into new log-odds. The pool is fitted to
+    held-out rows. The noise model estimates the rate at which false labels are listed, how many
+    there are per row and, if labels clearly differ, which labels are listed too often.
+
+    Parameters
+    ----------
+    features : {"auto", "text", "spread", "none"} or transformer
+        Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
+        other features by their spread. A scikit-learn transformer is fitted and used instead.
+    kernel : {"rbf", "linear"}
+        "rbf" takes its width from the median distance. Both have an intercept. For texts, "linear"
+        is as good, and predicts faster.
+    noise_level : {None, 0}
+        None estimates the noise; 0 trusts every candidate, which makes this a tuned ridge.
+    lam : float, optional
+        Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
+    max_iter : int
+        Number of rounds.
+    max_kernel_rows : int
+        With more rows than this, the kernel is approximated from `n_landmarks` rows. A linear model
+        of more than `n_landmarks` sparse features uses all of them, and scores each row by folds
+        that leave it out.
+    n_landmarks : int
+        Number of landmarks of the Nyström approximation.
+    threshold : float, array or str
+        Rule of `predict`; 0.0 on log-odds predicts labels that are more likely true than not.
+    random_state : int, optional
+        Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
+    checkpoint : path, optional
+        Folder for the state of a long fit. A fit that was killed goes on there if it is started
+        again with the same data and parameters; when it is done, the folder is removed.
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
+
+    Attributes
+    ----------
+    label_confidence_ : (n, l) probability that a candidate is true, given its row's features, all
+        candidates of the row, and the other rows; 0 outside the candidates. Where the features
+        cannot tell, it goes back towards 1. Labels given as known get 1 or 0.
+    noise_ : (n, l) bool, candidates whose confidence is below one half.
+    wrong_share_ : share of the candidates that are wrong by these confidences.
+    caution_ : how much of the estimated noise is believed, for each label.
+    training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
+        for rows in main memory or on a device.
+    vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
+    noise_model_ : rate at which false labels are listed, law of their number, label propensities.
+    first_noise_model_ : the same after the first round; confidences are a mean of both.
+    noise_rates_ : estimated rate after each round.
+    pool_ : weights of the experts in the log-odds.
+    lams_ : ridge weights of the experts.
+    objective_ : mean cross-entropy of the soft labels per round.
+    scale_, transformer_, expansion_, calibration_, cardinality_, n_iter_, label_names_,
+    n_features_in_, classes_, threshold_
+
+    Notes
+    -----
+    `decision_function` returns log-odds and `predict_proba` their sigmoid; they are calibrated by
+    the pool, which is fitted to posteriors of candidates, never to true labels. Time is three
+    Cholesky inverses of n x n, or two eigendecompositions of the landmark features, then products:
+    linear in the number of labels as soon as there are more labels than rows. Memory is 6 n^2, or
+    n times the number of landmarks.
+
+    Examples
+    --------
+    >>> from schirn import Sieve
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = Sieve().fit(data.X, data.candidates)
+    >>> model.predict_proba(data.X[:3]).shape
+    (3, 6)
+    >>> bool((model.noise_ <= data.candidates).all())
+    True
+    """
+
+    features: Any = "auto"
+    kernel: str = parameter("rbf", OneOf(("rbf", "linear")))
+    noise_level: int | None = parameter(None, Number(high=0, none=True))
+    lam: float | None = parameter(None, Number(open_low=True, none=True))
+    max_iter: int = parameter(8, Number(low=1, integer=True))
+    max_kernel_rows: int = parameter(4000, Number(low=0, integer=True))
+    n_landmarks: int = parameter(1500, Number(low=1, integer=True))
+    threshold: ThresholdRule = 0.0
+    random_state: int | None = parameter(0, Seed())
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: bool = False
+
+    _info: ClassVar = MethodInfo(
+        family="leave-one-out posterior",
+        reference="this library, docs/sieve.md",
+        cost="n^2 l",
+        memory="n^2 + n l, or n landmarks + n l",
+    )
+
+    row_locations: ClassVar = ("device", "dask", "files")
+    keeps_log_odds = False
+    """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
+    _continues: ClassVar = ("memory", "files")
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        known: Any = None,
+        votes: Any = None,
+        groups: Any = None,
+    ) -> "Sieve":
+        """Train on rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n, d)
+            Or tensors, a `RowFile` or a Dask array (docs/scale.md). A `RowFile` is mapped into
+            memory if `known`, `votes` or `groups` are given; the others do not take these.
+        y : array, sparse matrix or DataFrame of shape (n, l), or list of lists
+            Candidates: 0/1 or bool, or one list of label names per row.
+        label_names : sequence of str, optional
+            Names of the label columns, for candidates that carry none.
+        known : array, sparse matrix or DataFrame of shape (n, l), optional
+            1 for candidates known to be true, -1 for wrong ones, 0 for the others. Similar rows
+            learn from them. Leave a wrong label among the candidates if it was listed: it tells
+            how much noise there is.
+        votes : Votes or (counts, voters), optional
+            How many of several annotators chose each label, from `votes_to_candidates` or as an
+            (n, l) array with the number of annotators, for all rows or for each. With `Votes`,
+            every annotator gets a quality of their own.
+        groups : array of shape (n,), optional
+            Rows of one group, such as copies, never judge each other.
+        """
+        extras = {"known": known, "votes": votes, "groups": groups}
+        extras = {name: value for name, value in extras.items() if value is not None}
+        if location(X) != "memory":
+            X = self._rows_elsewhere(X, y, extras)
+        if label_names is None and isinstance(votes, Votes) and y is votes.candidates:
+            label_names = votes.label_names
+        self._fit_checked(X, y, label_names, **extras)
+        return self
+
+    def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
+        """Rows in files, on a device or on workers, as `fit` uses them."""
+        name = next(iter(extras), None)
+        if name is not None and location(X) == "files":
+            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
+            return X.mapped()
+        if name is not None:
+            raise InputError(
+                f"{name} needs rows in main memory; leave it out, or give X as an array or CSR "
+                f"matrix",
+                parameter=name,
+            )
+        return X._finer(self._file_rows(X, y)) if location(X) == "files" else X
+
+    def _knowledge(
+        self, Y: Array, known: Any = None, votes: Any = None, groups: Any = None
+    ) -> Knowledge:
+        """What the user knows about the rows, checked."""
+        if groups is not None:
+            # Numbered by their first row: what the groups are called does not matter.
+            _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+            check_same_length(len(Y), len(groups))
+            groups = np.argsort(np.argsort(first))[groups]
+        quality = None
+        if votes is not None:
+            quality = vote_model(*read_votes(votes, Y, self.label_names_))
+        certain = None if known is None else as_known(known, Y, self.label_names_)
+        return Knowledge(certain, quality, groups)
+
+    def _file_rows(self, X: Any, y: Any) -> int:
+        """Rows of a block in files, by their features, landmarks and scores of all ridges."""
+        shape: tuple[int, ...] = getattr(y, "shape", ())
+        width = max(X.shape[1], self.n_landmarks, 3 * shape[1] if len(shape) == 2 else 0)
+        return max(1, _FILE_CELLS // width)
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere."""
+        scores = self.decision_function(X)
+        labels = as_labels(candidates, names=self.label_names_)
+        check_same_length(len(scores), len(labels.matrix))
+        log_odds = to_numpy(scores)
+        return near(
+            self.posterior_of_candidates(log_odds, labels.matrix).astype(log_odds.dtype), scores
+        )
+
+    def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
+        """Return the confidence (n, l) in candidates Y, from log-odds of rows that were left out.
+
+        Parameters
+        ----------
+        log_odds : array of shape (n, l)
+            Rows of `training_log_odds_`, or the `decision_function` of unseen rows.
+        Y : array of shape (n, l)
+            Candidates, 0/1.
+        """
+        if self._trusts():
+            return Y.astype(np.float64)
+        P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
+        # Models of version 0.2 have the last noise model only, and may have one rate per row.
+        models = (self.noise_model_, getattr(self, "first_noise_model_", self.noise_model_))
+        posteriors = (
+            candidate_posterior(P, Y, model._replace(rate=float(np.mean(model.rate)))).Q
+            for model in models
+        )
+        Q = mean_odds(*posteriors)
+        # Models of version 0.1 believed every claim.
+        if hasattr(self, "caution_"):
+            Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
+        return Q
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array, **extras: Any) -> Fit:
+        knowledge = self._knowledge(Y, **extras) if extras else Knowledge()
+        known, trusted = knowledge.known, Y
+        if known is not None and self._trusts():
+            # What is known to be wrong is not learned by a trusting model.
+            trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
+        self._learn_features(X)
+        result, expansion = self._solve(X, trusted, knowledge)
+        if expansion.support is None:
+            # Weights per feature are as precise as the features.
+            expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
+        self.expansion_ = expansion
+        scores, posterior = result.log_odds(), result.confidence()
+        sample = scores, trusted, posterior.toarray()
+        confidence = self._judge(result, posterior, sample).toarray()
+        if known is not None:
+            confidence = np.where(known == 0, confidence, known > 0)
+            self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
+        self.training_log_odds_: Any = scores
+        confidence = confidence.astype(X.dtype)
+        return Fit(None, scores, len(self.objective_), self.objective_, confidence)
+
+    def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
+        """Run the rounds on rows in memory, by the ridges that suit them."""
+        Z = self._transformed(X)
+        is_wide = Z.shape[1] > Z.shape[0] and self.kernel == "linear" and not sp.issparse(Z)
+        if Z.shape[0] <= self.max_kernel_rows or is_wide:
+            return fit_kernel(self.scale_.transform(Z), Y, self._options(), knowledge)
+        return self._solve_many(Z, Y, knowledge)
+
+    def _solve_many(
+        self, Z: Any, Y: Array, knowledge: Knowledge
+    ) -> tuple[SieveResult, KernelExpansion]:
+        """The same for rows whose kernel matrix would be too large."""
+        (n, d), options, scaled = Z.shape, self._options(), self.scale_.transform
+        is_linear, has_groups = self.kernel == "linear", knowledge.groups is not None
+        if is_linear and sp.issparse(Z) and (d > self.n_landmarks or has_groups):
+            return fit_sparse(scaled(Z), Y, options, knowledge)
+        if has_groups:
+            raise InputError(
+                f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
+                f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
+                parameter="groups",
+            )
+        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
+        return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
+
+    def _judge(self, result: SieveResult, posterior: sp.csr_array, sample: Sample) -> sp.csr_array:
+        """Set what a fit says about the noise; return the confidences of all candidates."""
+        votes = result.fitted.splits[0].train.knowledge.votes
+        self.pool_, self.lams_ = result.pool, np.asarray(result.lams, dtype=float)
+        self.noise_model_, self.first_noise_model_ = result.noise, result.first_noise
+        self.noise_rates_, self.objective_ = map(np.array, zip(*result.trace, strict=True))
+        self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
+        stage("deciding how much of the noise to trust")
+        if self.noise_level is None and votes is None:
+            self.caution_ = caution(*sample, result.noise.rate)
+        else:
+            self.caution_ = Caution(np.ones(posterior.shape[1]))
+        values = self.caution_.apply(posterior.data, posterior.indices)
+        self.wrong_share_ = 1 - float(values.mean()) if len(values) else 0.0
+        cells = values, posterior.indices, posterior.indptr
+        return sp.csr_array(cells, shape=posterior.shape)
+
+    def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
+        if not isinstance(self.features, str):
+            raise InputError(
+                f"a transformer needs all rows in main memory; transform the blocks yourself and "
+                f'set features="none", or choose "auto", "text" or "spread" instead of '
+                f"{self.features!r}"
+            )
+        OneOf(("auto", "text", "spread", "none")).check("features", self.features)
+        fit = sieve_blocks(
+            store,
+            layout.Y,
+            self._options(),
+            features=self.features,
+            sample_rows=JUDGED_ROWS,
+            all_log_odds=self.keeps_log_odds,
+        )
+        self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
+        scores, candidates, _ = fit.sample
+        confidence = self._judge(fit.result, fit.posterior, fit.sample)
+        self.n_iter_ = len(self.objective_)
+        self.calibration_ = self._calibrate(scores, candidates)
+        if fit.log_odds is not None:
+            self.training_log_odds_ = fit.log_odds
+        elif self.keeps_log_odds:
+            self.training_log_odds_ = scores
+        noise = confidence.data < 0.5
+        return BlockFit(scores, candidates, confidence.astype(layout.dtype), noise)
+
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        starts = range(0, X.shape[0], _BLOCK_ROWS)
+        blocks = []
+        for i in track(starts, "scores of block") if len(starts) > 1 else starts:
+            Z = self.scale_.transform(self._transformed(X[i : i + _BLOCK_ROWS]))
+            blocks.append(self.pool_.log_odds(self.expansion_.scores(Z)))
+        if is_device_array(X):
+            xp = namespace(X)
+            return xp.astype(xp.concat(blocks), X.dtype)
+        return np.concatenate(blocks).astype(X.dtype)
+
+    def _learn_features(self, X: "Array | sp.csr_array") -> None:
+        stage("scaling the features")
+        if isinstance(self.features, str):
+            OneOf(("auto", "text", "spread", "none")).check("features", self.features)
+            self.transformer_, self.scale_ = None, learn_scale(X, self.features)
+        else:
+            self._learn_transformer(X)
+
+    def _learn_transformer(self, X: "Array | sp.csr_array") -> None:
+        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            raise InputError(
+                f"features must be 'auto', 'text', 'spread', 'none' or a transformer of "
+                f"scikit-learn, got {self.features!r}"
+            )
+        self.transformer_ = clone(self.features).fit(X)
+        self.scale_ = learn_scale(X, "none")
+
+    def _transformed(self, X: "Array | sp.csr_array") -> Any:
+        """The output of the transformer of the user, if there is one; it is not scaled."""
+        return X if self.transformer_ is None else _plain_output(self.transformer_.transform(X))
+
+    def _options(self) -> SieveOptions:
+        return SieveOptions(**self._solver_options(SieveOptions), trusting=self._trusts())
+
+    def _trusts(self) -> bool:
+        """Whether every candidate is taken as true."""
+        return self.noise_level == 0
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        """Calibrate the trusting ridge; the pool is calibrated already."""
+        if self._trusts():
+            return calibrate(scores, Y, noise_rate=1e-6)
+        return Calibration(1.0, 0.0, self.noise_model_.rate)
+
+
+def _plain_output(X: Any) -> Any:
+    """The output of a transformer as an array or CSR array."""
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    return sp.csr_array(X) if sp.issparse(X) else X

@@ -1,0 +1,109 @@
+"""`schirn leaderboard`: check result files and build the pages that compare them."""
+
+import argparse
+from dataclasses import asdict
+
+from schirn.lab.leaderboard import TOLERANCE, build_leaderboard, check_results, pack_results
+from schirn.program.output import note, print_json, printable, say, table, working
+
+_FILES = "results FILE+  result files (.jsonl, .jsonl.gz) or folders"
+_CHECK = f"""
+{_FILES}
+--rerun N:natural = 3  runs to repeat per file, of those that took at most a minute
+"""
+_BUILD = f"""
+{_FILES}
+-o, --output DIR!  folder of the page
+"""
+_PACK = """
+folder DIR  output folder of schirn bench
+-o, --output FILE!  NAME.jsonl.gz
+"""
+_MOST_SHOWN = 10
+_CODES = {"refused": 1, "not verified": 3}
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check other people's results of schirn bench.
+
+    The check covers the format; data, candidates and folds, which are redrawn; metrics, recomputed
+    from the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, which
+    are repeated; the code of the methods; missing folds and seeds, duplicates, contradictions and
+    impossible values; and the marks of methods that use true labels. Times and memory are never
+    verified. Exit code 0: every result is verified; 1: refused; 2: not readable; 3: not verified,
+    because scores, data or seeds are missing, or the code is stale or unknown.
+
+    Examples
+    --------
+    schirn leaderboard check results.jsonl.gz
+    schirn leaderboard check out
+    """
+    with working("checking results", args):
+        checks = {path: check_results(path, reruns=args.rerun) for path in args.results}
+    verdicts = {check.verdict for check in checks.values()}
+    code = next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
+    if args.json:
+        files = []
+        for path, check in checks.items():
+            document = {"path": path, "verdict": check.verdict, **asdict(check)}
+            files.append(document | {"results": len(check.results)})
+        print_json({"verified": code == 0, "tolerance": TOLERANCE, "files": files})
+        return code
+    heads = (
+        *("file", "verdict", "results", "methods", "data sets"),
+        *("redrawn", "rescored", "verified", "repeated"),
+    )
+    lines = []
+    for path, check in checks.items():
+        names = ({result[key] for result in check.results} for key in ("method", "dataset"))
+        counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
+        lines.append([path, check.verdict, *counts, check.verified, check.rerun])
+    table(heads, lines, right="llrrrrrrr")
+    say("Times and memory are never verified; parameters are verified only in repeated runs.")
+    for path, check in checks.items():
+        for text in check.notes:
+            say(printable(f"{path}: {text}"))
+        for text in check.problems[:_MOST_SHOWN]:
+            note(f"refused: {text}")
+        if len(check.problems) > _MOST_SHOWN:
+            note(f"{path}: and {len(check.problems) - _MOST_SHOWN} more problems; see --json")
+    return code
+
+
+def run_pack(args: argparse.Namespace) -> None:
+    """Pack results and scores into files to send.
+
+    The complete runs of an output folder of schirn bench become NAME.jsonl.gz, and their scores
+    NAME.scores.npz beside it.
+
+    Examples
+    --------
+    schirn leaderboard pack out -o mine.jsonl.gz
+    """
+    files = [str(file) for file in pack_results(args.folder, args.output)]
+    if args.json:
+        print_json({"files": files})
+    else:
+        say(f"send {printable(' and '.join(files))}")
+
+
+def run_build(args: argparse.Namespace) -> None:
+    """Write a static page that needs no network: a line per method, a column per track.
+
+    Examples
+    --------
+    schirn leaderboard build benchmarks/leaderboard -o site
+    schirn leaderboard build mine.jsonl benchmarks/leaderboard -o site
+    """
+    page = str(build_leaderboard(args.results, args.output))
+    if args.json:
+        print_json({"page": page})
+    else:
+        say(f"open {printable(page)}")
+
+
+COMMANDS = {
+    "check": ("check other people's result files", run_check, _CHECK),
+    "build": ("write the page of a leaderboard", run_build, _BUILD),
+    "pack": ("pack results and scores into files to send", run_pack, _PACK),
+}

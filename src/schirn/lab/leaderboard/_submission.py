@@ -1,0 +1,577 @@
+"""Result files from others: read them, and check what they claim.
+
+What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
+metrics are computed again from the stored scores, whose true labels must be those of the data set;
+and a random sample of the runs of this library's methods is run again, which gives their parameters
+and all their metrics. A result is verified only if its scores are there and its code is the current
+one. Metrics that neither its scores nor a repeated run give are named as not verified; times and
+memory are never verified. Nothing here can prove that a method from elsewhere did not see the true
+labels.
+"""
+
+import gzip
+import json
+import math
+import os
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from schirn._files import brief, byte_limit, too_large
+from schirn._input import Array
+from schirn.datasets import Dataset, available, load
+from schirn.datasets.noise import KINDS
+from schirn.estimators import sees_truth
+from schirn.exceptions import DataError, InputError, MissingExtraError
+from schirn.lab.bench import (
+    ALL_METRICS,
+    FEATURES,
+    TUNINGS,
+    Facts,
+    Method,
+    Prepared,
+    Run,
+    Settings,
+    Source,
+    checksum,
+    compute_metrics,
+    execute,
+    make_methods,
+    make_splits,
+    method_runs,
+    own_methods,
+    prepare,
+    read_arrays,
+    unusable,
+)
+from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result, plain
+from schirn.lab.bench.suite import suite_datasets
+from schirn.lab.leaderboard._packing import read_scores, scores_file
+
+SUFFIXES = (".jsonl", ".jsonl.gz")
+TOLERANCE = 1e-6
+"""Largest difference of a metric from the one computed again: other processors round otherwise."""
+
+_RERUN_TOLERANCE = 1e-3
+# Seconds of the longest run that is repeated.
+_LONGEST = 60.0
+_COSTS = ("tune_seconds", "fit_seconds", "fit_cpu_seconds", "predict_seconds", "peak_memory_mb")
+_VERSIONS = ("schirn", "python", "numpy", "scipy", "scikit-learn")
+SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
+_ALLOWED = {
+    "noise": (*KINDS, "own"),
+    "tuning": TUNINGS,
+    "features": FEATURES,
+    "split": ("kfold", "stored"),
+}
+# What the candidates and the folds depend on.
+_DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
+# What the results of several methods share when they are compared.
+_COMPARED = ("dataset", "r", "noise", "tuning", "features", "split", "folds")
+
+
+class Entry(NamedTuple):
+    """A result, the place of its line and its file."""
+
+    result: Result
+    where: str
+    file: Path
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check of result files found.
+
+    Attributes
+    ----------
+    results : list of dict
+        The newest result of each run.
+    problems : list of str
+        Reasons to refuse the files, each with its place; empty if there are none.
+    notes : list of str
+        Why results are not verified, and what is marked.
+    regenerated : int
+        Number of results whose data, candidates and folds were drawn again and agree.
+    recomputed : int
+        Number of results whose metrics were computed again from their scores and agree.
+    verified : int
+        Number of results of which all that is true, and which name the current code.
+    rerun : int
+        Number of verified results that were run again and agree.
+    """
+
+    results: list[Result]
+    problems: list[str]
+    notes: list[str]
+    regenerated: int
+    recomputed: int
+    verified: int
+    rerun: int
+
+    @property
+    def verdict(self) -> str:
+        """The word for it: "refused", "not verified" or "verified"."""
+        if self.problems:
+            return "refused"
+        n_done = sum(result["status"] == "done" for result in self.results)
+        return "verified" if self.rerun and self.verified == n_done else "not verified"
+
+
+def check_results(
+    path: str | os.PathLike[str], *, reruns: int = 3, random_state: Any = None
+) -> Check:
+    """Check a file of benchmark results, or all result files of a folder.
+
+    Parameters
+    ----------
+    path : path
+        File of results (``.jsonl`` or ``.jsonl.gz``), or a folder of them, such as the output
+        folder of a benchmark. Scores are looked for beside each file.
+    reruns : int
+        Number of runs to repeat, drawn from those that took at most a minute.
+    random_state : int, RandomState or None
+        Randomness of that draw; None: nobody can know it beforehand.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.lab import bench, leaderboard
+    >>> folder = tempfile.mkdtemp()
+    >>> data, method = "digits_attributes:1", "CandidateRidge"
+    >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
+    >>> check = leaderboard.check_results(folder, reruns=1)
+    >>> check.verdict, check.verified, check.rerun
+    ('verified', 2, 1)
+    """
+    entries, problems = _plausible_entries(path)
+    notes, counts = Counter[str](), Counter[str]()
+    scores, selected = _StoredScores(), _selected_seeds(entries)
+    verified: list[tuple[Entry, Run]] = []
+    unconfirmed: dict[str, set[str]] = {}
+    for group in _grouped(entries, _DRAWN).values():
+        try:
+            draw = _draw_again(group[0].result)
+        except (InputError, MissingExtraError, OSError, ValueError) as error:
+            draw = None
+            notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
+        for entry in group:
+            if entry.result["status"] != "done":
+                continue
+            run, doubts = _known_run(entry.result)
+            if entry.where in selected:
+                doubts.append("not verified: other methods have seeds that their method lacks")
+            doubts += [f"not verified: {text}" for text in [entry.result["reason"]] if text]
+            unconfirmed[entry.where] = set(entry.result["metrics"])
+            try:
+                if draw is not None:
+                    _compare_draw(entry.result, *draw)
+                    counts["regenerated"] += 1
+                arrays = scores.read(entry)
+                if arrays is None:
+                    doubts.append("not verified: the scores are missing")
+                else:
+                    unconfirmed[entry.where] -= _compare_scores(entry.result, arrays, draw)
+                    counts["recomputed"] += 1
+            except (InputError, ValueError) as error:
+                problems.append(f"{entry.where}: {' '.join(str(error).split())}")
+                continue
+            notes.update(doubts)
+            if run is not None and draw is not None and not doubts:
+                verified.append((entry, run))
+    sample = _draw_sample(verified, reruns, random_state)
+    failures = list(_rerun_faults(sample, unconfirmed))
+    for names in filter(None, (sorted(unconfirmed[entry.where]) for entry, _ in verified)):
+        notes[f"verified except for {', '.join(names)}, which scores alone do not give"] += 1
+    shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
+    if verified and not sample:
+        shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")
+    return Check(
+        [entry.result for entry in entries],
+        problems + failures,
+        shares,
+        counts["regenerated"],
+        counts["recomputed"],
+        len(verified),
+        len(sample) - len(failures),
+    )
+
+
+def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
+    """Read the newest results, and the reasons to refuse them that show without the data."""
+    entries, problems = read_entries([path])
+    if not entries and not problems:
+        problems.append(f"{path}: the file holds no result")
+    problems += [*implausible(entries), *_incomplete(entries)]
+    latest = newest(sorted((e.result for e in entries), key=lambda result: result["finished"]))
+    newest_ids = {id(result) for result in latest}
+    return [entry for entry in entries if id(entry.result) in newest_ids], problems
+
+
+def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
+    """Read the results of files and folders, and the reasons why lines are none."""
+    entries, faults = [], []
+    for file in [file for path in paths for file in _files(Path(path))]:
+        for number, line in enumerate(_content(file).splitlines(), start=1):
+            if line.strip():
+                where = f"{file}, line {number}"
+                try:
+                    entries.append(Entry(parse_result(line, where), where, file))
+                except DataError as error:
+                    faults.append(str(error))
+    return entries, faults
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, or the result files of a folder."""
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder.")
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+    if not files:
+        raise DataError(f"{path}: the folder holds no result file (*.jsonl or *.jsonl.gz).")
+    return files
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, unpacked; raise DataError if they are too many."""
+    limit = byte_limit()
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            content = stream.read(limit + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from None
+    if len(content) > limit:
+        raise DataError(f"{path}: {too_large('the results take', limit)}")
+    return content
+
+
+def implausible(entries: Iterable[Entry]) -> list[str]:
+    """Impossible values and contradictions, which show without the data."""
+    entries = list(entries)
+    problems = [f"{e.where}: {text}" for e in entries for text in _faults(e.result)]
+    runs: dict[tuple[Any, ...], Entry] = {}
+    keys: dict[str, tuple[Any, ...]] = {}
+    lines: dict[str, str] = {}
+    for entry in entries:
+        result = entry.result
+        run = identity(result)
+        old_line = lines.setdefault(json.dumps(result, sort_keys=True), entry.where)
+        if old_line != entry.where:
+            problems.append(f"{entry.where}: the same line as {old_line}")
+        if keys.setdefault(result["key"], run) != run:
+            problems.append(f"{entry.where}: the key of another run, {result['key'][:12]}...")
+        if result["status"] != "done":
+            continue
+        old = runs.setdefault(run, entry)
+        names = set(old.result["metrics"]) & set(result["metrics"])
+        if any(_differ(old.result["metrics"][name], result["metrics"][name]) for name in names):
+            problems.append(f"{entry.where}: another result of the same run than {old.where}")
+    return problems
+
+
+def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
+    """What a submitted file must hold in addition: checksums, versions and all folds."""
+    folds: dict[tuple[Any, ...], set[int]] = {}
+    for result, where, _ in entries:
+        run = tuple(result[name] for name in IDENTITY[:-1])
+        folds.setdefault(run, set()).add(result["fold"])
+        if result["status"] != "done":
+            continue
+        for name in SUMS:
+            text = result[name]
+            if text is None or len(text) != 64 or set(text) - set("0123456789abcdef"):
+                yield f"{where}: no {name} (64 hex digits); run it again with this version"
+        missing = [name for name in _VERSIONS if name not in (result["versions"] or {})]
+        if missing:
+            yield f"{where}: no version of {', '.join(missing)}"
+    for run, numbers in folds.items():
+        named = dict(zip(IDENTITY, run, strict=False))
+        if len(numbers) < named["folds"]:
+            yield (
+                f"{brief(named['method'])} on {brief(named['dataset'])}, r={named['r']}, "
+                f"{named['noise']}, {named['features']}, tuning {named['tuning']}, seed "
+                f"{named['seed']}: {len(numbers)} of the {named['folds']} folds that it claims"
+            )
+
+
+def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
+    """Places of the results of methods that lack seeds which others of their setting have."""
+    places: set[str] = set()
+    for setting in _grouped(entries, _COMPARED).values():
+        seeds = {entry.result["seed"] for entry in setting}
+        for group in _grouped(setting, ["method"]).values():
+            if {entry.result["seed"] for entry in group} != seeds:
+                places.update(entry.where for entry in group)
+    return places
+
+
+def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, ...], list[Entry]]:
+    """Entries by the values of some fields."""
+    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(tuple(entry.result[name] for name in names), []).append(entry)
+    return groups
+
+
+def _faults(result: Result) -> Iterator[str]:
+    """What is impossible in a single result."""
+    for name, allowed in _ALLOWED.items():
+        if result[name] not in allowed:
+            yield f"{name} is {brief(result[name])}; it must be one of {', '.join(allowed)}"
+    if (result["r"] is None) != (result["noise"] == "own"):
+        yield f"r is {result['r']} with noise {brief(result['noise'])}"
+    if not (1 <= result["folds"] and 0 <= result["fold"] < result["folds"]):
+        yield f"fold {result['fold']} of {result['folds']} folds, counted from 0"
+    yield from _truth_faults(result)
+    if result["status"] != "done":
+        if result["metrics"]:
+            yield f"metrics of a run that is {result['status']}"
+        return
+    if not result["metrics"]:
+        yield "a finished run without metrics"
+    for name, value in result["metrics"].items():
+        if name in ALL_METRICS and value is not None and not 0 <= value <= 1:
+            yield f"{brief(name)} is {value:g}; it must be from 0 to 1"
+    for name in _COSTS:
+        if result[name] is not None and result[name] < 0:
+            yield f"{name} is {result[name]:g}, below 0"
+
+
+def _truth_faults(result: Result) -> Iterator[str]:
+    """Marks of the use of true labels that are missing."""
+    cls = own_methods().get(result["method"])
+    if cls is not None and bool(result["sees_truth"]) != sees_truth(cls):
+        yield (
+            f"sees_truth is {result['sees_truth']}, but {result['method']} is "
+            f"{'' if sees_truth(cls) else 'not '}trained on the true labels"
+        )
+    is_oracle = result["tuning"] == "oracle" and result["grid"] is not None
+    if bool(result["oracle"]) != is_oracle:
+        yield (
+            f"oracle is {result['oracle']}, but the tuning is {brief(result['tuning'])} "
+            f"{'with' if result['grid'] else 'without'} a grid"
+        )
+
+
+def _known_run(result: Result) -> tuple[Run | None, list[str]]:
+    """The run of a result with its usual parameters and the current code, and what is doubtful."""
+    if result["method"] not in own_methods():
+        return None, [
+            f"not verified: {brief(result['method'])} is not part of schirn, and may have seen the "
+            "true labels"
+        ]
+    method = _usual_method(result["method"])
+    doubts = []
+    if result["code_sha256"] is None:
+        doubts.append("not verified: they do not name the code of their method")
+    elif result["code_sha256"] != method.code:
+        doubts.append("stale: the code of their method has changed since")
+    run = _usual_run(result, method._replace(code=result["code_sha256"] or ""))
+    if run is None:
+        doubts.append(
+            "not verified: they have a key that this version would not give them: they were made "
+            "with parameters, grids or a version of their own, or somebody changed a field"
+        )
+    return run, doubts
+
+
+@cache
+def _usual_method(name: str) -> Method:
+    return make_methods([name], {}, {})[0]
+
+
+def is_stale(result: Result) -> bool:
+    """Whether a result of a method of this library was made with other code, or does not say."""
+    name = result["method"]
+    return name in own_methods() and result["code_sha256"] != _usual_method(name).code
+
+
+def _usual_run(result: Result, method: Method) -> Run | None:
+    """The run with the key of a result, if it has the usual parameters and grid."""
+    stored = result["folds"] if result["split"] == "stored" else 0
+    facts = Facts(None, result["data_sha256"], (None, None, None), stored)
+    try:
+        settings = Settings(
+            folds=result["folds"],
+            tuning=result["tuning"],
+            inner_folds=result["inner_folds"] or 3,
+            search_points=result["grid"] and math.prod(map(len, result["grid"].values())),
+            search_rows=result["search_rows"],
+            features=result["features"],
+            noise="exact" if result["noise"] == "own" else result["noise"],
+            noise_seed=result["noise_seed"],
+            stored_folds=bool(stored),
+        )
+    except InputError:
+        return None
+    source = Source(result["dataset"], result["dataset"], {})
+    runs = method_runs(source, result["r"], facts, method, result["seed"], settings)
+    return next((run for run in runs if run.key == result["key"]), None)
+
+
+def _draw_sample(
+    verified: Sequence[tuple[Entry, Run]], count: int, random_state: Any
+) -> list[tuple[Entry, Run]]:
+    """Runs to repeat: short ones, on the CPU."""
+    short = [
+        pair
+        for pair in verified
+        if not pair[0].result["device"] and _seconds(pair[0].result) <= _LONGEST
+    ]
+    chosen = check_random_state(random_state).permutation(len(short))[:count]
+    return [short[k] for k in sorted(chosen)]
+
+
+def _seconds(result: Result) -> float:
+    return float(sum(result[name] or 0 for name in ("tune_seconds", "fit_seconds")))
+
+
+def _rerun_faults(
+    sample: Iterable[tuple[Entry, Run]], unconfirmed: Mapping[str, set[str]]
+) -> Iterator[str]:
+    """Run results again: what differs, and their metrics that agree taken from `unconfirmed`."""
+    for entry, run in sample:
+        try:
+            unconfirmed[entry.where].difference_update(_compare_rerun(entry.result, run))
+        except DataError as error:
+            yield f"{entry.where}: {error}"
+
+
+def _compare_rerun(result: Result, run: Run) -> set[str]:
+    """Run a result again; return the metrics that agree, raise DataError for what does not."""
+    with threadpool_limits(result["threads"] or 1):
+        fields = execute(run, _draw_again(result)[1]).fields
+    if fields["status"] != "done":
+        raise DataError(f"run again, it is {fields['status']}: {fields['reason']}")
+    params = plain(fields["params"])
+    if result["params"] != params:
+        raise DataError(f"params are {brief(result['params'])}, but the same run has {params} here")
+    return _compare_metrics(result, fields["metrics"], "the same run gives", _RERUN_TOLERANCE)
+
+
+def _compare_metrics(
+    result: Result, values: Mapping[str, float], source: str, tolerance: float
+) -> set[str]:
+    """Names of the metrics of a result that agree with `values`; raise DataError if one differs."""
+    names = set(result["metrics"]) & set(values)
+    for name in sorted(names):
+        claimed = result["metrics"][name]
+        if _differ(claimed, values[name], tolerance):
+            raise DataError(
+                f"{name} is {claimed}, but {source} {values[name]:.6g} (tolerance {tolerance:g})"
+            )
+    return names
+
+
+class _StoredScores:
+    """Scores beside result files: one file per run, or packed."""
+
+    def __init__(self) -> None:
+        self._packed: dict[Path, dict[str, dict[str, Array]]] = {}
+
+    def read(self, entry: Entry) -> dict[str, Array] | None:
+        """Arrays of a run; None if they are not there."""
+        text = entry.result["scores"]
+        if not text:
+            return None
+        name = Path(text).name
+        if text != f"scores/{name}" or "\\" in name:
+            raise DataError(f"scores must be a file in scores/, not {brief(text)}")
+        path = entry.file.parent / "scores" / name
+        if path.is_file():
+            return read_arrays(path)
+        packed = scores_file(entry.file)
+        if packed not in self._packed:
+            self._packed[packed] = read_scores(packed) if packed.is_file() else {}
+        return self._packed[packed].get(entry.result["key"])
+
+
+def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
+    """What the data set, the noise and the seeds determine; raise if it cannot be drawn."""
+    data = _load_again(result)
+    reason = unusable(data, result["r"])
+    if reason is not None:
+        raise InputError(reason)
+    splits = make_splits(data, result["folds"], result["seed"], result["split"] == "stored")
+    draw = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
+    known = {
+        "data_sha256": checksum(data),
+        "folds_sha256": draw.folds_sha256,
+        "n_features": data.n_features,
+        "n_labels": data.n_labels,
+        "folds": len(splits),
+    }
+    return known, draw
+
+
+def _load_again(result: Result) -> Dataset:
+    """The data set of a result; raise InputError if it is not here."""
+    name = result["dataset"]
+    for data in suite_datasets(name):
+        if checksum(data) == result["data_sha256"]:
+            return data
+    if name not in {entry.name for entry in available() if entry.where != "downloadable"}:
+        raise InputError(f"data set not here ({brief(name)})")
+    return load(name)
+
+
+def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> None:
+    """Raise DataError unless a result has what its data set, noise and seeds give."""
+    if 0 <= result["fold"] < len(draw.splits):
+        train, test = draw.splits[result["fold"]]
+        drawn = draw.candidates_sha256[result["fold"]]
+        sizes = {"n_train": len(train), "n_test": len(test)}
+        known = {**known, **sizes, "candidates_sha256": drawn}
+    for name, value in known.items():
+        if result[name] != value:
+            raise DataError(
+                f"{name} is {_short(result[name])}, but {brief(result['dataset'])} with noise "
+                f"{result['noise']}, r={result['r']} and these seeds gives {_short(value)}"
+            )
+
+
+def _compare_scores(
+    result: Result, arrays: Mapping[str, Array], again: tuple[Any, Prepared] | None
+) -> set[str]:
+    """Names of the metrics that the stored scores give; raise DataError if one differs."""
+    is_packed = "candidate_truth" not in arrays
+    if again is not None and 0 <= result["fold"] < len(again[1].splits):
+        draw = again[1]
+        train, test = draw.splits[result["fold"]]
+        truth = draw.truth[test].astype(bool)
+        stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
+        agrees = stored.shape == truth.shape and (
+            np.array_equal(stored.sum(axis=1), truth.sum(axis=1))
+            if is_packed
+            else np.array_equal(stored, truth)
+            and np.array_equal(
+                arrays["candidate_truth"], draw.truth[train][draw.candidates[result["fold"]] == 1]
+            )
+        )
+        if not agrees:
+            raise DataError("the true labels stored with the scores are not those of the data")
+    values = compute_metrics(arrays, over_labels=not is_packed)
+    return _compare_metrics(result, values, "the stored scores give", TOLERANCE)
+
+
+def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:
+    """Whether two metrics differ; None is undefined, like NaN."""
+    a, b = (math.nan if value is None else value for value in (one, another))
+    return abs(a - b) > tolerance or math.isnan(a) != math.isnan(b)
+
+
+def _short(value: Any) -> str:
+    return f"{value[:12]}..." if isinstance(value, str) and len(value) == 64 else brief(value)

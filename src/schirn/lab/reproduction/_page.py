@@ -1,0 +1,171 @@
+"""The pages of a reproduction: a summary with its reading, and all tables."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schirn.lab.bench import Cell, Result, Table, tables
+from schirn.lab.bench.protocol import protocol_paragraph
+from schirn.lab.bench.report import summary
+from schirn.lab.bench.tables import finite_mean, metrics_in, signed
+from schirn.lab.reproduction._experiments import Part
+from schirn.lab.reproduction._findings import findings
+from schirn.lab.reproduction._studies import Study
+from schirn.metrics import METRICS
+from schirn.program.page import render
+
+SUMMARY = "reproduction.md"
+TABLES_PAGE = "results/reproduction.md"
+PAPER_TEST = "paired"
+
+
+def pages(
+    results: Mapping[str, Sequence[Result]],
+    studies: Mapping[str, Study],
+    figures: Mapping[str, str],
+    *,
+    part: Part,
+    skipped: Mapping[str, str],
+    date: str | None = None,
+) -> dict[str, str]:
+    """Write the summary and the tables as Markdown; return the texts by file name.
+
+    Parameters
+    ----------
+    results : dict of str to list of dict
+        Results of the tables: "rows" have the features of the paper, "kernel" those of a kernel;
+        "oracle" are those of Schirn with parameters chosen on the truth of the test rows.
+    studies : dict of str to Study
+        Studies by name.
+    figures : dict of str to str
+        Files in the folder "figures", by their stems.
+    part : Part
+        What was run.
+    skipped : dict of str to str
+        Reasons why data sets were left out.
+    date : str, optional
+        Date to print.
+    """
+    rows, kernel, oracle = (results.get(name, []) for name in ("rows", "kernel", "oracle"))
+    metrics = [name for name in metrics_in(rows) if name in METRICS]
+    studied = [r for study in studies.values() for r in study.records if "key" in r]
+    fits = [*rows, *kernel, *oracle, *studied]
+    shared: dict[str, Any] = {"figures": figures, "part": part, "date": date}
+    summary_text = _page(
+        "reproduction.md",
+        "figures",
+        n_fits=len(fits),
+        hours=_seconds(fits) / 3600,
+        findings=[*summary(rows, metrics[0]), *findings(rows, studies, kernel, oracle)],
+        distances=_distances(rows, metrics),
+        **shared,
+    )
+    protocol = [
+        *_few_folds(part, fits),
+        *(f"Left out because it takes too long: {method}." for method in part.left_out),
+        *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
+        protocol_paragraph(rows, test=PAPER_TEST),
+    ]
+    main_tables = [
+        tables.results([*rows, *oracle], m, published=True, test=PAPER_TEST) for m in metrics
+    ]
+    more_tables = [*_comparisons(rows, metrics, published=True), tables.costs(rows)]
+    if "noise_auc" in metrics_in(rows):
+        more_tables.append(tables.results(rows, "noise_auc", reference=None))
+    kernel_tables = [tables.results(kernel, m, test=PAPER_TEST) for m in metrics] if kernel else []
+    if kernel:
+        kernel_tables += [*_comparisons(kernel, metrics), tables.costs(kernel)]
+    tables_text = _page(
+        "tables.md",
+        "../figures",
+        protocol=protocol,
+        studies=[str(study.table) for study in studies.values()],
+        main_tables=map(str, main_tables),
+        more_tables=map(str, more_tables),
+        kernel_tables=list(map(str, kernel_tables)),
+        **shared,
+    )
+    return {SUMMARY: summary_text, TABLES_PAGE: tables_text}
+
+
+def _page(
+    template: str,
+    folder: str,
+    *,
+    figures: Mapping[str, str],
+    **context: Any,
+) -> str:
+    """Render one page, whose figures are in `folder`."""
+
+    def figure(name: str, title: str) -> str:
+        return f"![{title}]({folder}/{figures[name]})\n\n" if name in figures else ""
+
+    text = render(
+        "schirn.lab.reproduction",
+        template,
+        extra="bench",
+        escape=False,
+        figure=figure,
+        **context,
+    )
+    return text.rstrip() + "\n"
+
+
+def _seconds(results: Sequence[Result]) -> float:
+    """Time of searches, fits and scores."""
+    names = ("tune_seconds", "fit_seconds", "predict_seconds")
+    return sum(result.get(name) or 0.0 for result in results for name in names)
+
+
+def _few_folds(part: Part, results: Sequence[Result]) -> list[str]:
+    """State where fewer folds than all were run."""
+    datasets = {result["dataset"] for result in results}
+    return [
+        f"Only the first {count} of {part.folds} folds, for time: {name}."
+        for name, count in part.few_folds.items()
+        if name in (*datasets, "kernel")
+    ]
+
+
+def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
+    """Mean distance of each method from the paper, one column per metric."""
+    records = tables.published_records(results, metrics)
+    labels = list(dict.fromkeys(record["metric"] for record in records))
+    body = []
+    for method in dict.fromkeys(record["label"] for record in records):
+        compared = [r for r in records if r["label"] == method and r["reached"]]
+        body.append([Cell(method)])
+        for label in labels:
+            mean = finite_mean(r["distance"] for r in compared if r["metric"] == label)
+            body[-1].append(Cell("–" if math.isnan(mean) else signed(mean)))
+        verdicts = [record["reached"] for record in compared]
+        counts = (verdicts.count("yes"), verdicts.count("nearly"), len(verdicts))
+        body[-1] += [Cell(str(count)) for count in counts]
+    table = Table(
+        "distance",
+        "Ours − published, in points, mean over the settings",
+        ["method", *labels, "reached", "nearly", "of"],
+        body,
+        [
+            "reached: ours is at least as good; nearly: it falls short by no more than the printed "
+            "standard deviation. The tables of results have the published values in brackets.",
+        ],
+    )
+    return str(table) if records else ""
+
+
+def _comparisons(
+    results: Sequence[Result], metrics: Sequence[str], published: bool = False
+) -> list[Table]:
+    """Win/tie/loss and gap closed, if the results allow them."""
+    methods = {result["method"] for result in results}
+    items = []
+    if len(methods) > 1:
+        references = [name for name in ("Schirn", "Sieve") if name in methods]
+        items += [
+            tables.win_tie_loss(results, name, metrics, published=published, test=PAPER_TEST)
+            for name in references
+        ]
+    if {"CandidateRidge", "OracleRidge"} <= methods:
+        items.append(tables.gaps(results, metrics[0]))
+    return items

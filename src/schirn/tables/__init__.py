@@ -1,1 +1,0 @@
-"""Read tables and write them back exactly; lists of changes, merges, checks and expectations."""

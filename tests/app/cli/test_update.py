@@ -1,0 +1,385 @@
+"""Three nights: new and changed rows, new tags, answers of people, and a killed program."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from app.cli.clean_helpers import make_items, read_csv, refused
+
+from schirn.app.cli import main
+from schirn.app.workflow import Decisions, TagState
+
+ITEMS = make_items(300, seed=4)
+KILLED = """
+import os, signal, sys
+from schirn.app.workflow import TagState
+from schirn.app.cli import main
+TagState.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def write(path, numbers, changed=(), extra=()):
+    """The rows of a night; some have another text or one more tag."""
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["sku", "title", "tags"])
+        for i in numbers:
+            text, tags, _ = ITEMS[i]
+            text = f"new {text}" if i in changed else text
+            writer.writerow([f"S{i}", text, ";".join([*tags, *["neon"] * (i in extra)])])
+
+
+def fill_in(path, answers=None):
+    """Answer questions by the truth, or as told."""
+    lines = read_csv(path)
+    for line in lines:
+        truth = line["tag"] not in ITEMS[int(line["id"][1:])][2]
+        line["right"] = (answers or {}).get((line["id"], line["tag"]), "yes" if truth else "no")
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    return lines
+
+
+def update(*words):
+    fixed = ["items.csv", "--model", "m.schirn", "--id", "sku", "--decisions", "d.jsonl"]
+    return main(["update", *fixed, "-o", "clean.csv", *words])
+
+
+def removed():
+    """Removed tags, as (id, tag)."""
+    cells = ((row["sku"], row["tags_removed"].split(";")) for row in read_csv("clean.csv"))
+    return {(sku, tag) for sku, tags in cells for tag in tags if tag}
+
+
+def check_decisions():
+    """Every answer about a row that is still there is followed; none is lost."""
+    rows = {row["sku"]: row["tags"].split(";") for row in read_csv("clean.csv")}
+    for each in Decisions("d.jsonl"):
+        if each.id in rows and each.answer in ("right", "wrong"):
+            assert (each.tag in rows[each.id]) == (each.answer == "right"), each
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nights")
+    write(folder / "items.csv", range(200))
+    words = ["--text", "title", "--id", "sku", "-o", str(folder / "m.schirn")]
+    assert main(["fit", str(folder / "items.csv"), *words]) == 0
+    return folder
+
+
+@pytest.fixture
+def place(trained, tmp_path, monkeypatch):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def first_night():
+    """Fifty answers in two steps."""
+    assert update("--questions", "q1.csv") == 0
+    fill_in("q1.csv")
+    assert update("--answers", "q1.csv", "--questions", "q2.csv", "--name", "Ada") == 0
+    fill_in("q2.csv")
+    assert update("--answers", "q2.csv", "--name", "Ada") == 0
+
+
+def test_the_summary_of_the_first_answers(place, capsys):
+    assert update("--questions", "q.csv", "--number", "5") == 0
+    assert "removed     0\n" in capsys.readouterr().out
+    rows = read_csv("q.csv")
+    fill_in("q.csv", {(row["id"], row["tag"]): "no" for row in rows[:1]})
+    assert update("--answers", "q.csv") == 0
+    out = capsys.readouterr().out
+    assert "new, 0 restored)" in out
+    assert "more removals  none at a precision of 90% yet; answer more" in out
+
+
+def test_three_nights(place, capsys):
+    first_night()
+    check_decisions()
+    one = removed()
+    wrong = {(f"S{i}", tag) for i in range(200) for tag in ITEMS[i][2]}
+    assert len(one & wrong) > 0.9 * len(one) > 10
+    assert len(Decisions("d.jsonl")) == 50
+    capsys.readouterr()
+
+    # The second night: rows 0 and 1 are gone, 100 are new, some have changed; the program dies.
+    decided = [(each.id, each.answer) for each in Decisions("d.jsonl")]
+    numbers = {answer: int(sku[1:]) for sku, answer in decided if int(sku[1:]) > 5}
+    changed = {*numbers.values(), 7}
+    write("items.csv", range(2, 300), changed=changed, extra=(250, 20))
+    before = (place / "m.state.npz").read_bytes()
+    words = ["update", "items.csv", "--model", "m.schirn", "--id", "sku"]
+    words += ["--decisions", "d.jsonl", "-o", "clean.csv", "--json"]
+    died = subprocess.run([sys.executable, "-c", KILLED, *words], env=os.environ)
+    assert died.returncode == -9
+    assert (place / "m.state.npz").read_bytes() == before
+    assert update("--json", "--questions", "q3.csv") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == 298
+    assert report["new_rows"] == 100
+    assert report["changed_rows"] == len(changed)
+    assert report["gone_rows"] == 2
+    assert report["judged_rows"] == 100 + len(changed) + (20 not in changed)
+    assert report["unseen_tags"] == {"neon": 2}
+    assert report["decisions"] == 50
+    assert any("of the rows are new" in reason for reason in report["advice"])
+    check_decisions()
+    two = removed()
+    rows = {f"S{i}" for i in range(2, 200) if i not in changed}
+    # No verdict on an old row flips: nobody has answered since.
+    assert {cell for cell in two if cell[0] in rows} == {cell for cell in one if cell[0] in rows}
+    assert any(cell[0] not in {f"S{i}" for i in range(200)} for cell in two)
+    # What was answered about rows that have changed is asked again, first, with the old answer.
+    asked = read_csv("q3.csv")
+    again = report["decisions_to_ask_again"]
+    assert again == sum(int(sku[1:]) in changed for sku, _ in decided)
+    assert all(line["before"].startswith("Ada said ") for line in asked[:again])
+    assert not any(line["before"] for line in asked[again:])
+
+    # The third night: Bob says the opposite about one tag, and is unsure about another.
+    said = {(line["id"], line["tag"]): "no" for line in asked[again : again + 1]}
+    said[asked[-1]["id"], asked[-1]["tag"]] = "?"
+    fill_in("q3.csv", said)
+    assert update("--answers", "q3.csv", "--name", "Bob") == 0
+    (opposite,) = [key for key, answer in said.items() if answer == "no"]
+    fill_in("q3.csv", {opposite: "yes", **{k: v for k, v in said.items() if v == "?"}})
+    assert update("--answers", "q3.csv", "--name", "Eve") == 0
+    out = capsys.readouterr().out
+    assert "1 contradicted by a later one, which counts" in out
+    store = Decisions("d.jsonl")
+    assert store.latest(*opposite).who == "Eve"
+    assert store.latest(asked[-1]["id"], asked[-1]["tag"]).answer == "unsure"
+    check_decisions()
+    # The table as it was before the update has every cell that the copy has, besides tags.
+    pairs = zip(read_csv("items.csv"), read_csv("clean.csv"), strict=True)
+    assert all((a["sku"], a["title"]) == (b["sku"], b["title"]) for a, b in pairs)
+
+
+def test_verdicts_count_as_old_once_answers_allowed_removals(place):
+    """Too few answers to remove anything make later ones not count for less."""
+    assert update("--questions", "q1.csv") == 0
+    fill_in("q1.csv")
+    assert update("--answers", "q1.csv", "--questions", "q2.csv") == 0
+    assert not TagState.read("m.state.npz").has_limit
+    fill_in("q2.csv")
+    assert update("--answers", "q2.csv") == 0
+    assert TagState.read("m.state.npz").has_limit
+    few_first = removed()
+    # The same answers on the first night.
+    (place / "m.state.npz").unlink()
+    words = ["--text", "title", "--id", "sku", "-o", "m.schirn"]
+    assert main(["fit", "items.csv", *words]) == 0
+    assert update() == 0
+    assert removed() == few_first
+
+
+def test_missing_tags_of_new_rows(place, capsys):
+    rows = [{"sku": "S900", "title": ITEMS[0][0], "tags": "neon"}]
+    with open("items.csv", "a", newline="", encoding="utf-8") as stream:
+        csv.DictWriter(stream, rows[0]).writerows(rows)
+    assert update("--json", "--suggest", "--questions", "q.csv") == 0
+    report = json.loads(capsys.readouterr().out)
+    tags = [tag for sku, tag, p in report["missing"] if p >= 0.5]
+    assert {sku for sku, *_ in report["missing"]} == {"S900"}
+    assert set(tags) & ({*ITEMS[0][1]} - ITEMS[0][2])
+    assert read_csv("clean.csv")[-1]["tags_suggested"].split(";") == tags
+    (line,) = read_csv("q.csv")
+    assert (line["id"], line["tag"] in tags) == ("S900", True)
+    line["right"] = "yes"
+    with open("q.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, line)
+        writer.writeheader()
+        writer.writerow(line)
+    # What a person called missing is added, tonight and later.
+    for words in (["--answers", "q.csv"], []):
+        assert update(*words) == 0
+        assert line["tag"] in read_csv("clean.csv")[-1]["tags"].split(";")
+        assert line["tag"] in read_csv("clean.csv")[-1]["tags_added"]
+    out = capsys.readouterr().out
+    assert "Likely to be missing" not in out or line["tag"] not in out.split("missing")[1]
+
+
+def test_a_night_after_a_crash_is_as_without_it(place):
+    first_night()
+    write("items.csv", range(250))
+    shutil.copytree(place, place / "other")
+    words = ["update", "items.csv", "--model", "m.schirn", "--id", "sku", "--decisions", "d.jsonl"]
+    command = [sys.executable, "-c", KILLED, *words, "-o", "clean.csv"]
+    assert subprocess.run(command, env=os.environ).returncode == -9
+    assert update() == 0
+    after = removed()
+    os.chdir("other")
+    assert update() == 0
+    assert removed() == after
+
+
+def test_leftovers_are_deleted_and_a_second_update_is_refused(place, capsys):
+    leftover, busy = place / ".0123abcd.part.clean.csv", place / ".89abcdef.part.clean.csv"
+    leftover.write_text("half")
+    fcntl = pytest.importorskip("fcntl")
+    with busy.open("wb") as other, open("m.schirn", "rb") as model:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert update() == 0
+        assert (leftover.exists(), busy.exists()) == (False, True)
+        fcntl.flock(model, fcntl.LOCK_EX)
+        capsys.readouterr()
+        assert update() == 2
+        assert "another update with this model is running" in capsys.readouterr().err
+
+
+def test_training_again_keeps_verdicts_and_learns_from_the_answers(place, capsys):
+    first_night()
+    one = removed()
+    words = ["--text", "title", "--id", "sku", "--decisions", "d.jsonl", "-o", "m.schirn"]
+    assert main(["fit", "items.csv", *words]) == 0
+    assert "decisions: 50 carried over" in capsys.readouterr().err
+    state = TagState.read("m.state.npz")
+    cells = zip(state.row[state.removed], state.column[state.removed], strict=True)
+    assert {(state.ids[i], state.names[j]) for i, j in cells} == one
+    assert update() == 0
+    check_decisions()
+    flipped = one ^ removed()
+    assert len(flipped) < 0.2 * len(one)
+
+
+def test_an_answer_that_is_taken_back_no_longer_counts(place):
+    first_night()
+    store = Decisions("d.jsonl")
+    wrong = next(each for each in store if each.answer == "wrong")
+    right = next(each for each in store if each.answer == "right")
+    for each, answer in ((wrong, "right"), (right, "open")):
+        store.add([each._replace(answer=answer, when="")])
+    assert update() == 0
+    check_decisions()
+    assert (wrong.id, wrong.tag) not in removed()
+    assert len(Decisions("d.jsonl")) == 49
+
+
+def test_another_model_judges_all_rows_again(place, capsys):
+    assert update() == 0
+    words = ["--text", "title", "-o", "m.schirn", "--param", "max_iter=1"]
+    assert main(["fit", "items.csv", *words]) == 0
+    capsys.readouterr()
+    words = ["--model", "m.schirn", "--id", "sku", "--json"]
+    assert main(["update", "items.csv", *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["judged_rows"], report["new_rows"]) == (200, 0)
+
+
+def test_without_answers_nothing_is_removed(place, capsys):
+    assert update() == 0
+    assert removed() == set()
+    assert "Nobody can know the number of wrong tags" in capsys.readouterr().out
+
+
+def test_expectations_stop_the_night(place, capsys):
+    assert update() == 0
+    write("items.csv", range(100, 300), extra=range(100, 300))
+    (place / "expect.toml").write_text("[drift]\nnew_tags = 0\ntags = 0.05\nfeatures = 1\n")
+    before = (place / "m.state.npz").read_bytes()
+    capsys.readouterr()
+    assert update("--expect", "expect.toml", "--json") == 4
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
+    assert names == ["drift.tags", "drift.new_tags"]
+    assert (place / "m.state.npz").read_bytes() == before
+
+
+def test_a_rejected_night_replaces_nothing(place, capsys):
+    assert update("--changes", "c.csv", "--questions", "q.csv") == 0
+    write("items.csv", range(60))
+    (place / "expect.toml").write_text("[drift]\ngone_rows = 0.2\n")
+    files = [place / name for name in ("clean.csv", "c.csv", "q.csv", "m.state.npz")]
+    before = [path.read_bytes() for path in files]
+    capsys.readouterr()
+    words = ["--expect", "expect.toml", "--changes", "c.csv", "--questions", "q.csv"]
+    assert update(*words, "--json") == 4
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert (report["violations"][0]["name"], report["gone_share"]) == ("drift.gone_rows", 0.7)
+    assert [report[name] for name in ("output", "changes", "questions", "state")] == [None] * 4
+    assert "70% of last night's rows are gone; is the export complete?" in err
+    assert "is written: the run is rejected" in err
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_new_questions_do_not_lose_answers(place, capsys):
+    """One file for questions and answers, filled in while the job runs every night."""
+    assert update("--questions", "ask.csv") == 0
+    asked = [
+        {**line, "right": "yes" if k < 10 else ""} for k, line in enumerate(fill_in("ask.csv"))
+    ]
+    said = {(line["id"], line["tag"]): line["right"] for line in asked}
+    fill_in("ask.csv", said)
+    capsys.readouterr()
+    fixed = ["update", "items.csv", "--model", "m.schirn", "--id", "sku", "--questions", "ask.csv"]
+    assert "ask.csv: has answers, which new questions would overwrite" in refused(capsys, *fixed)
+    assert update("--questions", "ask.csv", "--name", "Ada") == 0
+    assert "reading the answers in ask.csv" in capsys.readouterr().err
+    assert {(each.id, each.tag) for each in Decisions("d.jsonl")} == {
+        cell for cell, right in said.items() if right
+    }
+    new = fill_in("ask.csv")
+    assert not {(line["id"], line["tag"]) for line in new} & {
+        c for c, right in said.items() if right
+    }
+    assert update("--answers", "ask.csv", "--questions", "ask.csv") == 0
+    assert len(Decisions("d.jsonl")) == 10 + len(new)
+    # Nobody has filled it in since.
+    assert update("--answers", "ask.csv", "--questions", "ask.csv") == 0
+    assert len(Decisions("d.jsonl")) == 10 + len(new)
+
+
+def test_what_changed_since_last_night_counts_changed_rows(place, capsys):
+    first_night()
+    one = removed()
+    rows = sorted({int(sku[1:]) for sku, _ in one})[:10]
+    write("items.csv", range(200), changed=rows)
+    capsys.readouterr()
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    pairs = [{tuple(cell) for cell in report[f"{name}_since"]} for name in ("removed", "restored")]
+    assert pairs == [removed() - one, one - removed()]
+
+
+def test_features_that_shift_are_seen(place, capsys):
+    lines = read_csv("items.csv")
+    with open("items.csv", "a", newline="", encoding="utf-8") as stream:
+        for i in range(40):
+            words = " ".join(["zebra", "quartz", f"w{i}", "fjord"])
+            csv.writer(stream).writerow([f"T{i}", words, lines[i]["tags"]])
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["feature_drift"] > 0.2
+    assert any("the features have shifted by" in reason for reason in report["advice"])
+
+
+def test_fit_suggests_the_update(place, capsys):
+    words = ["--text", "title", "-o", "m.schirn"]
+    assert main(["fit", "items.csv", *words, "--id", "sku"]) == 0
+    assert "schirn update items.csv --model m.schirn --id sku" in capsys.readouterr().out
+
+
+def test_what_cannot_be_updated_is_refused(place, capsys):
+    model = ("update", "items.csv", "--model", "m.schirn", "--id")
+    assert "no column 'sk'" in refused(capsys, *model, "sk")
+    assert "--answers needs --decisions" in refused(capsys, *model, "sku", "--answers", "q.csv")
+    assert "must end in .csv" in refused(capsys, *model, "sku", "--questions", "q.txt")
+    for content in (b"{}\n", (place / "m.state.npz").read_bytes()[:-200]):
+        (place / "m.state.npz").write_bytes(content)
+        assert "not the state of an update, or damaged" in refused(capsys, *model, "sku")
+    (place / "m.state.npz").unlink()
+    (place / "twice.csv").write_text("sku,title,tags\nA,x,dog\nA,y,dog\n")
+    words = ("update", "twice.csv", "--model", "m.schirn", "--id", "sku")
+    assert "the id 'A' occurs more than once" in refused(capsys, *words)
+    (place / "other.csv").write_text("sku,text,tags\nA,x,dog\nB,y,dog\n")
+    words = ("update", "other.csv", "--model", "m.schirn", "--id", "sku")
+    assert "there is no column 'title', which m.schirn learned from" in refused(capsys, *words)

@@ -1,0 +1,116 @@
+"""Small requests that wait at the same time are answered together."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from schirn.app.serving._batches import MAX_ROWS, Batches
+from schirn.exceptions import InputError
+
+
+class Work:
+    """Doubles rows; remembers how many it got at a time."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+        self.sizes = []
+        self.threads = set()
+
+    def __call__(self, rows, option):
+        self.sizes.append(len(rows))
+        self.threads.add(threading.get_ident())
+        time.sleep(self.seconds)
+        if "wrong" in rows:
+            raise InputError("a row is wrong")
+        return [(2 * row, option) for row in rows]
+
+
+def ask(work, requests, option=None):
+    """Answers, or errors, to requests that begin at the same time."""
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: len(requests))
+        tasks = [batches.answer(work, rows, option) for rows in requests]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_requests_that_begin_together_are_one_call():
+    work = Work()
+    answers = ask(work, [[1], [2, 3], [], [4]])
+    assert answers == [[(2, None)], [(4, None), (6, None)], [], [(8, None)]]
+    assert work.sizes == [4]
+
+
+def test_rows_of_different_options_are_not_mixed():
+    work = Work()
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 3)
+        options = [0.5, "top-1", 0.5]
+        tasks = [batches.answer(work, [k], option) for k, option in enumerate(options)]
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(run()) == [[(0, 0.5)], [(2, "top-1")], [(4, 0.5)]]
+    assert sorted(work.sizes) == [1, 2]
+
+
+def test_a_wrong_row_is_the_fault_of_its_request_only():
+    first, second, third = ask(Work(), [[1], ["wrong"], [3]])
+    assert first == [(2, None)]
+    assert isinstance(second, InputError)
+    assert third == [(6, None)]
+
+
+def test_a_request_alone_does_not_wait():
+    work = Work()
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 1)
+        start = time.perf_counter()
+        for k in range(50):
+            await batches.answer(work, [k], None)
+        return time.perf_counter() - start
+
+    assert asyncio.run(run()) < 50 * 0.002
+    assert work.sizes == [1] * 50
+
+
+def test_what_comes_meanwhile_is_the_next_call():
+    work = Work(seconds=0.1)
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 1)
+        first = asyncio.create_task(batches.answer(work, [1], None))
+        await asyncio.sleep(0.03)
+        others = [batches.answer(work, [k], None) for k in range(20)]
+        await asyncio.gather(first, *others)
+
+    asyncio.run(run())
+    assert work.sizes == [1, 20]
+    assert len(work.threads) == 1
+
+
+def test_calls_have_an_upper_size():
+    work = Work()
+    ask(work, [[1] * 300, [2] * 300, [3] * (MAX_ROWS + 1), [4]])
+    assert work.sizes == [300, 300, MAX_ROWS + 1, 1]
+
+
+def test_a_request_given_up_is_not_computed():
+    work = Work(seconds=0.1)
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 1)
+        first = asyncio.create_task(batches.answer(work, [1], None))
+        await asyncio.sleep(0.03)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(batches.answer(work, [2], None), 0.01)
+        await first
+        return await batches.answer(work, [3], None)
+
+    assert asyncio.run(run()) == [(6, None)]
+    assert work.sizes == [1, 1]

@@ -1,0 +1,109 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from schirn.app import demo as demo_module
+from schirn.app.demo import run_demo
+from schirn.exceptions import InputError
+from schirn.model_selection import CandidateSearchCV
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return run_demo()
+
+
+def losses(demo):
+    return {result.name: result.measures["ranking_loss"] for result in demo.results}
+
+
+def test_methods_come_in_the_expected_order(demo):
+    loss = losses(demo)
+    assert loss["OracleRidge"] < loss["Schirn"] < loss["CandidateRidge"]
+    assert loss["Sieve"] < loss["Schirn"]
+
+
+def test_cleaning_helps_a_classifier_that_trusts_every_tag(demo):
+    loss = losses(demo)
+    assert loss["CandidateRidge, cleaned tags"] < loss["CandidateRidge"]
+
+
+def test_methods_find_most_wrong_tags(demo):
+    for name, recall in (("Sieve", 0.98), ("Schirn", 0.85)):
+        noise = demo.result(name).noise
+        assert noise["precision"] > 0.95
+        assert noise["recall"] > recall
+        assert noise["n_wrong"] == 2 * demo.train.n_samples
+
+
+def test_without_answers_nothing_is_removed(demo):
+    assert demo.ranking.n_answers == 0
+    assert not demo.ranking.removed.any()
+    assert demo.suspect_is_wrong.mean() > 0.9
+
+
+def test_fifty_answers_remove_wrong_tags_and_tell_their_share(demo):
+    assert demo.answered.n_answers == 50
+    assert demo.wrong.sum() == 2 * demo.train.n_samples
+    removed = demo.answered.removed
+    assert demo.wrong[removed].mean() > 0.85
+    assert removed[demo.wrong].mean() > 0.5
+    low, high = demo.answered.wrong_share_interval
+    assert low <= demo.wrong.mean() <= high
+
+
+def test_parameters_are_chosen_without_the_truth(monkeypatch):
+    tuned_on = {}
+
+    class Spy(CandidateSearchCV):
+        def fit(self, X, y, **extra):
+            super().fit(X, y, **extra)
+            tuned_on[type(self.estimator).__name__] = self.tuned_on_
+            return self
+
+    monkeypatch.setattr(demo_module, "CandidateSearchCV", Spy)
+    run_demo()
+    assert tuned_on == {
+        "CandidateRidge": "candidates",
+        "Schirn": "candidates",
+        "OracleRidge": "truth (oracle)",
+    }
+
+
+def test_the_sentences_hold_the_figures(demo):
+    n_removed = demo.answered.removed.sum()
+    n_right = (demo.answered.removed & demo.wrong).sum()
+    removals, classifier = demo.act_sentences()
+    assert f"remove {n_removed:,} of {len(demo.wrong):,} tags" in removals
+    assert f"{n_right:,} of them ({n_right / n_removed:.0%}) are wrong" in removals
+    for name in ("CandidateRidge", "CandidateRidge, cleaned tags", "Sieve"):
+        for measure in ("average_precision", "hamming_loss"):
+            assert f"{demo.result(name).measures[measure]:.3f}" in classifier
+    assert f"{demo.wrong.mean():.0%}" in demo.ask_sentences()[1]
+    assert str(demo.suspect_is_wrong.sum()) in demo.rank_sentences()[0]
+
+
+def test_the_readme_tells_what_the_demo_prints(demo):
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    number = r"\d[\d,.]*\d|\d"
+    sentences = (*demo.rank_sentences(), *demo.ask_sentences(), demo.act_sentences()[0])
+    for sentence in sentences:
+        words = re.escape(re.sub(number, "#", sentence)).replace(r"\#", f"({number})")
+        told = re.search(words, text)
+        assert told, sentence
+        figures = [float(n.replace(",", "")) for n in re.findall(number, sentence)]
+        # Another linear algebra library may change the last digits.
+        shown = [float(n.replace(",", "")) for n in told.groups()]
+        assert shown == pytest.approx(figures, rel=0.05, abs=1)
+    for result in demo.results:
+        line = rf"^\| \**{result.name}\**(?: \(.*\))? \| ([\d.]+) \| ([\d.]+) \|$"
+        shown = [float(n) for n in re.search(line, text, re.M).groups()]
+        figures = [result.measures[name] for name in ("average_precision", "hamming_loss")]
+        assert shown == pytest.approx(figures, abs=0.002)
+
+
+@pytest.mark.parametrize("noise", [0, 6, 2.5])
+def test_noise_is_checked(noise):
+    with pytest.raises(InputError, match="1 to 5"):
+        run_demo(noise=noise)

@@ -1,0 +1,105 @@
+"""Roles of the columns of a table; `schirn clean` is tested in tests/cli."""
+
+import json
+
+import numpy as np
+import pytest
+
+from schirn.app.tables._files import open_table
+from schirn.app.workflow._columns import TagTable
+from schirn.cleaning import NoisyLabels
+from schirn.exceptions import InputError
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(rows, **roles):
+        path = tmp_path / "t.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        return TagTable(open_table(path), str(path), **roles)
+
+    return make
+
+
+def test_checked_rows_as_pandas_writes_them(make):
+    cells = ["1.0", "0.0", "", "nan", "1", True, None]
+    table = make([{"tags": "a", "ok": cell} for cell in cells], known_clean="ok")
+    assert table.known_clean().tolist() == [True, False, False, False, True, True, False]
+    assert make([{"tags": "a"}]).known_clean() is None
+
+
+def test_numbers_are_learned_from_by_default(make):
+    rows = [{"id": 7 * i, "tags": "a", "n": i, "x": i % 3, "word": "w"} for i in range(5)]
+    found = make(rows).features()
+    assert found.source == "x"
+    np.testing.assert_array_equal(found.X[:, 0], [0, 1, 2, 0, 1])
+    assert make(rows, columns=["n", "x"]).features().X.shape == (5, 2)
+
+
+def test_rows_with_the_same_text_have_equal_features(make):
+    rows = [{"tags": "a", "title": text, "g": f"g{i}"} for i, text in enumerate(["up", "me", "up"])]
+    found = make(rows, text=["title"]).features()
+    assert found.groups is None
+    assert found.X[0].toarray().tolist() == found.X[2].toarray().tolist()
+    assert make(rows, text=["title"], group="g").features().groups == ["g0", "g1", "g2"]
+
+
+def test_texts_to_show_are_the_cells_of_words(make):
+    rows = [{"tags": "a", "x": "1", "title": "A dog", "place": "beach"}, {"tags": "b", "x": "2"}]
+    assert make(rows).texts() == ["A dog beach", ""]
+    assert make([{"tags": "a", "x": 1}]).texts() == [""]
+
+
+def test_ids_and_images(make):
+    rows = [{"tags": "a", "x": 1, "file": "a.png"}, {"tags": "b", "x": 2, "file": ""}]
+    table = make(rows, id="x", image="file")
+    assert table.ids() == ["1", "2"]
+    assert make(rows).ids() == ["1", "2"]
+    first, second = table.images()
+    assert (first.name, second) == ("a.png", None)
+    assert make(rows).images() is None
+
+
+@pytest.mark.parametrize(
+    ("row", "roles", "words", "parameter"),
+    [
+        ({"x": 1}, {}, "which column holds the tags", "labels"),
+        ({"tags": "a", "word": "w"}, {}, "a column of text such as 'word'", "text"),
+        ({"tags": "a", "x": "?"}, {"columns": ["x"]}, "row 1, column 'x': '\\?'", "columns"),
+        ({"tags": "a", "x": "?"}, {"features": "x"}, "row 1, column 'x': '\\?'", "features"),
+        ({"tags": "a"}, {"features": "y.txt"}, "neither an .npy file nor", "features"),
+        ({"tags": "a"}, {"group": "tag"}, "did you mean 'tags'", None),
+    ],
+)
+def test_an_error_names_the_parameter(make, row, roles, words, parameter):
+    with pytest.raises(InputError, match=words) as caught:
+        make([row, row], **roles).features()
+    assert caught.value.parameter == parameter
+
+
+def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):
+    rows = [{"tags": cell} for cell in ("Dog; dog;cat", "Dog;cat", "DOG", "cat;Dog;dog")]
+    table = make(rows, merge={"Dog": "dog", "DOG": "dog"})
+    assert table.tags() == [["dog", "cat"], ["dog", "cat"], ["dog"], ["cat", "dog"]]
+    row, column = np.array([0, 0, 1, 1, 2, 3, 3]), np.array([0, 1, 0, 1, 1, 0, 1])
+    removed = np.array([False, True, False, True, False, False, False])
+    confidence = np.where(removed, 0.25, 0.75)
+    judged = np.ones(7, dtype=bool)
+    ranking = NoisyLabels(4, ["cat", "dog"], row, column, confidence, judged, "Sieve")
+    ranking = ranking.remove(below=0.5)
+    table.write_clean(str(tmp_path / "copy.jsonl"), ranking)
+    copy = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_text().splitlines()]
+    assert [line["tags"] for line in copy] == ["cat", "cat", "dog", "cat;dog"]
+    assert [line["tags_removed"] for line in copy] == ["dog", "dog", "", ""]
+    assert copy[0]["tags_confidence"] == {"dog": 0.25, "cat": 0.75}
+    assert [line["tags_note"] for line in copy] == ["not checked"] * 2 + [""] * 2
+    changes = table.changes(ranking)
+    assert changes.counts() == {"removal": 3, "addition": 0, "merge": 1, "rename": 1}
+    cells = [row["tags"] for row in rows]
+    assert changes.undo(changes.apply(cells)) == cells
+
+
+def test_merges_of_tags_that_no_row_has(make):
+    with pytest.raises(InputError, match="no row has the tag 'dgo'") as caught:
+        make([{"tags": "dog"}], merge={"dgo": "dog"})
+    assert caught.value.parameter == "merge"
