@@ -9,19 +9,30 @@ import numpy as np
 import pytest
 from reference.bench_results import make_result
 
+from benchmarks.sieve import DEVELOPMENT, HELD_BACK, SETTINGS
 from schirn.app.cli import main
+from schirn.datasets import Dataset
 from schirn.exceptions import InputError
 from schirn.lab.bench import default_grid
 from schirn.lab.bench import suite as suites
+from schirn.lab.bench.running._execute import load_data
 from schirn.lab.bench.running._methods import own_methods
-from schirn.lab.bench.suite import checksums, plan_suite, read_suite, run_suite, summary
+from schirn.lab.bench.suite import (
+    checksums,
+    count_runs,
+    design_sets,
+    plan_suite,
+    read_suite,
+    run_suite,
+    summary,
+)
 
 METHODS = ["CandidateRidge", "OracleRidge"]
 
 
 @pytest.fixture
 def suite():
-    return read_suite("pml-1")
+    return read_suite("pml-2")
 
 
 @pytest.fixture
@@ -29,7 +40,7 @@ def short(suite, monkeypatch):
     """The generated set with two seeds and two noises, with checksums of its own."""
     short = copy.deepcopy(suite)
     short["seeds"]["small"], short["search_rows"] = 2, 60
-    short["noise"] = {"uniform": "exact", "coin": "rate"}
+    short["noise"] = {"exact": "exact", "two-sided": "two-sided"}
     short["datasets"] = {"generated": short["datasets"]["generated"]}
     short["datasets"]["generated"]["checksums"] = checksums(short, "generated")
     monkeypatch.setattr(suites, "read_suite", lambda name: short)
@@ -37,16 +48,45 @@ def short(suite, monkeypatch):
 
 
 def test_covers_what_it_promises(suite):
-    assert list(suite["noise"]) == ["uniform", "coin", "label", "feature", "two-sided"]
-    assert list(suite["tracks"]) == ["raw", "scaled", "kernel"]
-    assert suite["seeds"]["small"] == 10
+    assert list(suite["noise"]) == ["exact", "label", "feature", "two-sided"]
+    assert list(suite["tracks"]) == ["raw", "kernel"]
+    assert suite["seeds"] == {"small": 10, "large": 3, "wide": 3}
     own = {name for name, entry in suite["datasets"].items() if entry.get("own")}
-    assert {"brighter_ron", "brighter_ukr", "crowd_relations", "emoji_keywords"} <= own
+    assert {"brighter_ron", "brighter_ukr", "crowd_relations", "cmc"} <= own
+    assert any("generated" in entry for entry in suite["datasets"].values())
     parts = {entry["part"] for entry in suite["datasets"].values()}
-    assert parts == set(suite["seeds"])
+    assert parts == set(suite["seeds"]) == set(suite["rows"])
     for entry in suite["datasets"].values():
         noises = {"own"} if entry.get("own") else set(suite["noise"])
         assert set(entry["checksums"]) == {"folds", *noises}
+        assert all(len(value) == 16 for value in entry["checksums"].values())
+
+
+def test_sets_of_the_design_are_marked(suite):
+    in_design = {name for name, _ in (*SETTINGS, *DEVELOPMENT)}
+    copies = {f"{name}_full" for name in in_design}
+    assert design_sets(suite) == (in_design | copies) & set(suite["datasets"])
+    assert not {name for name, _ in HELD_BACK} & design_sets(suite)
+
+
+def test_no_fit_has_more_rows_or_labels_than_the_suite_says():
+    truth = (np.random.RandomState(0).random_sample((120, 8)) < np.arange(8) / 12).astype(np.uint8)
+    data = Dataset("many", np.arange(120.0)[:, None], truth, label_names=tuple("abcdefgh"))
+    sample = suites._sample(data, 50, 3)
+    assert (sample.n_samples, sample.n_labels) == (50, 3)
+    rows = sample.X[:, 0].astype(int)
+    np.testing.assert_array_equal(sample.y_true, truth[rows][:, 5:])
+    assert list(sample.label_names) == ["f", "g", "h"]
+    assert sample.y_true.any(axis=1).all()
+    whole = suites._sample(data, 500, 30)
+    np.testing.assert_array_equal(whole.X, data.X)
+    np.testing.assert_array_equal(whole.y_true, truth)
+
+
+def test_one_run_in_five_rows_tests(short):
+    (run, *_) = plan_suite(short, METHODS)
+    ((train, test),) = load_data(run).splits
+    assert (len(train), len(test)) == (160, 40)
 
 
 def test_grids_keep_to_the_search_budget(suite):
@@ -80,11 +120,11 @@ def test_a_missing_data_set_is_skipped_and_named(suite, tmp_path, monkeypatch):
     reasons = {run.source.name: run.known["reason"] for run in runs}
     assert reasons["generated"] is None
     assert "flags" in reasons["flags"]
-    assert len(runs) == 3 * 5 * 10 * len(METHODS)
+    assert len(runs) == 4 * 4 * 10 * len(METHODS)
 
 
 def test_runs_resume_and_are_summed_up(short, tmp_path):
-    results = run_suite("pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0)
+    results = run_suite("pml-2", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0)
     # Two noises, two tracks, two seeds, two methods.
     assert len(results) == 16
     assert {result["status"] for result in results} == {"done"}
@@ -92,9 +132,10 @@ def test_runs_resume_and_are_summed_up(short, tmp_path):
     assert len(drawn) == 4
     assert [result["seed"] for result in results] == [0] * 8 + [1] * 8
     assert [result["features"] for result in results[:8]] == ["raw"] * 4 + ["kernel"] * 4
+    assert count_runs(short) * len(METHODS) == len(results)
     reports = []
     run_suite(
-        "pml-1", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0, report=reports.append
+        "pml-2", METHODS, output=tmp_path, tracks=["raw", "kernel"], jobs=0, report=reports.append
     )
     assert reports == []
     head, *lines = summary(results)
@@ -108,6 +149,47 @@ def test_runs_resume_and_are_summed_up(short, tmp_path):
     assert by_method["OracleRidge"][0] == f"{100 * np.mean(values):.1f}"
     assert by_method["CandidateRidge"][-1] == "-"
     assert float(by_method["OracleRidge"][-1]) > 0.502
+
+
+def test_results_from_elsewhere_are_not_computed_again(short, tmp_path):
+    results = run_suite("pml-2", METHODS, output=tmp_path / "one", tracks=["raw"], jobs=0)
+    reports = []
+    again = run_suite(
+        "pml-2",
+        METHODS,
+        output=tmp_path / "two",
+        tracks=["raw"],
+        jobs=0,
+        earlier=results[:3],
+        report=reports.append,
+    )
+    assert [result["key"] for result in reports] == [result["key"] for result in results[3:]]
+    assert [result["key"] for result in again] == [result["key"] for result in results]
+    assert again[:3] == results[:3]
+    edited = [{**result, "key": "0" * 40} for result in results]
+    reports.clear()
+    run_suite(
+        "pml-2",
+        METHODS,
+        output=tmp_path / "three",
+        tracks=["raw"],
+        jobs=0,
+        earlier=edited,
+        report=reports.append,
+    )
+    assert len(reports) == len(results)
+
+
+def test_a_method_that_timed_out_is_not_run_with_other_seeds(short, tmp_path):
+    results = run_suite("pml-2", METHODS, output=tmp_path / "one", tracks=["raw"], jobs=0)
+    late = {**results[0], "status": "timeout", "metrics": {}}
+    again = run_suite(
+        "pml-2", METHODS, output=tmp_path / "two", tracks=["raw"], jobs=0, earlier=[late]
+    )
+    twins = [r for r in again if (r["method"], r["noise"]) == (late["method"], late["noise"])]
+    assert [result["status"] for result in twins] == ["timeout", "timeout"]
+    assert twins[1]["reason"] == "not run: it timed out with another seed"
+    assert sum(result["status"] == "done" for result in again) == len(again) - 2
 
 
 def test_intervals_are_over_seeds():
@@ -152,7 +234,7 @@ def test_on_the_command_line(short, tmp_path, capsys):
     command = [
         "bench",
         "--suite",
-        "pml-1",
+        "pml-2",
         "--part",
         "small",
         "--tracks",
@@ -161,13 +243,13 @@ def test_on_the_command_line(short, tmp_path, capsys):
         str(tmp_path),
     ]
     assert main([*command, "--methods", "CandidateRidge", "--jobs", "0"]) == 0
-    assert "Suite pml-1: average precision" in capsys.readouterr().out
+    assert "Suite pml-2: average precision" in capsys.readouterr().out
     assert main([*command, "--methods", "CandidateRidge", "--jobs", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == {"done": 4}
 
 
 def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
-    command = ["bench", "--suite", "pml-1", "--tracks", "raw", "--output", str(tmp_path)]
+    command = ["bench", "--suite", "pml-2", "--tracks", "raw", "--output", str(tmp_path)]
     command += ["--methods", "CandidateRidge", "--jobs", "0"]
     assert main([*command, "--stop-after", "0.0000001"]) == 1
     assert "nothing was run" in capsys.readouterr().err
@@ -178,23 +260,14 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--suite", "pml-1", "--datasets", "birds:3"], "either --datasets or a --suite"),
+        (["--suite", "pml-2", "--datasets", "birds:3"], "either --datasets or a --suite"),
         ([], "either --datasets or a --suite"),
-        (["--suite", "pml-1", "--folds", "3"], "a suite fixes --folds"),
-        (["--suite", "pml-1", "--param", "Sieve.lam=1"], "a suite fixes --param"),
-        (["--suite", "pml-1", "--part", "smal"], "no part 'smal'.*small"),
-        (["--suite", "pml-1", "--tracks", "cooked"], "no track 'cooked'"),
+        (["--suite", "pml-2", "--folds", "3"], "a suite fixes --folds"),
+        (["--suite", "pml-2", "--param", "Sieve.lam=1"], "a suite fixes --param"),
+        (["--suite", "pml-2", "--part", "smal"], "no part 'smal'.*small"),
+        (["--suite", "pml-2", "--tracks", "cooked"], "no track 'cooked'"),
     ],
 )
 def test_bad_requests_get_one_sentence(options, words, tmp_path, capsys):
     assert main(["bench", *options, "--methods", "Sieve", "--output", str(tmp_path)]) == 2
     assert re.search(words, capsys.readouterr().err)
-
-
-def test_a_set_that_was_not_downloaded_is_skipped_and_named(suite, monkeypatch, tmp_path):
-    monkeypatch.setenv("SCHIRN_CACHE", str(tmp_path))
-    suite["datasets"] = {"emoji_keywords": suite["datasets"]["emoji_keywords"]}
-    runs = list(plan_suite(suite, ["CandidateRidge"], tracks=["scaled"]))
-    assert len(runs) == suite["folds"] * suite["seeds"]["medium"]
-    assert {run.fields["noise"] for run in runs} == {"own"}
-    assert all("schirn data fetch emoji_keywords" in run.known["reason"] for run in runs)

@@ -181,7 +181,7 @@ def test_seeds_that_only_one_method_lacks_are_not_verified(tmp_path):
 
 
 def test_generated_data_sets_of_a_suite_are_drawn_again(tmp_path):
-    suite = read_suite("pml-1")
+    suite = read_suite("pml-2")
     runs = plan_suite(suite, ["CandidateRidge"], ["small"], ["raw"])
     chosen = [run for run in runs if run.fields["dataset"] == "generated"][:2]
     execute_runs(chosen, output=tmp_path, jobs=0)

@@ -17,7 +17,7 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
 ``features``       "raw", "auto" or "kernel"
 ``split``          "kfold" or "stored"
 ``seed``           seed of the folds and of the method
-``folds``          number of folds; 1: one half of the rows trains, the other tests
+``folds``          number of folds; 1: four fifths of the rows train, the others test
 ``fold``           0, 1, ...
 ``status``         "done", "failed", "timeout" or "skipped"
 ``reason``         one sentence if the status is not "done", or if the scores of a row depend on

@@ -9,28 +9,26 @@ import math
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 
 from schirn._input import suggest
 from schirn.datasets import Dataset, load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench._comparison import FLOOR, Comparison, Contender, compare
 from schirn.lab.bench.results import Result
-from schirn.lab.bench.running._data import make_splits, prepare, to_dense
+from schirn.lab.bench.running._data import folds_checksum, make_splits, prepare
 from schirn.lab.bench.running._plan import Run, plan_runs
 from schirn.lab.bench.running._run import execute_runs
 from schirn.lab.bench.stats import bayesian_signed_rank, friedman
 
 Suite = dict[str, Any]
 _PROTOCOL = ("folds", "tuning", "inner_folds", "search_points", "search_rows")
-# Fields by which a data set differs from the one that is read by its name.
-_CHANGES = {"generated", "options", "rows"}
 _DIGITS = 16
 # Seeds from which an interval of their mean is told.
 _ENOUGH_SEEDS = 3
@@ -48,8 +46,8 @@ def read_suite(name: str) -> Suite:
     Examples
     --------
     >>> from schirn.lab.bench.suite import read_suite
-    >>> list(read_suite("pml-1")["tracks"])
-    ['raw', 'scaled', 'kernel']
+    >>> list(read_suite("pml-2")["tracks"])
+    ['raw', 'kernel']
     """
     if name not in suite_names():
         raise InputError(f"there is no suite {name!r}; {suggest(name, suite_names())}")
@@ -64,37 +62,53 @@ def run_suite(
     output: str | os.PathLike[str],
     parts: Sequence[str] | None = None,
     tracks: Sequence[str] | None = None,
+    earlier: Iterable[Result] = (),
     **execution: Any,
 ) -> list[Result]:
     """Run methods on a suite; runs already finished in `output` are not repeated.
 
+    Seed by seed, so that an interrupted suite covers all data sets. A method that runs into the
+    time limit of the suite on a setting is not run on it with other seeds.
+
     Parameters
     ----------
     name : str
-        Name of a suite, such as "pml-1".
+        Name of a suite, such as "pml-2".
     methods : list or dict
         Methods as in `schirn.lab.bench.run`.
     output : path
         Folder for results and scores.
     parts, tracks : list of str, optional
         Parts and tracks to run. Defaults to all.
+    earlier : list of dict
+        Results from elsewhere, whose runs are not repeated either if their code, data and
+        parameters are the present ones.
     execution : dict
         Parameters of `schirn.lab.bench.run` from `jobs` on; the suite sets the time limit.
 
     Returns
     -------
     list of dict
-        The results of the requested runs.
+        The results of the requested runs, those of `earlier` included.
     """
     suite = read_suite(name)
-    # Seed by seed and track by track, so that an interrupted suite covers all data sets.
-    order = list(suite["tracks"].values())
-    runs = sorted(
-        plan_suite(suite, methods, parts, tracks),
-        key=lambda run: (run.fields["seed"], order.index(run.fields["features"])),
+    runs = list(plan_suite(suite, methods, parts, tracks))
+    order = {run.key: k for k, run in enumerate(runs)}
+    known = [result for result in earlier if _settles(result, order)]
+    finished = {result["key"] for result in known}
+    results = execute_runs(
+        [run for run in runs if run.key not in finished],
+        output=output,
+        time_limit=suite["time_limit"] if execution.get("jobs", 1) else None,
+        timeouts=[result for result in known if result["status"] == "timeout"],
+        **execution,
     )
-    time_limit = suite["time_limit"] if execution.get("jobs", 1) else None
-    return execute_runs(runs, output=output, time_limit=time_limit, **execution)
+    return sorted([*known, *results], key=lambda result: order[result["key"]])
+
+
+def _settles(result: Result, keys: Container[str]) -> bool:
+    """Whether an earlier result is one of the requested runs, and final."""
+    return result["key"] in keys and result["status"] in ("done", "timeout")
 
 
 def plan_suite(
@@ -102,52 +116,127 @@ def plan_suite(
     methods: Sequence[Any] | Mapping[str, Any],
     parts: Sequence[str] | None = None,
     tracks: Sequence[str] | None = None,
-) -> Iterator[Run]:
-    """List the runs of a suite; raise InputError if folds or candidates are not those frozen."""
-    chosen = {"part": (parts, suite["seeds"]), "track": (tracks, suite["tracks"])}
-    for kind, (names, known) in chosen.items():
+) -> list[Run]:
+    """List the runs of a suite; raise InputError if folds or candidates are not those frozen.
+
+    Parameters
+    ----------
+    suite : dict
+        Definition of the suite, see `read_suite`.
+    methods : list or dict
+        Methods as in `schirn.lab.bench.run`.
+    parts, tracks : list of str, optional
+        Parts and tracks to plan. Defaults to all.
+
+    Returns
+    -------
+    list of Run
+        Ordered by seed, then as in the file of the suite.
+    """
+    for kind, names, known in (("part", parts, suite["seeds"]), ("track", tracks, suite["tracks"])):
         for name in names or ():
             if name not in known:
                 raise InputError(f"the suite has no {kind} {name!r}; {suggest(name, known)}")
+    runs: list[Run] = []
     for name, entry in suite["datasets"].items():
         if parts and entry["part"] not in parts:
             continue
-        source = _source(name, entry)
-        _check(suite, name, entry, source)
-        is_read_by_name = isinstance(source, str) or not entry.keys() & _CHANGES
+        source = _source(suite, name)
+        _check(suite, name, source)
         for track in tracks or suite["tracks"]:
             for _, kind, level in _noises(suite, entry):
-                yield from plan_runs(
-                    [(name if is_read_by_name else source, level)],
+                runs += plan_runs(
+                    [(name if isinstance(source, str) else source, level)],
                     methods,
                     seeds=range(suite["seeds"][entry["part"]]),
                     features=suite["tracks"][track],
                     noise=kind,
                     **{key: suite[key] for key in _PROTOCOL},
                 )
+    return sorted(runs, key=lambda run: run.fields["seed"])
+
+
+def count_runs(suite: Suite) -> int:
+    """Number of runs of one method on a suite.
+
+    Parameters
+    ----------
+    suite : dict
+        Definition of the suite, see `read_suite`.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.suite import count_runs, read_suite
+    >>> suite = read_suite("pml-2")
+    >>> suite["datasets"] = {"flags": suite["datasets"]["flags"]}  # 4 noises, 2 tracks, 10 seeds
+    >>> count_runs(suite)
+    80
+    """
+    counts = [
+        suite["seeds"][entry["part"]] * len(list(_noises(suite, entry)))
+        for entry in suite["datasets"].values()
+    ]
+    return sum(counts) * len(suite["tracks"])
+
+
+def design_sets(suite: Suite) -> set[str]:
+    """Names of the data sets that were used when Sieve was designed.
+
+    Parameters
+    ----------
+    suite : dict
+        Definition of the suite, see `read_suite`.
+
+    Returns
+    -------
+    set of str
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.suite import design_sets, read_suite
+    >>> sorted(design_sets(read_suite("pml-2")))[:3]
+    ['birds', 'chess', 'emotions']
+    """
+    return {name for name, entry in suite["datasets"].items() if entry.get("design")}
 
 
 def checksums(suite: Suite, name: str) -> dict[str, str]:
-    """Checksums of the folds of a data set, and of its candidates by noise, over all seeds.
+    """Checksums of the folds and of the training candidates of a data set by noise, with seed 0.
+
+    Parameters
+    ----------
+    suite : dict
+        Definition of the suite, see `read_suite`.
+    name : str
+        Name of a data set.
+
+    Returns
+    -------
+    dict of str to str
+
+    Raises
+    ------
+    DataError
+        If the data set is not there.
 
     Examples
     --------
     >>> from schirn.lab.bench.suite import checksums, read_suite
-    >>> suite = read_suite("pml-1")
+    >>> suite = read_suite("pml-2")
     >>> checksums(suite, "generated") == suite["datasets"]["generated"]["checksums"]
     True
     """
-    entry = suite["datasets"][name]
-    source = _source(name, entry)
+    source = _source(suite, name)
     if isinstance(source, str):
         raise DataError(source)
-    seeds = range(suite["seeds"][entry["part"]])
-    splits = {seed: make_splits(source, suite["folds"], seed, stored=False) for seed in seeds}
-    sums: dict[str, str] = {}
-    for noise, kind, level in _noises(suite, entry):
-        draws = [prepare(source, level, kind, seed, splits[seed]) for seed in seeds]
-        sums["folds"] = _digest(data.folds_sha256 for data in draws)
-        sums[noise] = _digest(value for data in draws for value in data.candidates_sha256)
+    splits = make_splits(source, suite["folds"], 0, stored=False)
+    sums = {"folds": _digest([folds_checksum(splits)])}
+    for noise, kind, level in _noises(suite, suite["datasets"][name]):
+        sums[noise] = _digest(prepare(source, level, kind, 0, splits).candidates_sha256)
     return sums
 
 
@@ -232,29 +321,58 @@ def _text(value: float, form: str) -> str:
     return "-" if math.isnan(value) else format(value, form)
 
 
-def _source(name: str, entry: Mapping[str, Any]) -> Dataset | str:
+def _source(suite: Suite, name: str) -> Dataset | str:
     """A data set of a suite, or why it cannot be read."""
+    entry = suite["datasets"][name]
     if "generated" in entry:
         return replace(make_partial_multilabel(**entry["generated"]), name=name)
     try:
         data = load(name, **entry.get("options", {}))
     except (DataError, MissingExtraError, OSError) as error:
         return " ".join(str(error).split())
-    return _some_rows(data, entry["rows"]) if "rows" in entry else data
+    return _sample(data, suite["rows"][entry["part"]], suite["labels"])
 
 
-def _some_rows(data: Dataset, count: int) -> Dataset:
-    """Draw a fixed sample of rows; with real candidates, only rows that have one."""
+def _sample(data: Dataset, n_rows: int, n_labels: int) -> Dataset:
+    """Draw a fixed sample of rows, with the most frequent labels of the data set."""
+    truth = sparse.csr_array(data.y_true)
+    candidates = None if data.candidates is None else sparse.csr_array(data.candidates)
+    names = data.label_names
     rows = np.arange(data.n_samples)
-    if data.candidates is not None:
-        rows = rows[to_dense(data.candidates).any(axis=1)]
-    return data.subset(np.sort(np.random.RandomState(0).permutation(rows)[:count]))
+    if data.n_labels > n_labels:
+        counts = np.asarray(truth.sum(axis=0), dtype=np.int64)
+        frequent = np.sort(np.argsort(-counts, kind="stable")[:n_labels])
+        truth = truth[:, frequent]
+        candidates = None if candidates is None else candidates[:, frequent]
+        names = None if names is None else [names[label] for label in frequent]
+        rows = rows[np.diff(truth.indptr) > 0]
+    if candidates is not None:
+        rows = rows[np.diff(candidates.indptr)[rows] > 0]
+    rows = np.sort(np.random.RandomState(0).permutation(rows)[:n_rows])
+    return Dataset(
+        data.name,
+        data.X[rows],
+        truth[rows].toarray(),
+        None if candidates is None else candidates[rows].toarray(),
+        label_names=names,
+    )
 
 
 def suite_datasets(name: str) -> list[Dataset]:
-    """Data sets of this name that suites generate, or read with options of their own."""
-    entries = (read_suite(suite)["datasets"].get(name, {}) for suite in suite_names())
-    sources = [_source(name, e) for e in entries if e.keys() & _CHANGES]
+    """Data sets of this name as the suites draw them.
+
+    Parameters
+    ----------
+    name : str
+        Name of a data set.
+
+    Returns
+    -------
+    list of Dataset
+        One per suite that has the data set and can read it.
+    """
+    suites = map(read_suite, suite_names())
+    sources = [_source(suite, name) for suite in suites if name in suite["datasets"]]
     return [source for source in sources if not isinstance(source, str)]
 
 
@@ -264,20 +382,21 @@ def _noises(suite: Suite, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, 
         yield "own", "exact", None
         return
     for noise, kind in suite["noise"].items():
-        yield noise, kind, entry["rate"] if kind == "rate" else entry["r"]
+        yield noise, kind, entry["r"]
 
 
-def _check(suite: Suite, name: str, entry: Mapping[str, Any], source: Dataset | str) -> None:
+def _check(suite: Suite, name: str, source: Dataset | str) -> None:
     """Raise InputError unless folds and candidates are those frozen; an absent set passes."""
     if isinstance(source, str):
         return
+    frozen = suite["datasets"][name]["checksums"]
     for what, value in checksums(suite, name).items():
-        if value != entry["checksums"][what]:
+        if value != frozen[what]:
             arrays = "folds" if what == "folds" else f"candidates with {what} noise"
             raise InputError(
                 f"the {arrays} of {name} differ from those of the suite ({value} instead of "
-                f"{entry['checksums'][what]}), so its results could not be compared; use the data "
-                f"file that the registry names"
+                f"{frozen[what]}), so its results could not be compared; use the data file that "
+                "the registry names"
             )
 
 

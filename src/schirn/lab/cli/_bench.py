@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod -o out
     schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
     schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
-    schirn bench --suite pml-1 --part small --methods mypkg:MyMethod,Sieve,CandidateRidge -o out
+    schirn bench --suite pml-2 --part small --methods mypkg:MyMethod,Sieve,CandidateRidge -o out
     """
     methods = parse_methods(args.methods)
     reference = _reference(args.reference, methods)

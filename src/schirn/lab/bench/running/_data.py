@@ -19,6 +19,9 @@ from schirn.lab.data import READERS
 Split = tuple[Array, Array]
 Level = int | float | None
 
+HOLDOUT = 5
+"""With a single fold, one of so many parts of the rows is tested on, and the others train."""
+
 
 class Source(NamedTuple):
     """A data set and how to load it."""
@@ -186,7 +189,7 @@ def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Spli
         return list(data.folds)
     if folds > data.n_samples:
         raise InputError(f"{data.name} has {data.n_samples} rows, too few for {folds} folds")
-    splitter = KFold(max(folds, 2), shuffle=True, random_state=seed)
+    splitter = KFold(HOLDOUT if folds == 1 else folds, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(data.n_samples)))[:folds]
 
 

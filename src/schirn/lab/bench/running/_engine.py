@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from schirn._progress import current
 from schirn.lab.bench._overview import dataset_label, method_label
-from schirn.lab.bench.results import Result
+from schirn.lab.bench.results import IDENTITY, Result
 from schirn.lab.bench.running._execute import without_result
 from schirn.lab.bench.running._folder import ResultsFolder
 from schirn.lab.bench.running._plan import Run
@@ -28,7 +28,9 @@ class Batch(NamedTuple):
 class Engine:
     """Executes the runs of a benchmark that are not finished.
 
-    After `stop_after` seconds no run is started, and unfinished runs leave no trace.
+    After `stop_after` seconds no run is started, and unfinished runs leave no trace. With
+    `timeouts`, a run is given up if one of these results, or of those that follow, says that its
+    method timed out on the same setting with another seed.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Engine:
         retry: bool = False,
         report: Callable[[Result], None] | None = None,
         stop_after: float | None = None,
+        timeouts: Sequence[Result] | None = None,
     ):
         self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
         self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
@@ -55,6 +58,8 @@ class Engine:
             for folder, batch in zip(self._folders, batches, strict=True)
             for run in {run.key: run for run in batch.runs}.values()
         ]
+        self._gives_up = timeouts is not None
+        self._timeouts = {_without_seed(result) for result in timeouts or ()}
         self._pending = [(folder, run) for folder, run in pairs if run.key not in folder.finished]
         self._progress = _Progress([run for _, run in pairs], max(1, jobs), report)
 
@@ -65,6 +70,7 @@ class Engine:
             for folder in self._folders:
                 for result in folder.finished.values():
                     self._progress.add(result, old=True)
+                    self._note_timeout(result)
             self._progress.say_stale(sum(folder.n_stale for folder in self._folders))
             if self.jobs:
                 self._run_threads(workers)
@@ -103,20 +109,34 @@ class Engine:
                 folder, run = item
                 if run.known["reason"] is not None:
                     output = without_result("skipped", run.known["reason"])
+                elif self._gives_up and _without_seed(run.fields) in self._timeouts:
+                    output = without_result("timeout", "not run: it timed out with another seed")
                 else:
                     output = worker.run(run, self.time_limit)
                 if not self._stop.is_set():
                     with self._lock:
-                        self._progress.add(folder.record(run, output))
+                        result = folder.record(run, output)
+                        self._note_timeout(result)
+                        self._progress.add(result)
         except BaseException as error:
             self._errors.append(error)
             self._stop.set()
+
+    def _note_timeout(self, result: Result) -> None:
+        if result["status"] == "timeout":
+            self._timeouts.add(_without_seed(result))
 
     def _next(self) -> tuple[ResultsFolder, Run] | None:
         """The next run, unless there is none or the time is up."""
         with self._lock:
             is_over = self._stop.is_set() or time.monotonic() >= self._deadline
             return self._pending.pop(0) if self._pending and not is_over else None
+
+
+def _without_seed(result: Result) -> tuple[Any, ...]:
+    """Values that name the runs of a method on a setting, whatever their seed."""
+    seeds = ("seed", "noise_seed")
+    return tuple(result[name] for name in IDENTITY if name not in seeds)
 
 
 class _Progress:

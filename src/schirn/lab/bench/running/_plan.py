@@ -31,7 +31,7 @@ class Settings:
         Noise levels of data sets given without one. None uses the candidates that come with the
         data set.
     folds : int
-        Number of folds; 1 trains on one half of the rows and tests on the other.
+        Number of folds; 1 trains on four fifths of the rows and tests on the last fifth.
     seeds : list of int
         Seeds of the folds and of the methods; each one adds a repetition.
     tuning : {"none", "candidates", "oracle"}
