@@ -20,6 +20,10 @@ from schirn.lab.bench._comparison import contender_notes as contender_notes
 from schirn.lab.bench._comparison import mark_notes as mark_notes
 from schirn.lab.bench._comparison import names_of as names_of
 from schirn.lab.bench._comparison import value_of as value_of
+from schirn.lab.bench._overview import counts_text as counts_text
+from schirn.lab.bench._overview import overview_table as overview_table
+from schirn.lab.bench._overview import settings_text as settings_text
+from schirn.lab.bench._overview import tie_warnings as tie_warnings
 from schirn.lab.bench._published import published as published
 from schirn.lab.bench._rendering import Cell as Cell
 from schirn.lab.bench._rendering import Table as Table

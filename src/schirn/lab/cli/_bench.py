@@ -8,14 +8,19 @@ from typing import Any
 from schirn._input import suggest
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
-from schirn.lab.bench import AUTO, DEFAULT_METHODS, FEATURES, TUNINGS, names_of, parse_level
-from schirn.lab.bench import run as run_bench
-from schirn.lab.bench._overview import (
+from schirn.lab.bench import (
+    AUTO,
+    DEFAULT_METHODS,
+    FEATURES,
+    TUNINGS,
     counts_text,
+    names_of,
     overview_table,
+    parse_level,
     settings_text,
     tie_warnings,
 )
+from schirn.lab.bench import run as run_bench
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
 from schirn.lab.bench.suite import run_suite, suite_names, summary
 from schirn.lab.cli._options import parse_methods
