@@ -32,7 +32,8 @@ from schirn.exceptions import DataError, InputError
 T = TypeVar("T")
 
 # Seconds between two saved states, and how many times longer than the last one took to save.
-_EVERY, _PAUSE = 20.0, 20.0
+_EVERY = 20.0
+_PAUSE = 20.0
 _HEAD = "checkpoint.json"
 # Parameters that do not change the course of a fit.
 _FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
@@ -106,7 +107,8 @@ class Rounds:
     """Rounds of a loop, of which an earlier run may have finished some."""
 
     def __init__(self, max_iter: int):
-        self._max_iter, self._section = max_iter, _SECTION.get()
+        self._max_iter = max_iter
+        self._section = _SECTION.get()
         self.state: Any = None
         """What an earlier run saved last, or None."""
         self.done = 0
@@ -120,7 +122,8 @@ class Rounds:
         self._took = 0.0
         record = load(_ROUNDS)
         if record is not None:
-            self.state, self.done = record["state"], int(record["done"])
+            self.state = record["state"]
+            self.done = int(record["done"])
             if (display := current()) is not None:
                 display.say(f"going on after round {self.done} of {self._max_iter}")
 
@@ -212,7 +215,8 @@ class _Folder:
     """A folder with one subfolder per section."""
 
     def __init__(self, path: Path):
-        self.path, self._begun = path, False
+        self.path = path
+        self._begun = False
         head = path / _HEAD
         if path.is_dir() and not head.exists() and any(path.iterdir()):
             raise _refusal(f"{path}: not a checkpoint, and not empty; name a new folder")

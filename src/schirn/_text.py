@@ -113,7 +113,9 @@ class Text:
     """
 
     def __init__(self, stream: Any, path: Path, encoding: str) -> None:
-        self._stream, self.path, self.encoding = stream, path, encoding
+        self._stream = stream
+        self.path = path
+        self.encoding = encoding
         with unreadable_named(path, _GZIP):
             head = stream.peek(4)[:4]
         self.mark, self.codec = _mark_of(head, encoding)
@@ -133,8 +135,10 @@ class Text:
         """
         decoder = codecs.getincrementaldecoder(self.codec)()
         encoder = codecs.getincrementalencoder(self.codec)()
-        read_hash, copy_hash = hashlib.blake2b(), hashlib.blake2b()
-        is_last, line = False, 1
+        read_hash = hashlib.blake2b()
+        copy_hash = hashlib.blake2b()
+        is_last = False
+        line = 1
         with unreadable_named(self.path, _GZIP):
             self._stream.read(len(self.mark))
         while not is_last:
@@ -161,9 +165,11 @@ class Text:
 
     def lines(self, newline: str) -> Iterator[str]:
         """Yield lines with their ends; any line break is one if `newline` is empty."""
-        open_line, number = "", 1
+        open_line = ""
+        number = 1
         for block in chain(self.blocks(), [None]):
-            open_line, lines = open_line + (block or ""), []
+            open_line = open_line + (block or "")
+            lines = []
             if not block or "\n" in block or "\r" in block:
                 lines = io.StringIO(open_line, newline=newline).readlines()
                 # An open line, or one whose \r may be followed by \n.

@@ -324,8 +324,10 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator.__sklearn_tags__()
-        tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
-        tags.classifier_tags, tags.target_tags = inner.classifier_tags, inner.target_tags
+        tags.estimator_type = inner.estimator_type
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags = inner.classifier_tags
+        tags.target_tags = inner.target_tags
         return tags
 
 
@@ -368,12 +370,15 @@ def _cv_results(
         results[f"split{k}_test_score"] = row
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        mean, std = np.nanmean(scores, axis=0), np.nanstd(scores, axis=0)
-    results["mean_test_score"], results["std_test_score"] = mean, std
+        mean = np.nanmean(scores, axis=0)
+        std = np.nanstd(scores, axis=0)
+    results["mean_test_score"] = mean
+    results["std_test_score"] = std
     worst_last = np.where(np.isnan(mean), -np.inf, mean)
     results["rank_test_score"] = rankdata(-worst_last, method="min").astype(int)
     for field in ("fit_time", "score_time"):
         seconds = np.array([[getattr(result, field) for result in fold] for fold in folds])
-        results[f"mean_{field}"], results[f"std_{field}"] = seconds.mean(0), seconds.std(0)
+        results[f"mean_{field}"] = seconds.mean(0)
+        results[f"std_{field}"] = seconds.std(0)
     results["tuned_on"] = np.array([tuned_on] * len(settings))
     return results

@@ -28,7 +28,8 @@ from schirn.exceptions import InputError
 from schirn.metrics import evaluate, noise_report
 from schirn.model_selection import CandidateSearchCV
 
-N_SUSPECTS, N_ANSWERS = 20, 50
+N_SUSPECTS = 20
+N_ANSWERS = 50
 CLEANED = ", cleaned tags"
 _COMMANDS = """\
 schirn review photos.csv --labels tags --text description
@@ -210,7 +211,8 @@ def _run(
         search = CandidateSearchCV(method(), _GRIDS[method], cv=3, refit=False, oracle=oracle)
         params = search.fit(X[train], candidates, **extra).best_params_
     model = method(**params).fit(X[train], candidates, **extra)
-    scores, predicted = model.decision_function(X[test]), model.predict(X[test])
+    scores = model.decision_function(X[test])
+    predicted = model.predict(X[test])
     measures = evaluate(data.y_true[test], scores, y_pred=predicted)
     noise = {}
     if not oracle:

@@ -146,8 +146,10 @@ def _draw(
 def _annotators(truth: Any, r: int, random: Any) -> sparse.csr_array:
     """Return all labels that any of `r` annotators of a row chose."""
     n_samples, n_labels = truth.shape
-    finds, adds = random.beta(*FINDS, size=ANNOTATORS), random.gamma(*ADDS, size=ANNOTATORS)
-    keys, negatives = label_keys(truth, random), n_labels - np.diff(truth.indptr)
+    finds = random.beta(*FINDS, size=ANNOTATORS)
+    adds = random.gamma(*ADDS, size=ANNOTATORS)
+    keys = label_keys(truth, random)
+    negatives = n_labels - np.diff(truth.indptr)
     # The annotators of a row are different people, as long as there are enough of them.
     order = np.argsort(random.random_sample((n_samples, ANNOTATORS)), axis=1)
     chosen = sparse.csr_array(truth.shape, dtype=np.uint8)
@@ -198,7 +200,8 @@ def _smallest_keys(truth: Any, rows: np.ndarray, counts: np.ndarray, keys: Any) 
     """Choose in each row the `counts[i]` negatives with the smallest key, block by block."""
     n_labels = truth.shape[1]
     step = max(1, BLOCK_CELLS // max(1, n_labels))
-    chosen_rows, chosen_labels = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    chosen_rows = [np.empty(0, np.intp)]
+    chosen_labels = [np.empty(0, np.intp)]
     for start in range(0, len(rows), step):
         block = rows[start : start + step]
         values = np.full((len(block), n_labels), np.inf)

@@ -86,7 +86,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         check_params(self.get_params(deep=False), self._constraints)
         X = validated_rows(self, X, reset=True)
-        rng, n = check_random_state(self.random_state), X.shape[0]
+        rng = check_random_state(self.random_state)
+        n = X.shape[0]
         self.scale_ = learn_scale(X, self.scale)
         Z = self.scale_.transform(X)
         self.width_ = sample_width(Z[width_sample(n, rng)])
@@ -103,7 +104,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the features (n, k) of rows, in the precision of X."""
         check_is_fitted(self)
         X = validated_rows(self, X)
-        kernel, pieces = self._kernel(), row_pieces(self.scale_.transform(X), _BLOCK_ROWS)
+        kernel = self._kernel()
+        pieces = row_pieces(self.scale_.transform(X), _BLOCK_ROWS)
         return np.concatenate([kernel(Z, self.landmarks_) @ self.weights_ for _, Z in pieces])
 
     @property

@@ -6,8 +6,10 @@ import numpy as np
 
 from schirn._input import Array
 
-_SIDE, _CELLS = 64, 4
-_LEVELS, _ORIENTATIONS = 4, 8
+_SIDE = 64
+_CELLS = 4
+_LEVELS = 4
+_ORIENTATIONS = 8
 N_FEATURES = _LEVELS**3 + 3 * _CELLS**2 + _ORIENTATIONS * _CELLS**2
 # Changes when the features do, so that no model is used with others than it was trained with.
 FINGERPRINT = "pixels 1"

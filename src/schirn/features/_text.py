@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from schirn._input import Array, declare_parameters, is_missing
 from schirn.exceptions import InputError
 
-_MAX_WORDS, _MAX_CHARACTERS = 50_000, 20_000
-_N_GRAMS, _MIN_TEXTS = (3, 5), 2
+_MAX_WORDS = 50_000
+_MAX_CHARACTERS = 20_000
+_N_GRAMS = (3, 5)
+_MIN_TEXTS = 2
 # Character sequences per text, on average.
 _PER_TEXT = 128
 # Texts whose character sequences are counted together.
@@ -30,7 +32,8 @@ class TermCounter:
     def __init__(self, words: Array, characters: Array, idf: Array) -> None:
         if len(idf) != len(words) + len(characters):
             raise ValueError("there is not one weight per term")
-        self.words, self.idf = words, idf
+        self.words = words
+        self.idf = idf
         self._words = _vectorizer(vocabulary=words, ngram_range=(1, 2))
         # scikit-learn knows no empty vocabulary.
         self._characters = len(characters) and _vectorizer(
@@ -165,7 +168,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         totals = np.asarray(tokens.sum(axis=0)).ravel() @ letters
         order = np.argsort(-totals, kind="stable")[: self.max_characters]
         frequent = np.sort(order[totals[order] >= _MIN_TEXTS])
-        letters, n_texts = letters[:, frequent], np.zeros(len(frequent), dtype=np.int64)
+        letters = letters[:, frequent]
+        n_texts = np.zeros(len(frequent), dtype=np.int64)
         for i in range(0, len(texts), _TEXTS):
             counts = sp.csr_array(tokens[i : i + _TEXTS] @ letters)
             n_texts += np.bincount(counts.indices, minlength=len(frequent))

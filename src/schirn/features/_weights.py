@@ -10,9 +10,12 @@ from schirn.labels.tags import Tags
 from schirn.linalg.features import squared_distances
 from schirn.linalg.leave_one_out import leave_one_out
 
-_MAX_ROWS, _MAX_TAGS, _MIN_ROWS = 600, 100, 20
+_MAX_ROWS = 600
+_MAX_TAGS = 100
+_MIN_ROWS = 20
 # Weights to try for one kind, while the others keep theirs.
-_WEIGHTS, _SWEEPS = (0.25, 0.5, 1.0, 2.0), 2
+_WEIGHTS = (0.25, 0.5, 1.0, 2.0)
+_SWEEPS = 2
 _RIDGES = 10.0 ** np.arange(-2, 1.01)
 # Another weight must lower the error by this share.
 _GAIN = 0.005
@@ -48,7 +51,8 @@ def choose_weights(blocks: Sequence[Any], tags: Tags) -> Array:
         trials = [np.where(np.arange(len(blocks)) == k, weight, weights) for weight in _WEIGHTS]
         errors = [_left_out_error(np.tensordot(w**2, distances, 1), Y) for w in trials]
         if min(errors) < (1 - _GAIN) * best:
-            best, weights = min(errors), trials[int(np.argmin(errors))]
+            best = min(errors)
+            weights = trials[int(np.argmin(errors))]
     return weights
 
 

@@ -15,11 +15,13 @@ from schirn._text import to_numbers
 from schirn.exceptions import InputError
 
 _WORDS_OF_A_TEXT = 3
-_MAX_CATEGORIES, _ROWS_PER_CATEGORY = 50, 5
+_MAX_CATEGORIES = 50
+_ROWS_PER_CATEGORY = 5
 # Values this many standard deviations from the median and beyond differ less and less.
 _FAR = 3.0
 # A normal distribution has 90% of its values within 3.29 standard deviations.
-_MIDDLE, _DEVIATIONS = (5, 95), 3.29
+_MIDDLE = (5, 95)
+_DEVIATIONS = 3.29
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 

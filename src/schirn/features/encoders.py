@@ -78,7 +78,8 @@ class Encoder(TransformerMixin, BaseEstimator):
         X, y : ignored
         """
         model = load_model(self.name, self.of)
-        self.n_features_, self.fingerprint_ = model.n_features, model.fingerprint
+        self.n_features_ = model.n_features
+        self.fingerprint_ = model.fingerprint
         return self
 
     def transform(self, X: Iterable[Any]) -> Array:

@@ -93,7 +93,8 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
     def from_fitted(cls, features: TableFeatures, method: Any, separator: str = ";") -> Any:
         """Return a pipeline of parts that are fitted already."""
         pipeline = cls(**features.get_params(), method=clone(method), separator=separator)
-        pipeline.features_, pipeline.method_ = features, method
+        pipeline.features_ = features
+        pipeline.method_ = method
         return pipeline
 
     @property
@@ -155,7 +156,8 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         >>> list(judgement.confidence), judgement.unseen, list(judgement.suggestions)
         (['chair'], ['wok'], ['pan'])
         """
-        names, rows = self.label_names_, self._rows(X)
+        names = self.label_names_
+        rows = self._rows(X)
         matrix, others = read_tags(tags, None, self.separator).matched(names)
         confidence = self._method.disambiguate(rows, matrix)
         judgements = [Judgement({}, [], {}) for _ in matrix]

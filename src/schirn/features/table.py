@@ -126,7 +126,8 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         name = PIXELS if self.image is not None and self.encoder is None else self.encoder
         if name is not None and not (name == TFIDF and self.text is not None):
             self.encoder_ = Encoder(name, of="image" if self.image else "text").fit()
-        blocks, self.scales_ = self._blocks(as_columns(X), learn=True), None
+        blocks = self._blocks(as_columns(X), learn=True)
+        self.scales_ = None
         n = blocks[0].shape[0]
         tags = None if y is None else read_tags(y, None)
         if tags is not None and tags.n_rows != n:
@@ -284,7 +285,8 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         if (encoder := self._part("encoder_")) is not None:
             names["encoder"] = encoder.get_feature_names_out().tolist()
         if self.columns is not None:
-            columns, numbers = self.names_of("columns"), self._part("numbers_")
+            columns = self.names_of("columns")
+            numbers = self._part("numbers_")
             names["columns"] = columns if numbers is None else numbers.names(columns)
         if (categories := self._part("categories_")) is not None:
             names["categories"] = categories.names()

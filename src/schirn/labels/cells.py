@@ -125,7 +125,9 @@ def _changed_text(
 ) -> str:
     """Return a text with some tags replaced and some added at the end."""
     tokens = _pieces(cell, separator)
-    first, last, fresh = tokens[0], tokens[-1], dict(fresh)
+    first = tokens[0]
+    last = tokens[-1]
+    fresh = dict(fresh)
     removed = set(fresh)
     out: list[str] = []
     # Each piece with the separator that follows it; the last one has none.
@@ -161,11 +163,14 @@ def _changed_text(
 
 def _pieces(text: str, separator: str) -> list[str]:
     """Return tags as they are written, with the separators between them."""
-    out, start = [], 0
+    out = []
+    start = 0
     # At the ends of a cell, spaces of the separator may be missing: "| beach | dog |".
-    head, tail = separator.lstrip(), separator.rstrip()
+    head = separator.lstrip()
+    tail = separator.rstrip()
     if head and head != separator and text.startswith(head):
-        out, start = ["", head], len(head)
+        out = ["", head]
+        start = len(head)
     end = len(text)
     if tail and tail != separator and text.endswith(tail) and end - len(tail) >= start:
         end -= len(tail)

@@ -59,7 +59,8 @@ def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
     correct = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
     conflicts = np.flatnonzero((correct == 1) & (certain < 0))
     if len(conflicts):
-        row, name = tags.row[conflicts[0]], tags.names[tags.column[conflicts[0]]]
+        row = tags.row[conflicts[0]]
+        name = tags.names[tags.column[conflicts[0]]]
         raise InputError(
             f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
         )

@@ -41,7 +41,8 @@ class Tags(NamedTuple):
 
     def lists(self, row: Array, column: Array) -> Array:
         """Return whether each of these cells is listed."""
-        tag_cells, cells = self.row * len(self.names) + self.column, row * len(self.names) + column
+        tag_cells = self.row * len(self.names) + self.column
+        cells = row * len(self.names) + column
         place = np.searchsorted(tag_cells, cells).clip(max=len(tag_cells) - 1)
         return np.asarray(tag_cells[place] == cells)
 
@@ -91,7 +92,8 @@ class Tags(NamedTuple):
 def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
     """Read tags from a matrix, a DataFrame, lists of names, or texts such as "beach;dog"."""
     check_separator(separator)
-    names, candidates = distinct_names(names), as_plain(candidates)
+    names = distinct_names(names)
+    candidates = as_plain(candidates)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)
     if isinstance(candidates, list) and (
@@ -110,7 +112,8 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";"
     if sp.issparse(candidates):
         entries = sp.coo_array(as_binary(candidates, "the tags", names=names))
         known = column_names(entries.shape[1], names, "tags")
-        row, column = entries.row.astype(np.int64), entries.col.astype(np.int64)
+        row = entries.row.astype(np.int64)
+        column = entries.col.astype(np.int64)
         return Tags(row, column, entries.shape[0], known)
     labels = as_labels(candidates, names=names, what="tags")
     row, column = np.nonzero(labels.matrix)

@@ -91,7 +91,9 @@ def votes_to_candidates(
     >>> votes.prior.round(2).tolist()
     [[0.5, 0.75], [0.67, 0.0]]
     """
-    items, workers, tags = list(items), list(workers), list(tags)
+    items = list(items)
+    workers = list(workers)
+    tags = list(tags)
     if not len(items) == len(workers) == len(tags):
         sizes = f"{len(items)}, {len(workers)}, {len(tags)}"
         raise InputError(f"items, workers and tags must have the same length, not {sizes}")
@@ -143,7 +145,8 @@ def read_votes(votes: Any, Y: Array, names: Sequence[str]) -> tuple[Array, Array
         if unknown is not None:
             raise InputError(f"votes has no label {unknown!r}", parameter="votes")
         order = [column[name] for name in names]
-        counts, voters = votes.counts[:, order], votes.voters
+        counts = votes.counts[:, order]
+        voters = votes.voters
         ballots = votes.ballots._replace(chosen=sp.csr_array(votes.ballots.chosen[:, order]))
     elif isinstance(votes, tuple) and len(votes) == 2:
         try:

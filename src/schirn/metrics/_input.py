@@ -31,7 +31,8 @@ def as_matrix(values: Any, name: str) -> Any:
 
 def same_table(first: Any, second: Any, names: tuple[str, str]) -> tuple[Any, Any]:
     """Return both inputs as matrices after checking that their rows and columns agree."""
-    a, b = as_matrix(first, names[0]), as_matrix(second, names[1])
+    a = as_matrix(first, names[0])
+    b = as_matrix(second, names[1])
     if a.shape != b.shape:
         raise InputError(
             f"{names[0]} has shape {a.shape} but {names[1]} has shape {b.shape}; "

@@ -43,7 +43,8 @@ def evaluate_labels(y_true: Any, scores: Any, y_pred: Any) -> dict[str, float]:
     table, values = same_table(y_true, scores, ("y_true", "scores"))
     predicted = same_table(y_true, y_pred, ("y_true", "y_pred"))[1]
     truth, values, labels = (_dense(matrix) for matrix in (table, values, predicted))
-    truth, labels = as_bool(truth, "y_true", 0), as_bool(labels, "y_pred", 0)
+    truth = as_bool(truth, "y_true", 0)
+    labels = as_bool(labels, "y_pred", 0)
     refuse_nan(values, "scores", 0)
     occurs = np.asarray(truth.any(axis=0))
     columns = [(truth[:, j], values[:, j]) for j in np.flatnonzero(occurs)]

@@ -19,7 +19,8 @@ def _cells(y_true: Any, candidates: Any, values: Any, name: str) -> tuple[Bools,
     """
     labels, truth = same_table(candidates, y_true, ("candidates", "y_true"))
     _, table = same_table(candidates, values, ("candidates", name))
-    truths, cells = [np.empty(0, dtype=bool)], [np.empty(0)]
+    truths = [np.empty(0, dtype=bool)]
+    cells = [np.empty(0)]
     for start, (listed_rows, truth_rows, rows) in blocks(labels, truth, table):
         is_candidate = as_bool(listed_rows, "candidates", start)
         if name == "noise":

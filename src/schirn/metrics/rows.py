@@ -18,7 +18,9 @@ class Block:
     """
 
     def __init__(self, truth: Bools, scores: npt.NDArray[Any]) -> None:
-        self.truth, self.scores, self.n_labels = truth, scores, truth.shape[1]
+        self.truth = truth
+        self.scores = scores
+        self.n_labels = truth.shape[1]
         self.n_true = np.count_nonzero(truth, axis=1).astype(np.int64)
         self.every = np.ones(len(truth), dtype=bool)
         self.has_true = self.n_true > 0

@@ -23,8 +23,10 @@ _ARGS: ContextVar[argparse.Namespace | None] = ContextVar("args", default=None)
 @contextmanager
 def running(args: argparse.Namespace) -> Iterator[None]:
     """Print as the common options say, with the provenance of this run in every document."""
-    token, logger = _ARGS.set(args), logging.getLogger("schirn")
-    handler, level = logging.StreamHandler(), logger.level
+    token = _ARGS.set(args)
+    logger = logging.getLogger("schirn")
+    handler = logging.StreamHandler()
+    level = logger.level
     handler.setFormatter(_JsonLines())
     if args.log_json:
         logger.addHandler(handler)

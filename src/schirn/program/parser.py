@@ -104,7 +104,8 @@ def build_parser(commands: Iterable[Command], command_name: str | None = None) -
     )
     _add_common(parser, default=True)
     for command in commands:
-        name, summary = command.name, command.summary
+        name = command.name
+        summary = command.summary
         if command_name not in (None, name):
             subparsers.add_parser(name, help=summary)
             continue

@@ -135,7 +135,8 @@ def _refuses(what: str, action: Callable[[], Any], *words: str) -> None:
 def _check_fitted(model: Any, X: Any, Y: Array) -> None:
     """Shapes, types and ranges of everything the contract names."""
     shape = Y.shape
-    scores, proba = model.decision_function(X), model.predict_proba(X)
+    scores = model.decision_function(X)
+    proba = model.predict_proba(X)
     predicted = model.predict(X)
     _holds(np.shape(scores) == shape, f"the scores have shape {np.shape(scores)}, not {shape}")
     _holds(scores.dtype.kind == "f", f"the scores have type {scores.dtype}, not a float type")
@@ -191,7 +192,8 @@ def _check_reach(
     """Compare fits with true labels out of reach and in reach; return what the fits read."""
     fit = partial(_outputs, cls, params, _rows(make_data(0)))
     with watched() as watch:
-        first, second = fit(), fit()
+        first = fit()
+        second = fit()
         # A method that differs from fit to fit cannot be compared; other checks report it.
         if first is None or second is None or np.array_equal(first, second):
             offered = offer(fit, make_data(0))
@@ -273,12 +275,14 @@ def check_rows_alone(cls: Factory, **params: Any) -> None:
 
 def check_hidden_state(cls: Factory, **params: Any) -> None:
     """A fit does not depend on earlier fits, of the same object or of another one."""
-    data, another = _data(), _data(seed=1)
+    data = _data()
+    another = _data(seed=1)
 
     def scores(model: Any) -> Array:
         return np.asarray(_fit(model, data.X, data.candidates).decision_function(data.X))
 
-    first, state = scores(cls(**params)), _state(cls)
+    first = scores(cls(**params))
+    state = _state(cls)
     if not np.array_equal(first, scores(cls(**params))):
         # Fits that differ although nothing was stored are random, which the next check reports.
         _holds(_state(cls) == state, "a second fit differs, and a class or a global has changed")
@@ -382,7 +386,8 @@ def check_float32(cls: Factory, **params: Any) -> None:
 def check_input_untouched(cls: Factory, **params: Any) -> None:
     """Fit and predict leave X and the candidates as they were."""
     data = _data()
-    X, Y = data.X.copy(), data.candidates.copy()
+    X = data.X.copy()
+    Y = data.candidates.copy()
     X.flags.writeable = Y.flags.writeable = False
     model = _fit(cls(**params), X, Y)
     model.predict(X)
@@ -402,7 +407,8 @@ def check_thresholds(cls: Factory, **params: Any) -> None:
     """`predict` follows a number, one number per label, top-k and the estimated cardinality."""
     data = _data()
     model = _fit(cls(**params), data.X, data.candidates)
-    scores, l = model.decision_function(data.X), data.candidates.shape[1]
+    scores = model.decision_function(data.X)
+    l = data.candidates.shape[1]
     middle = float(np.median(scores))
     np.testing.assert_array_equal(model.predict(data.X, threshold=middle), scores > middle)
     medians = np.median(scores, axis=0)
@@ -420,7 +426,8 @@ def check_thresholds(cls: Factory, **params: Any) -> None:
 def check_odd_data(cls: Factory, **params: Any) -> None:
     """Degenerate data give finite, well-formed results."""
     data = _data(n=60)
-    X, Y = data.X, data.candidates
+    X = data.X
+    Y = data.candidates
     constant_labels = np.column_stack([np.zeros_like(Y[:, 0]), np.ones_like(Y[:, 0]), Y])
     empty_rows = Y.copy()
     empty_rows[:5] = 0
@@ -449,7 +456,8 @@ def check_odd_data(cls: Factory, **params: Any) -> None:
 def check_bad_input(cls: Factory, **params: Any) -> None:
     """Bad input raises a one-sentence error that names the row and column."""
     data = _data()
-    X, Y = data.X, data.candidates
+    X = data.X
+    Y = data.candidates
     model = _fit(cls(**params), X, Y)
 
     def fit(X: Any, Y: Any) -> Callable[[], Any]:
@@ -461,8 +469,10 @@ def check_bad_input(cls: Factory, **params: Any) -> None:
         words = (word, "row 3", "column 2")
         _refuses(f"fit on {word}", fit(broken, Y), *words)
         _refuses(f"predict on {word}", partial(model.predict, broken), *words)
-    three, empty = Y.astype(int), Y.copy()
-    three[4, 1], empty[7] = 3, 0
+    three = Y.astype(int)
+    empty = Y.copy()
+    three[4, 1] = 3
+    empty[7] = 0
     _refuses("a candidate of 3", fit(X, three), "row 4", "label 1", "3")
     _refuses("a row of X too few", fit(X[:-1], Y), "89 rows", "90")
     _refuses("no candidates at all", fit(X, np.zeros_like(Y)), "no row carries a candidate")

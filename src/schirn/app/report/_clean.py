@@ -22,7 +22,9 @@ MAX_SUGGESTIONS = 10
 MAX_LABELS = 100
 _MAX_TEXT = 400
 _MAX_TAGS = 30
-_MAX_NEIGHBOURS, _MAX_NEIGHBOUR_TEXT, _MAX_WORDS = 3, 90, 6
+_MAX_NEIGHBOURS = 3
+_MAX_NEIGHBOUR_TEXT = 90
+_MAX_WORDS = 6
 # Smaller contributions would read as zero.
 _LEAST_SHOWN = 0.0005
 _MAX_IMAGE_BYTES = 300_000
@@ -77,10 +79,14 @@ class CleanReport:
         reasons: "Reasons | None" = None,
         commands: Sequence[str] = ("schirn review TABLE --labels COLUMN --text COLUMN",),
     ) -> None:
-        self.ranking, self.title, self.reasons = ranking, title, reasons
+        self.ranking = ranking
+        self.title = title
+        self.reasons = reasons
         self.commands = list(commands)
         self.findings = list(findings)
-        self.texts, self.images, self.ids = texts, images, ids
+        self.texts = texts
+        self.images = images
+        self.ids = ids
 
     def __repr__(self) -> str:
         return f"CleanReport({self.ranking!r})"
@@ -88,9 +94,11 @@ class CleanReport:
     def html(self) -> str:
         """Return the report as one page that needs no network."""
         labels = self.ranking.labels()
-        cards, suggestions = self.cards(), self.suggestions()
+        cards = self.cards()
+        suggestions = self.suggestions()
         if self.reasons is not None:
-            cards, suggestions = self._explained(cards), self._explained(suggestions)
+            cards = self._explained(cards)
+            suggestions = self._explained(suggestions)
         return render(
             "schirn.app.report",
             "clean.html",
@@ -170,7 +178,9 @@ class CleanReport:
         return shortened(", ".join(ranking.label_names[j] for j in columns), _MAX_NEIGHBOUR_TEXT)
 
     def _card(self, tags: Any, k: int, *, removed: bool = False, suggested: bool = False) -> Card:
-        ranking, row, column = self.ranking, int(tags.row[k]), int(tags.column[k])
+        ranking = self.ranking
+        row = int(tags.row[k])
+        column = int(tags.column[k])
         of_row = range(*np.searchsorted(ranking.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
         visible = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])

@@ -10,7 +10,8 @@ from schirn.program.page import png_uri, render
 if TYPE_CHECKING:
     from schirn.app.demo import Demo, DemoResult
 
-_N_IMAGES, _N_MISTAKES = 10, 6
+_N_IMAGES = 10
+_N_MISTAKES = 6
 _NOISE = ("precision", "recall", "auc")
 _SUMMARIES = {
     "CandidateRidge": "trusts every tag",

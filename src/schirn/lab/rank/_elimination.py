@@ -29,7 +29,8 @@ def remove_singletons(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
     A row with a single entry is a pivot: removing its column lowers the rank by one. The same holds
     with rows and columns exchanged. Returns the number of pivots and the remaining matrix.
     """
-    pivots, shape = 0, None
+    pivots = 0
+    shape = None
     while Y.shape != shape:
         shape = Y.shape
         for _ in range(2):
@@ -82,7 +83,9 @@ def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, spars
     columns = [set(line) for line in _lines(Y.T.tocsr())]
     queue = [(len(row), i) for i, row in enumerate(rows)]
     heapq.heapify(queue)
-    pivots, updates, entries = 0, 0, Y.nnz
+    pivots = 0
+    updates = 0
+    entries = Y.nnz
     while queue and entries * ENTRY_BYTES <= max_bytes and updates < MAX_UPDATES:
         length, i = heapq.heappop(queue)
         if len(rows[i]) != length:
@@ -95,7 +98,8 @@ def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, spars
             continue
         pivots += 1
         updates += length * height
-        pivot_row, rows[i] = rows[i], {}
+        pivot_row = rows[i]
+        rows[i] = {}
         for k in pivot_row:
             columns[k].discard(i)
         entries -= length
@@ -193,7 +197,8 @@ def _pivot_rows(a: Array, p: int) -> list[int]:
     _centre(a, p)
     pivot_rows: list[int] = []
     for start in range(0, a.shape[1], _PANEL):
-        panel, trailing = a[:, start : start + _PANEL], a[:, start + _PANEL :]
+        panel = a[:, start : start + _PANEL]
+        trailing = a[:, start + _PANEL :]
         rows, columns = _reduce(panel.copy(), p)
         pivot_rows += rows
         block = np.hstack([panel[np.ix_(rows, columns)], np.eye(len(rows))])

@@ -125,7 +125,9 @@ def rank_report(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None 
     large = large[large > 2 ** (PRIME_BITS - 1)]
     primes = rng.choice(large, MAX_PRIMES, replace=False).tolist()
     share = min(1.0, bits // (PRIME_BITS - 1) / len(large))
-    rank, risk, full = 0, 1.0, min(remainder.shape)
+    rank = 0
+    risk = 1.0
+    full = min(remainder.shape)
     used: list[int] = []
     for p in primes:
         rank = max(rank, rank_mod(remainder, p, rng))
