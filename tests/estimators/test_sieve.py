@@ -181,18 +181,36 @@ def test_no_matrix_of_all_pairs_of_labels_is_made():
 
 
 @pytest.mark.parametrize("rows", [5000, 500], ids=["kernel matrix", "landmarks"])
-def test_rounds_that_collapse_give_the_first_guess(rows):
+def test_weak_features_end_the_rounds_before_they_harm(rows):
+    """Six pixels in a linear model: later rounds would call nearly every candidate wrong."""
     digits = load_digits()
     truth = np.eye(10, dtype=int)[digits.target]
     X, C = digits.data[:, 20:26], add_noise(truth, 3, random_state=0)
-    model = schirn.Sieve(kernel="linear", max_kernel_rows=rows).fit(X, C)
-    # Six pixels in a linear model: the rounds call every candidate wrong.
+    options = {"kernel": "linear", "max_kernel_rows": rows}
+    model = schirn.Sieve(**options).fit(X, C)
     assert model.n_iter_ < model.max_iter
-    assert 0.65 < model.wrong_share_ < 0.85  # 3 of 4 are wrong
     assert noise_auc(truth, C, model.label_confidence_) > 0.8
-    trusting = schirn.Sieve(kernel="linear", max_kernel_rows=rows, noise_level=0).fit(X, C)
+    trusting = schirn.Sieve(**options, noise_level=0).fit(X, C)
     found, plain = (average_precision(truth, m.decision_function(X)) for m in (model, trusting))
-    assert found > plain - 0.01
-    # Predictions and confidences of unseen rows come from the same guess.
+    # One round on six pixels loses a little, and a fourth one a third of the precision.
+    assert found > plain - 0.03
+    # Predictions and confidences of unseen rows come from the round that was taken.
     unseen = model.disambiguate(X, C)[C == 1]
     assert np.corrcoef(unseen, model.label_confidence_[C == 1])[0, 1] > 0.95
+
+
+def test_a_round_that_lowers_the_evidence_is_not_taken():
+    """On weak features the evidence falls early; the model is that of the round before."""
+    data = make_partial_multilabel(n_samples=150, n_features=4, n_labels=6, r=2, random_state=2)
+    X, C = data.X, data.candidates
+    model = schirn.Sieve().fit(X, C)
+    taken = model.n_iter_ - 1
+    assert 1 <= taken < model.max_iter - 1
+    assert (np.diff(model.evidence_)[:-1] >= 0).all()
+    assert model.evidence_[-1] < model.evidence_[-2]
+    assert len(model.evidence_) == len(model.objective_) == model.n_iter_
+    shorter = schirn.Sieve(max_iter=taken).fit(X, C)
+    np.testing.assert_allclose(shorter.evidence_, model.evidence_[:-1])
+    np.testing.assert_allclose(shorter.decision_function(X), model.decision_function(X))
+    np.testing.assert_allclose(shorter.label_confidence_, model.label_confidence_)
+    np.testing.assert_allclose(shorter.training_log_odds_, model.training_log_odds_)

@@ -181,6 +181,8 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", wide=False, max_iter=8, seed=0)
 
     equal = np.array([0, 1 / 4, 1 / 4, 1 / 4, 1 / 4, 0])
     a = equal
+    # The first guess as a result is not written out here.
+    state, evidence = None, -np.inf
     for k in range(max_iter):
         leader = int(np.argmax(a[1:4])) if k else 1
         own, out, priors = [], [], []
@@ -203,9 +205,26 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", wide=False, max_iter=8, seed=0)
             a = logistic(np.concatenate(Z), np.concatenate(q), a, equal)
         log_odds = [pooled(a, e, prior) for e, prior in zip(own, priors, strict=True)]
         Ps = [clipped(z) for z in log_odds]
+        # A round that lowers the likelihood of held-out cells is not taken, and ends the rounds.
+        before = evidence
+        held_p = [clipped(pooled(a, out[s], priors[s])) for s in (1, 2, 3)]
+        evidence = log_likelihood(held_p, Y_held[1:], noises[1:])
+        if evidence < before:
+            break
+        state = Ps[0], log_odds[0], noises[0]
+    P, log_odds, noise = state
     # Confidences are the mean of the log-odds under the first and the last noise model.
-    z = [logit(posterior(Ps[0], Y, noise)[0]) for noise in (first_noise, noises[0])]
-    return expit((z[0] + z[1]) / 2), log_odds[0], noises[0][0], lams
+    z = [logit(posterior(P, Y, each)[0]) for each in (first_noise, noise)]
+    return expit((z[0] + z[1]) / 2), log_odds, noise[0], lams
+
+
+def log_likelihood(Ps, Ys, noises):
+    """Mean over all cells: a label is listed if it is true, or false and listed at its rate."""
+    cells = []
+    for P, Y, (rate, _, propensity) in zip(Ps, Ys, noises, strict=True):
+        listed = P + (1 - P) * np.clip(rate * np.exp(propensity), 1e-4, 0.98)
+        cells.append(np.log(np.where(Y == 1, listed, 1 - listed)).ravel())
+    return np.concatenate(cells).mean()
 
 
 def logistic(Z, q, a, equal):

@@ -49,7 +49,8 @@ def fit_blocks(store, sample_rows=10_000, **parameters):
 def same(fit, model, X, atol=1e-7):
     """Whether a fit on blocks is the fitted model."""
     np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(np.array(fit.result.trace)[:, 1], model.objective_, rtol=1e-6)
+    evidence = [entry.evidence for entry in fit.result.trace]
+    np.testing.assert_allclose(evidence, model.evidence_, rtol=1e-6)
     np.testing.assert_allclose(fit.result.lams, model.lams_, rtol=1e-6)
     scores = fit.result.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=100 * atol)

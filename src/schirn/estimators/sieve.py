@@ -318,7 +318,9 @@ class Sieve(PartialMultiLabelClassifier):
         votes = result.fitted.splits[0].train.knowledge.votes
         self.pool_, self.lams_ = result.pool, np.asarray(result.lams, dtype=float)
         self.noise_model_, self.first_noise_model_ = result.noise, result.first_noise
-        self.noise_rates_, self.objective_ = map(np.array, zip(*result.trace, strict=True))
+        self.noise_rates_ = np.array([entry.rate for entry in result.trace])
+        self.objective_ = np.array([entry.cross_entropy for entry in result.trace])
+        self.evidence_ = np.array([entry.evidence for entry in result.trace])
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
         if self.noise_level is None and votes is None:

@@ -62,6 +62,23 @@ class NoiseModel(NamedTuple):
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
 
+    def label_rates(self, label: Array) -> Array:
+        """Rate at which each of these labels is listed where it is false.
+
+        Parameters
+        ----------
+        label : int array
+
+        Returns
+        -------
+        ndarray
+            Between `SMALLEST_RATE` and `LARGEST_RATE`.
+        """
+        rates = np.full(len(label), self.rate)
+        if self.propensity is not None:
+            rates *= np.exp(self.propensity)[label]
+        return np.clip(rates, SMALLEST_RATE, LARGEST_RATE)
+
 
 class Candidates:
     """The candidate cells of some rows, row by row; values of them are arrays in this order.

@@ -46,7 +46,6 @@ from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
     Combination,
-    HeldScores,
     Knowledge,
     LabelStack,
     Ridge,
@@ -225,7 +224,7 @@ class FeatureRidges(Ridges):
             for S, blocks in zip(experts, stacked, strict=True)
         ]
 
-    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
         """Scores of the candidates held out, and of cells held out."""
         ends = np.searchsorted(row, self._held_edges)
         parts = [
@@ -634,7 +633,7 @@ def _score_held(
     leader: int | None,
     stack: FittedStack | None,
     cells: tuple[np.ndarray, np.ndarray],
-) -> HeldScores:
+) -> tuple[Array, Array]:
     """Scores of the candidates held out, and of cells held out."""
     (row, label), X, c = cells, state.X[state.edge :], state.candidates[2]
     xp, listed, scored = namespace(dense_part(X)), [], []

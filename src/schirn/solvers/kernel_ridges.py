@@ -26,7 +26,6 @@ from schirn.solvers.sieve import (
     NOTHING_KNOWN,
     WINDOW,
     Combination,
-    HeldScores,
     Knowledge,
     LabelStack,
     Ridge,
@@ -217,7 +216,7 @@ class KernelRidges(Ridges):
             experts.append(take_cells(S, c.flat))
         return experts
 
-    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
         """Scores of the candidates held out, and of cells held out."""
         _, S, *_ = self._fits[split]
         return take_cells(S, self.splits[split].held.candidates.flat), S[:, row, label]

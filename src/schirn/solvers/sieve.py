@@ -62,14 +62,10 @@ POOL_CELLS = 100_000
 # From this size on, cells are drawn without listing all of them.
 MANY_CELLS = 1_000_000
 KNOWN_ROUNDS = 4
-# Features too weak to tell noise from labels can let the rounds call ever more candidates wrong,
-# until the share of true ones falls below this part of the largest so far.
-COLLAPSE = 0.4
 
 Ridge = tuple[np.ndarray, np.ndarray]
 Combination = Callable[[Array], Array]
 Losses = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-HeldScores = tuple[Array, Array]
 
 
 class SieveOptions(NamedTuple):
@@ -151,7 +147,7 @@ class Ridges(Protocol):
         stack, if there is a leader, is fitted to the scores of that ridge.
         """
 
-    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
         """Scores of the candidates that an inner split holds out, and of cells held out.
 
         The cells are sorted by row. Both are arrays (e, candidates) and (e, cells).
@@ -176,6 +172,17 @@ def mean_outside(S: np.ndarray, c: Candidates) -> float:
     return float((S.sum(dtype=np.float64) - listed) / (S.size - c.size)) if S.size > c.size else 0.5
 
 
+class TraceEntry(NamedTuple):
+    """What a round came to."""
+
+    rate: float
+    """Estimated rate of false labels."""
+    cross_entropy: float
+    """Mean cross-entropy of the soft labels of the candidates."""
+    evidence: float = float("nan")
+    """Mean log-likelihood of held-out cells; NaN without inner splits, and with votes."""
+
+
 @dataclass(frozen=True, eq=False)
 class SieveResult:
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
@@ -187,9 +194,8 @@ class SieveResult:
     noise: NoiseModel
     first_noise: NoiseModel
     """Noise model of the first round; see `confidence`."""
-    trace: list[tuple[float, float]]
-    """Of each round: the estimated rate of false labels, and the mean cross-entropy of the soft
-    labels of the candidates."""
+    trace: list[TraceEntry]
+    """All rounds, also the one that was not taken if the evidence fell."""
     fitted: Ridges
     p: Array
     """Probability of every candidate in the order of the first split."""
@@ -232,11 +238,29 @@ def mean_odds(first: Array, second: Array) -> Array:
 # ---- Rounds
 
 
+class Round(NamedTuple):
+    """Where the rounds stand: what a round leaves for the next one, split by split."""
+
+    p: list[Array]
+    """Probabilities of the candidates."""
+    noises: list[NoiseModel]
+    a: np.ndarray
+    """Weights of the pool: bias, experts, label prior."""
+    q: list[Array]
+    """Soft labels that the ridges were fitted to."""
+    priors: list[np.ndarray]
+    """Log-odds of the mean soft label of each label."""
+    leader: int | None
+    """The ridge that feeds the label stack."""
+    evidence: float
+    """Mean log-likelihood of held-out cells; NaN if there are none, and with votes."""
+
+
 def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
-    If the rounds collapse, the result is the first guess. The coefficients `a` of the pool are
-    those of bias, experts and label prior.
+    A round is taken only if the evidence of held-out cells does not fall; the first one that lowers
+    it ends the rounds.
 
     Parameters
     ----------
@@ -244,74 +268,127 @@ def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> 
     options : SieveOptions
         Trusting ones have one ridge, and no rounds.
     rng : RandomState
-        Draws the cells that fit the pool.
+        Draws the cells that fit the pool and measure the evidence.
+
+    Returns
+    -------
+    SieveResult
     """
     if options.trusting:
         return trusting_ridge(ridges)
-    splits, n_ridges, all_rows = ridges.splits, len(ridges.lams), ridges.splits[0].train
-    has_stack = 1 < all_rows.candidates.shape[1] <= ridges.most_stacked
-    n_experts = n_ridges + has_stack
-    a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
-    p, noises = first_guess(ridges)
-    first_noise, trace, most_true = noises[0], list[tuple[float, float]](), 0.0
+    cells = draw_held_cells(ridges, rng)
     rounds = Rounds(options.max_iter)
-    if rounds.state is not None:
-        models, p, a, trace, most_true, state = rounds.state
-        first_noise, *noises = [NoiseModel(*model) for model in models]
-        p = [like(values, ridges.values) for values in p]
-        rng.set_state(tuple(state))
+    if rounds.state is None:
+        state = first_guess(ridges)
+        first_noise = state.noises[0]
+        trace: list[TraceEntry] = []
+    else:
+        state, first_noise, trace = restored(rounds.state, ridges)
     for n_iter in track(rounds.left(), "round", before=rounds.done):
-        q, priors = [], []
-        for k, split in enumerate(splits):
-            # 1. Posterior of the candidates
-            soft, sums = soft_labels(split.train, p[k], noises[k])
-            # 2. Noise model, and how often each label is true
-            noises[k] = noise_from_sums(sums)
-            q.append(like(soft, ridges.values))
-            priors.append(logit(np.clip(sums.soft / sums.n_rows, MARGIN, 1 - MARGIN)))
-        first_noise = noises[0] if n_iter == 1 else first_noise
-        n_true = float(q[0].sum())
-        most_true = max(n_true, most_true)
-        if all_rows.knowledge.votes is None and n_true < COLLAPSE * most_true:
-            return first_guess_ridge(ridges, trace)
-        # 3. Experts: ridges, and a label stack on the best of them
-        leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
-        experts = ridges.left_out(q, leader if has_stack else None)
-        # 4. Pool
-        if n_iter > 1 and len(splits) > 1:
-            a = fit_pool(ridges, noises, priors, a, equal, rng)
-        # 5. Probabilities of the next round
-        for k, (split, S, prior) in enumerate(zip(splits, experts, priors, strict=True)):
-            z = combine(a, S, like(prior, S)[split.train.candidates.label])
-            p[k] = probabilities(ridges, k, split.train, z, partial(combine, a, prior=prior))
-        trace.append((noises[0].rate, mean_cross_entropy(p[0], q[0])))
+        following = next_round(ridges, state, cells, is_first=n_iter == 1)
+        entropy = mean_cross_entropy(following.p[0], following.q[0])
+        trace.append(TraceEntry(following.noises[0].rate, entropy, following.evidence))
+        if n_iter > 1 and following.evidence < state.evidence:
+            # The ridges go back to the soft labels of the round before.
+            ridges.left_out(state.q[:1], state.leader)
+            break
+        state = following
+        first_noise = state.noises[0] if n_iter == 1 else first_noise
         if rounds.due(n_iter):
-            values, models = [to_numpy(values) for values in p], [first_noise, *noises]
-            rounds.save(n_iter, (models, values, a, trace, most_true, rng.get_state()))
+            rounds.save(n_iter, saved(state, first_noise, trace))
     weights, stack = ridges.weights()
-    pool, combination = Pool(a, priors[0], leader, stack), partial(combine, a, prior=priors[0])
+    leader = 0 if state.leader is None else state.leader
     result = SieveResult(
-        weights, ridges.lams, pool, noises[0], first_noise, trace, ridges, p[0], combination
+        ridges=weights,
+        lams=ridges.lams,
+        pool=Pool(state.a, state.priors[0], leader, stack),
+        noise=state.noises[0],
+        first_noise=first_noise,
+        trace=trace,
+        fitted=ridges,
+        p=state.p[0],
+        combination=partial(combine, state.a, prior=state.priors[0]),
     )
-    return result if all_rows.knowledge.known is None else condition_on_known(result)
+    known = ridges.splits[0].train.knowledge.known
+    return result if known is None else condition_on_known(result)
 
 
-def first_guess(ridges: Ridges) -> tuple[list[Array], list[NoiseModel]]:
+def next_round(ridges: Ridges, state: Round, cells: "Sequence[HeldCells]", is_first: bool) -> Round:
+    """Take one round; the ridges are those of the new soft labels afterwards."""
+    n_ridges = len(ridges.lams)
+    n_labels = ridges.splits[0].train.candidates.shape[1]
+    noises = []
+    q = []
+    priors = []
+    for split, p, noise in zip(ridges.splits, state.p, state.noises, strict=True):
+        # 1. Posterior of the candidates
+        soft, sums = soft_labels(split.train, p, noise)
+        # 2. Noise model, and how often each label is true
+        noises.append(noise_from_sums(sums))
+        q.append(like(soft, ridges.values))
+        priors.append(logit(np.clip(sums.soft / sums.n_rows, MARGIN, 1 - MARGIN)))
+    # 3. Experts: ridges, and a label stack on the best of them
+    leader = None
+    if 1 < n_labels <= ridges.most_stacked:
+        leader = n_ridges // 2 if is_first else int(np.argmax(state.a[1 : 1 + n_ridges]))
+    experts = ridges.left_out(q, leader)
+    # 4. Pool
+    held = [score_held_cells(ridges, each, priors[each.split]) for each in cells]
+    if is_first or not held:
+        a = equal_weights(len(experts[0]))
+    else:
+        a = fit_pool(ridges, noises, priors, state.a, held)
+    # 5. Probabilities of the next round
+    p = []
+    for k, (S, prior) in enumerate(zip(experts, priors, strict=True)):
+        rows = ridges.splits[k].train
+        z = combine(a, S, like(prior, S)[rows.candidates.label])
+        p.append(probabilities(ridges, k, rows, z, partial(combine, a, prior=prior)))
+    return Round(p, noises, a, q, priors, leader, held_evidence(ridges, held, noises, a))
+
+
+def saved(state: Round, first_noise: NoiseModel, trace: "Sequence[TraceEntry]") -> tuple[Any, ...]:
+    """What a checkpoint holds of the rounds."""
+    p = [to_numpy(values) for values in state.p]
+    q = [to_numpy(values) for values in state.q]
+    return state._replace(p=p, q=q), first_noise, trace
+
+
+def restored(values: Sequence[Any], ridges: Ridges) -> "tuple[Round, NoiseModel, list[TraceEntry]]":
+    """State, first noise model and trace of a checkpoint."""
+    state = Round(*values[0])
+    state = state._replace(
+        p=[like(each, ridges.values) for each in state.p],
+        q=[like(each, ridges.values) for each in state.q],
+        noises=[NoiseModel(*each) for each in state.noises],
+    )
+    return state, NoiseModel(*values[1]), [TraceEntry(*each) for each in values[2]]
+
+
+def first_guess(ridges: Ridges) -> Round:
     """Probabilities of the candidates by the most regularised ridge, and first noise models.
 
     Unlisted cells are false, so their mean score estimates the rate at which false labels are
     listed. The probability of a candidate is what its score exceeds that rate by.
     """
     stage("scoring the candidates for the first time")
-    p, noises = [], []
+    n_labels = ridges.splits[0].train.candidates.shape[1]
     ones = [split.train.candidates.ones(ridges.values) for split in ridges.splits]
+    p = []
+    noises = []
     for k, S in enumerate(ridges.left_out(ones)):
         rate = float(np.clip(ridges.unlisted_mean(k), SMALLEST_RATE, LARGEST_RATE))
-        rows, combination = ridges.splits[k].train, partial(excess_log_odds, rate=rate)
+        rows = ridges.splits[k].train
+        combination = partial(excess_log_odds, rate=rate)
         values = probabilities(ridges, k, rows, combination(S), combination)
         p.append(like(values, ridges.values))
-        noises.append(NoiseModel.independent(rate, rows.candidates.shape[1]))
-    return p, noises
+        noises.append(NoiseModel.independent(rate, n_labels))
+    return Round(p, noises, np.zeros(0), q=ones, priors=[], leader=None, evidence=-np.inf)
+
+
+def equal_weights(n_experts: int) -> np.ndarray:
+    """Weights of a pool in which all experts count the same, without bias and label prior."""
+    return np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
 
 
 def excess_log_odds(S: Array, rate: float) -> Array:
@@ -343,37 +420,29 @@ def condition_on_known(result: SieveResult) -> SieveResult:
 
 
 def trusting_ridge(ridges: Ridges) -> SieveResult:
-    """One ridge on the candidates as they are: the most regularised one."""
-    n_labels = ridges.splits[0].train.candidates.shape[1]
-    return one_ridge(ridges, NoiseModel.independent(SMALLEST_RATE, n_labels), rate=0.0)
-
-
-def first_guess_ridge(ridges: Ridges, trace: list[tuple[float, float]]) -> SieveResult:
-    """The first guess as a result, for rounds that collapse after this trace."""
-    _, (noise, *_) = first_guess(ridges)
-    return replace(one_ridge(ridges, noise, noise.rate), trace=trace)
-
-
-def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
-    """The last ridge on the candidates, where false labels are listed at this rate.
-
-    Ridges are linear in what they learn: one on (Y - rate)/(1 - rate) scores the probabilities.
-    """
+    """Return the most regularised ridge on the candidates as they are."""
     candidates = ridges.splits[0].train.candidates
+    n_labels = candidates.shape[1]
     ones = candidates.ones(ridges.values)
     (S,) = ridges.left_out([ones])
-    combination = partial(guess_log_odds, rate=rate)
-    p = probability(combination(S))
-    W, b = ridges.weights()[0][-1]
-    weights = [(W / (1 - rate), (b - rate) / (1 - rate))]
-    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(candidates.shape[1]), 0, None)
-    trace, p = [(0.0, mean_cross_entropy(p, ones))], p if rate else ones
-    return SieveResult(weights, ridges.lams[-1:], pool, noise, noise, trace, ridges, p, combination)
+    p = probability(last_log_odds(S))
+    noise = NoiseModel.independent(SMALLEST_RATE, n_labels)
+    return SieveResult(
+        ridges=ridges.weights()[0][-1:],
+        lams=ridges.lams[-1:],
+        pool=Pool(equal_weights(1), np.zeros(n_labels), 0, None),
+        noise=noise,
+        first_noise=noise,
+        trace=[TraceEntry(0.0, mean_cross_entropy(p, ones))],
+        fitted=ridges,
+        p=ones,
+        combination=last_log_odds,
+    )
 
 
-def guess_log_odds(S: Array, rate: float) -> Array:
-    """Log-odds of scores of the last ridge, where false labels are listed at this rate."""
-    return soft_logit((S[-1] - rate) / (1 - rate))
+def last_log_odds(S: Array) -> Array:
+    """Log-odds of scores of the last ridge."""
+    return soft_logit(S[-1])
 
 
 # ---- Posterior and noise model
@@ -506,32 +575,90 @@ def soft_logit(s: Array) -> Array:
     return xp.asinh(s / (2 * SOFT)) - xp.asinh((1 - s) / (2 * SOFT))
 
 
+class HeldCells(NamedTuple):
+    """Cells of the rows that an inner split holds out."""
+
+    split: int
+    row: np.ndarray
+    label: np.ndarray
+    candidate: Array
+    """Which candidate of the rows held out each cell is, or one past the last."""
+
+
+class HeldScores(NamedTuple):
+    """Inputs of the pool for the cells and the candidates that a split holds out."""
+
+    cells: HeldCells
+    inputs: Array
+    """Bias, log-odds of the experts and label prior of every cell, (cells, experts + 2)."""
+    listed: Array
+    """Scores (e, candidates) of the candidates."""
+
+
+def draw_held_cells(ridges: Ridges, rng: np.random.RandomState) -> list[HeldCells]:
+    """Draw the cells that fit the pool: the same in all rounds, so that evidence is comparable."""
+    most = POOL_CELLS // max(len(ridges.splits) - 1, 1)
+    return [
+        HeldCells(k, *draw_cells(split, most, rng))
+        for k, split in enumerate(ridges.splits)
+        if split.held is not None and k > 0
+    ]
+
+
+def score_held_cells(ridges: Ridges, cells: HeldCells, prior: np.ndarray) -> HeldScores:
+    """Score held-out cells by the ridges as they are."""
+    listed, S = ridges.held_out(cells.split, cells.row, cells.label)
+    inputs = pool_inputs(S, prior[cells.label])
+    return HeldScores(cells, inputs, listed)
+
+
 def fit_pool(
     ridges: Ridges,
     noises: Sequence[NoiseModel],
     priors: Sequence[np.ndarray],
     a: np.ndarray,
-    equal: np.ndarray,
-    rng: np.random.RandomState,
+    held: Sequence[HeldScores],
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
-    samples, n_cells = [], POOL_CELLS // (len(ridges.splits) - 1)
-    for k, split in enumerate(ridges.splits[1:], 1):
-        row, label, candidate = draw_cells(split, n_cells, rng)
-        S_listed, S = ridges.held_out(k, row, label)
-        samples.append((k, split.held, S_listed, candidate, pool_inputs(S, priors[k][label])))
-    xp = namespace(samples[0][-1])
-    Z = xp.concat([inputs for *_, inputs in samples])
+    equal = equal_weights(len(a) - 2)
+    xp = namespace(held[0].inputs)
+    Z = xp.concat([scores.inputs for scores in held])
     for _ in range(2):
         targets = []
-        for k, rows, S, candidate, _ in samples:
+        for scores in held:
+            k = scores.cells.split
+            rows = ridges.splits[k].held
+            S = scores.listed
             z = combine(a, S, like(priors[k], S)[rows.candidates.label])
             p = probabilities(ridges, k, rows, z, partial(combine, a, prior=priors[k]))
             q = like(soft_labels(rows, p, noises[k])[0], Z)
             # Cells that are not listed are false.
-            targets.append(xp.concat([q, 0 * Z[:1, 0]])[candidate])
+            targets.append(xp.concat([q, 0 * Z[:1, 0]])[scores.cells.candidate])
         a = newton(Z, xp.concat(targets), a, equal)
     return a
+
+
+def held_evidence(
+    ridges: Ridges, held: Sequence[HeldScores], noises: Sequence[NoiseModel], a: np.ndarray
+) -> float:
+    """Mean log-likelihood of the held-out cells, listed or not; NaN if there are none.
+
+    A cell is listed if its label is true, or false and listed at the rate of its label. That the
+    labels of a row depend on each other is left out. With votes there is no evidence: they and the
+    candidates are the word of the same people.
+    """
+    if ridges.splits[0].train.knowledge.votes is not None:
+        return float("nan")
+    total = 0.0
+    n_cells = 0
+    for cells, Z, _ in held:
+        xp = namespace(Z)
+        p = probability(Z @ like(a, Z))
+        listed = p + (1 - p) * like(noises[cells.split].label_rates(cells.label), p)
+        is_listed = cells.candidate < ridges.splits[cells.split].held.candidates.size
+        total += float(xp.sum(xp.log(xp.where(is_listed, listed, 1 - listed))))
+        n_cells += len(cells.label)
+    return total / n_cells if n_cells else float("nan")
 
 
 def draw_cells(

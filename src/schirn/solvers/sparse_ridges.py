@@ -28,7 +28,6 @@ from schirn.solvers.kernel_ridges import (
 from schirn.solvers.sieve import (
     NOTHING_KNOWN,
     Combination,
-    HeldScores,
     Knowledge,
     LabelStack,
     Ridge,
@@ -150,7 +149,7 @@ class SparseRidges(Ridges):
             experts += self._inner.left_out([ones, *q[1:]], leader)[1:]
         return experts
 
-    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> HeldScores:
+    def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
         """Scores of the candidates held out, and of cells held out."""
         assert self._inner is not None
         return self._inner.held_out(split, row, label)
