@@ -126,18 +126,36 @@ def test_packed_scores_of_a_method_without_predict_give_its_hamming_loss(tmp_pat
     assert (check.problems, check.recomputed) == ([], 2)
 
 
-def test_packed_scores_keep_what_a_row_is_measured_by(tmp_path):
-    rng = np.random.default_rng(0)
-    scores = rng.integers(0, 4, (50, 11)) / 4.0
-    truth, predicted = (rng.random((2, 50, 11)) < 0.3).astype(bool)
-    arrays = {"scores": scores, "truth": np.packbits(truth, axis=1)}
-    arrays["predicted"] = np.packbits(predicted, axis=1)
-    (tmp_path / "a.scores.npz").write_bytes(packing.pack_scores({"k": arrays}))
-    (again,) = packing.read_scores(tmp_path / "a.scores.npz").values()
-    values, expected = (compute_metrics(a, over_labels=False) for a in (again, arrays))
-    assert expected["tied_rows"] > 0.9
-    for name in expected:
-        assert values[name] == pytest.approx(expected[name], abs=1e-12), name
+def random_run(seed=0, n_rows=50, n_labels=11, n_candidates=83):
+    """Arrays of a run with many ties."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random((n_rows, n_labels)) < 0.3
+    predicted = rng.random((n_rows, n_labels)) < 0.3
+    return {
+        "scores": rng.integers(0, 4, (n_rows, n_labels)) / 4.0,
+        "truth": np.packbits(truth, axis=1),
+        "predicted": np.packbits(predicted, axis=1),
+        "candidate_truth": rng.random(n_candidates) < 0.5,
+        "confidence": rng.integers(0, 9, n_candidates) / 9.0,
+    }
+
+
+def test_packed_scores_keep_the_metrics_that_an_order_gives(tmp_path):
+    runs = {"one": random_run(), "two": random_run(1, 7, 20, 16)}
+    runs["no confidence"] = {k: v for k, v in random_run(2).items() if k != "confidence"}
+    packed = {key: packing.pack_run(arrays) for key, arrays in runs.items()}
+    path = tmp_path / "a.scores.npz"
+    path.write_bytes(packing.as_archive(packed))
+    again = packing.read_scores(path)
+    assert list(again) == list(runs)
+    for key, arrays in runs.items():
+        values = compute_metrics(packing.arrays_of(again[key]), ranks_only=True)
+        expected = compute_metrics(arrays, ranks_only=True)
+        assert expected["tied_rows"] > 0.7
+        assert "macro_auc" not in values
+        assert ("noise_auc" in values) == (key != "no confidence")
+        for name in values:
+            assert values[name] == pytest.approx(expected[name], abs=1e-12), name
 
 
 def in_packed(path, edit):
@@ -147,16 +165,46 @@ def in_packed(path, edit):
     path.write_bytes(gzip.compress(text.encode()))
 
 
-def test_a_repeated_run_gives_all_metrics_and_parameters(usual, tmp_path):
+def test_packed_results_have_only_metrics_that_their_scores_give(usual, tmp_path):
     packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
-    check = check_results(packed, reruns=4)
-    assert (check.verdict, check.rerun, check.notes) == ("verified", 4, [])
-    (note,) = check_results(packed, reruns=1).notes
-    assert note.startswith("3 of 4 results verified except for calibration_error, macro_auc,")
+    check = check_results(packed, reruns=1)
+    assert (check.verdict, check.verified, check.notes) == ("verified", 4, [])
+    for result in check.results:
+        assert "noise_auc" in result["metrics"]
+        assert not {"macro_auc", "calibration_error"} & set(result["metrics"])
+
+
+def test_an_edited_noise_metric_is_refused(usual, tmp_path, capsys):
+    """Exit code 0 for such a file was the fault of versions before 0.4."""
+    packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
     in_packed(packed, set_metric("noise_auc", 0.97))
-    assert check_results(packed, reruns=0).problems == []
+    problems = check_results(packed, reruns=0).problems
+    assert any("noise_auc is 0.97, but the stored scores give" in text for text in problems)
+    assert main(["leaderboard", "check", str(packed)]) == 1
+
+
+def test_a_metric_that_nothing_confirms_is_not_verified(usual, tmp_path, capsys):
+    packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
+    in_packed(packed, set_metric("macro_auc", 0.97))
+    check = check_results(packed, reruns=0)
+    assert (check.verdict, check.verified) == ("not verified", 3)
+    assert "1 of 4 results not verified: macro_auc, which the stored scores do not give" in (
+        check.notes
+    )
+    assert main(["leaderboard", "check", str(packed), "--rerun", "0"]) == 3
     problems = check_results(packed, reruns=4).problems
-    assert any("noise_auc is 0.97, but the same run gives" in text for text in problems)
+    assert any("macro_auc is 0.97, but the same run gives" in text for text in problems)
+
+
+def test_counts_of_candidates_beside_packed_scores_are_compared(usual, tmp_path):
+    """Whoever invents the candidates can make any noise metric right."""
+    packed, path = pack_results(usual, tmp_path / "mine.jsonl.gz")
+    runs = packing.read_scores(path)
+    forged = {key: run._replace(candidate_truth=~run.candidate_truth) for key, run in runs.items()}
+    path.write_bytes(packing.as_archive(forged))
+    problems = check_results(packed, reruns=0).problems
+    assert len(problems) == 4
+    assert all("are not those of the data" in text for text in problems)
 
 
 def test_parameters_are_compared_when_a_run_is_repeated(usual):

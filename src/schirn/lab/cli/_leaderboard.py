@@ -29,9 +29,10 @@ def run_check(args: argparse.Namespace) -> int:
     The check covers the format; data, candidates and folds, which are redrawn; metrics, recomputed
     from the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, which
     are repeated; the code of the methods; missing folds and seeds, duplicates, contradictions and
-    impossible values; and the marks of methods that use true labels. Times and memory are never
-    verified. Exit code 0: every result is verified; 1: refused; 2: not readable; 3: not verified,
-    because scores, data or seeds are missing, or the code is stale or unknown.
+    impossible values; and the marks of methods that use true labels. Times, memory and timeouts are
+    never verified. Exit code 0: every metric of every result is verified; 1: refused; 2: not
+    readable; 3: not verified, because a metric could not be recomputed, scores, data or seeds are
+    missing, or the code is stale or unknown.
 
     Examples
     --------
@@ -59,7 +60,7 @@ def run_check(args: argparse.Namespace) -> int:
         counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
         lines.append([path, check.verdict, *counts, check.verified, check.rerun])
     table(heads, lines, right="llrrrrrrr")
-    say("Times and memory are never verified; parameters are verified only in repeated runs.")
+    say("Times, memory and timeouts are never verified, parameters only in repeated runs.")
     for path, check in checks.items():
         for text in check.notes:
             say(printable(f"{path}: {text}"))

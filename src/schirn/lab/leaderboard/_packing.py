@@ -1,9 +1,11 @@
 """Result files to send: complete runs of a folder as one small file, and their scores as another.
 
-``NAME.jsonl.gz`` holds the results, ``NAME.scores.npz`` what the metrics of single test rows need:
-for every row, its labels in the order of their scores, and whether each is true, predicted, and
-tied with the one before. That takes a few bits per row, a hundredth of the scores. Metrics over
-labels and confidences of candidates cannot be computed from it.
+``NAME.jsonl.gz`` holds the results. ``NAME.scores.npz`` holds the order of the scores, which takes
+a few bits per row: for every test row, its labels in the order of their scores, and whether each is
+true, predicted, and tied with the one before; and all candidates of the training rows in the order
+of their confidence, and whether each is true and tied with the one before. Metrics that need more
+than an order, such as those over labels and the calibration error, are left out of the results:
+nobody could compute them again.
 """
 
 import gzip
@@ -11,16 +13,16 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from schirn._files import atomic_write, read_archive
 from schirn._input import Array
 from schirn.exceptions import DataError, InputError
-from schirn.lab.bench import read_arrays
+from schirn.lab.bench import compute_metrics, read_arrays
 from schirn.lab.bench.results import IDENTITY, Result, read_rows
 
 SUFFIX = ".jsonl.gz"
@@ -28,7 +30,35 @@ _SCORES = ".scores.npz"
 # What a file to send does not need: it is about a machine.
 _DROPPED = ("traceback", "host")
 _DIGITS = 6
-_BITS = ("truth", "predicted", "tied")
+
+
+class PackedRun(NamedTuple):
+    """The order of the scores of a run, as bits that are filled up to whole bytes.
+
+    Attributes
+    ----------
+    n_rows, n_labels : int
+        Shape of the scores.
+    n_candidates : int
+        Number of candidates in the training rows; 0 for a method without confidences.
+    truth, predicted, tied : uint8 array
+        Bits of each test row, its labels in the order of their scores.
+    candidate_truth, candidate_tied : uint8 array
+        Bits of all candidates, in the order of their confidences.
+    """
+
+    n_rows: int
+    n_labels: int
+    n_candidates: int
+    truth: Array
+    predicted: Array
+    tied: Array
+    candidate_truth: Array
+    candidate_tied: Array
+
+
+_SIZES = PackedRun._fields[:3]
+_BITS = PackedRun._fields[3:]
 
 
 def pack_results(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> list[Path]:
@@ -46,6 +76,11 @@ def pack_results(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
     list of Path
         The file of the results, and the file of their scores if any were stored.
 
+    Raises
+    ------
+    InputError
+        If the file has another name.
+
     Examples
     --------
     >>> import tempfile
@@ -57,24 +92,47 @@ def pack_results(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
     >>> [file.name for file in files], leaderboard.check_results(files[0]).verdict
     (['mine.jsonl.gz', 'mine.scores.npz'], 'verified')
     """
-    folder, path = Path(folder), Path(path)
+    path = Path(path)
     if not path.name.endswith(SUFFIX):
         raise InputError(f"{path}: a packed file of results must be called NAME{SUFFIX}.")
-    results = read_rows(folder)
+    results = complete_results(read_rows(folder))
+    packed = pack_scores(folder, results)
+    return write_results(path, results, packed)
+
+
+def complete_results(results: Iterable[Result]) -> list[Result]:
+    """Results of runs with all their folds: some folds alone would look like a selection."""
+    results = list(results)
     n_folds = Counter(_without_fold(result) for result in results)
-    # Some folds of a method would look like a selection.
-    complete = [r for r in results if n_folds[_without_fold(r)] == r["folds"]]
-    stored = [result for result in complete if result["scores"]]
-    arrays = {r["key"]: read_arrays(folder / r["scores"]) for r in stored}
+    return [result for result in results if n_folds[_without_fold(result)] == result["folds"]]
+
+
+def pack_scores(folder: str | os.PathLike[str], results: Iterable[Result]) -> dict[str, PackedRun]:
+    """Pack the stored scores of results of a folder, by key."""
+    folder = Path(folder)
+    return {
+        result["key"]: pack_run(read_arrays(folder / result["scores"]))
+        for result in results
+        if result["scores"]
+    }
+
+
+def write_results(
+    path: Path, results: Iterable[Result], packed: Mapping[str, PackedRun]
+) -> list[Path]:
+    """Write results and packed scores as two files; return those that were written."""
+    lines = []
+    for result in results:
+        short = _shortened(result, packed.get(result["key"]))
+        lines.append(json.dumps(short, separators=(",", ":")) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{json.dumps(_shortened(r), separators=(',', ':'))}\n" for r in complete)
     with atomic_write(path) as file:
-        file.write(gzip.compress(lines.encode(), mtime=0))
-    if not arrays:
+        file.write(gzip.compress("".join(lines).encode(), mtime=0))
+    if not packed:
         return [path]
     scores = scores_file(path)
     with atomic_write(scores) as file:
-        file.write(pack_scores(arrays))
+        file.write(as_archive(packed))
     return [path, scores]
 
 
@@ -87,59 +145,104 @@ def _without_fold(result: Result) -> tuple[Any, ...]:
     return tuple(result[name] for name in IDENTITY if name != "fold")
 
 
-def _shortened(result: Result) -> Result:
-    metrics = {name: value and round(value, _DIGITS) for name, value in result["metrics"].items()}
-    rounded = {"finished": round(result["finished"]), "metrics": metrics}
-    return {**result, **dict.fromkeys(_DROPPED), **rounded}
+def _shortened(result: Result, packed: PackedRun | None) -> Result:
+    """A result without what is about a machine, and with metrics that its packed scores give."""
+    metrics = result["metrics"]
+    if packed is not None:
+        names = compute_metrics(arrays_of(packed), ranks_only=True)
+        metrics = {name: value for name, value in metrics.items() if name in names}
+    rounded = {name: value and round(value, _DIGITS) for name, value in metrics.items()}
+    finished = round(result["finished"])
+    return {**result, **dict.fromkeys(_DROPPED), "metrics": rounded, "finished": finished}
 
 
-def pack_scores(arrays: Mapping[str, Mapping[str, Array]]) -> bytes:
-    """All scores as one archive: the bits of all runs, one after the other."""
-    runs = [_bits_in_order(run) for run in arrays.values()]
+def pack_run(arrays: Mapping[str, Array]) -> PackedRun:
+    """Keep the order of the scores of a run, and forget their values."""
+    scores = arrays["scores"]
+    n_rows, n_labels = scores.shape
+    order = np.argsort(-scores, axis=1, kind="stable")
+    truth = np.unpackbits(arrays["truth"], axis=1, count=n_labels)
+    if "predicted" in arrays:
+        predicted = np.unpackbits(arrays["predicted"], axis=1, count=n_labels)
+    else:
+        # Without `predict`, labels with a score above one half are predicted.
+        predicted = scores > 0.5
+    candidate_truth, candidate_tied = _candidates_in_order(arrays)
+    return PackedRun(
+        n_rows,
+        n_labels,
+        len(candidate_truth),
+        np.packbits(np.take_along_axis(truth, order, axis=1), axis=1).ravel(),
+        np.packbits(np.take_along_axis(predicted, order, axis=1), axis=1).ravel(),
+        np.packbits(_is_tied(np.take_along_axis(scores, order, axis=1)), axis=1).ravel(),
+        np.packbits(candidate_truth),
+        np.packbits(candidate_tied),
+    )
+
+
+def _candidates_in_order(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Whether each candidate is true, and tied, in the order of the confidences."""
+    if "confidence" not in arrays or "candidate_truth" not in arrays:
+        nothing = np.zeros(0, dtype=bool)
+        return nothing, nothing
+    confidence = arrays["confidence"]
+    order = np.argsort(-confidence, kind="stable")
+    return arrays["candidate_truth"][order].astype(bool), _is_tied(confidence[order])
+
+
+def _is_tied(descending: Array) -> Array:
+    """Whether each value equals the one before, along the last axis."""
+    return np.diff(descending, axis=-1, prepend=np.inf) == 0
+
+
+def arrays_of(run: PackedRun) -> dict[str, Array]:
+    """Arrays that have the metrics of a packed run: ranks instead of scores and confidences."""
+    n_bytes = (run.n_labels + 7) // 8
+    tied = np.unpackbits(run.tied.reshape(run.n_rows, n_bytes), axis=1, count=run.n_labels)
+    arrays = {
+        "scores": -np.cumsum(1.0 - tied, axis=1),
+        "truth": run.truth.reshape(run.n_rows, n_bytes),
+        "predicted": run.predicted.reshape(run.n_rows, n_bytes),
+    }
+    if run.n_candidates:
+        is_true = np.unpackbits(run.candidate_truth, count=run.n_candidates)
+        is_tied = np.unpackbits(run.candidate_tied, count=run.n_candidates)
+        arrays["candidate_truth"] = is_true.astype(bool)
+        ranks = np.cumsum(1.0 - is_tied)
+        arrays["confidence"] = 1 - ranks / (run.n_candidates + 1)
+    return arrays
+
+
+def as_archive(packed: Mapping[str, PackedRun]) -> bytes:
+    """All packed runs as one archive: the bits of all runs, one after the other."""
+    runs = list(packed.values())
+    bits = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _BITS}
     buffer = io.BytesIO()
-    bits = {name: np.concatenate([run[name].ravel() for run in runs]) for name in _BITS}
     np.savez_compressed(
         buffer,
-        keys=np.array(list(arrays)),
-        shapes=np.array([run["scores"].shape for run in arrays.values()]),
+        keys=np.array(list(packed)),
+        sizes=np.array([run[: len(_SIZES)] for run in runs]),
         **bits,  # type: ignore[arg-type]
     )
     return buffer.getvalue()
 
 
-def _bits_in_order(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """True, predicted and tied labels of each row as bits, in the order of the scores."""
-    scores = arrays["scores"]
-    order = np.argsort(-scores, axis=1, kind="stable")
-    truth = np.unpackbits(arrays["truth"], axis=1, count=scores.shape[1])
-    # Without `predict`, labels with a score above one half are predicted.
-    predicted = (
-        np.unpackbits(arrays["predicted"], axis=1, count=scores.shape[1])
-        if "predicted" in arrays
-        else scores > 0.5
-    )
-    descending = np.take_along_axis(scores, order, axis=1)
-    tied = np.diff(descending, axis=1, prepend=np.inf) == 0
-    in_order = [np.take_along_axis(bits, order, axis=1) for bits in (truth, predicted)]
-    return {
-        name: np.packbits(bits, axis=1) for name, bits in zip(_BITS, (*in_order, tied), strict=True)
-    }
-
-
-def read_scores(path: Path) -> dict[str, dict[str, Array]]:
-    """Read packed runs by key: scores, true and predicted labels, each row in its own order."""
-    packed = read_archive(path)
+def read_scores(path: Path) -> dict[str, PackedRun]:
+    """Read packed runs by key; raise DataError unless the file holds some."""
+    archive = read_archive(path)
     try:
-        shapes = packed["shapes"].astype(int).tolist()
-        ends = np.cumsum([n * ((l + 7) // 8) for n, l in shapes])
-        if any(len(packed[name]) != ends[-1] for name in _BITS):
-            raise ValueError
-        pieces = {name: np.split(packed[name], ends[:-1]) for name in _BITS}
-        runs = {}
-        for k, (key, (n, l)) in enumerate(zip(packed["keys"].tolist(), shapes, strict=True)):
-            bits = {name: pieces[name][k].reshape(n, -1) for name in _BITS}
-            tied = np.unpackbits(bits.pop("tied"), axis=1, count=l)
-            runs[key] = bits | {"scores": -np.cumsum(1.0 - tied, axis=1)}
+        sizes = archive["sizes"].astype(int).tolist()
+        keys = archive["keys"].tolist()
+        n_row_bytes = [n_rows * ((n_labels + 7) // 8) for n_rows, n_labels, _ in sizes]
+        n_candidate_bytes = [(n_candidates + 7) // 8 for _, _, n_candidates in sizes]
+        pieces = []
+        for name in _BITS:
+            lengths = n_candidate_bytes if name.startswith("candidate") else n_row_bytes
+            ends = np.cumsum(lengths)
+            if len(archive[name]) != ends[-1]:
+                raise ValueError
+            pieces.append(np.split(archive[name], ends[:-1]))
+        runs = [PackedRun(*size, *bits) for size, *bits in zip(sizes, *pieces, strict=True)]
+        return dict(zip(keys, runs, strict=True))
     except (KeyError, ValueError, IndexError, TypeError, AttributeError):
         raise DataError(f"{path}: not a file of packed scores.") from None
-    return runs

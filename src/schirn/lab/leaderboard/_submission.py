@@ -3,9 +3,9 @@
 What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
 metrics are computed again from the stored scores, whose true labels must be those of the data set;
 and a random sample of the runs of this library's methods is run again, which gives their parameters
-and all their metrics. A result is verified only if its scores are there and its code is the current
-one. Metrics that neither its scores nor a repeated run give are named as not verified; times and
-memory are never verified. Nothing here can prove that a method from elsewhere did not see the true
+and all their metrics. A result is verified only if its scores are there, its code is the current
+one, and its scores or a repeated run give every one of its metrics. Times, memory and timeouts are
+never verified. Nothing here can prove that a method from elsewhere did not see the true
 labels.
 """
 
@@ -54,7 +54,7 @@ from schirn.lab.bench import (
 )
 from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result, plain
 from schirn.lab.bench.suite import suite_datasets
-from schirn.lab.leaderboard._packing import read_scores, scores_file
+from schirn.lab.leaderboard._packing import PackedRun, arrays_of, read_scores, scores_file
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 TOLERANCE = 1e-6
@@ -103,7 +103,8 @@ class Check:
     recomputed : int
         Number of results whose metrics were computed again from their scores and agree.
     verified : int
-        Number of results of which all that is true, and which name the current code.
+        Number of results of which all that is true, with every metric, and which name the
+        current code.
     rerun : int
         Number of verified results that were run again and agree.
     """
@@ -156,56 +157,99 @@ def check_results(
     ('verified', 2, 1)
     """
     entries, problems = _plausible_entries(path)
-    notes, counts = Counter[str](), Counter[str]()
-    scores, selected = _StoredScores(), _selected_seeds(entries)
-    verified: list[tuple[Entry, Run]] = []
-    unconfirmed: dict[str, set[str]] = {}
+    inspection = _Inspection(_selected_seeds(entries))
     for group in _grouped(entries, _DRAWN).values():
+        inspection.add(group)
+    sample = _draw_sample(inspection.sound, reruns, random_state)
+    failures = list(_rerun_faults(sample, inspection.unconfirmed))
+    notes = inspection.notes
+    n_verified = 0
+    for entry, _ in inspection.sound:
+        names = sorted(inspection.unconfirmed[entry.where])
+        if names:
+            notes[f"not verified: {', '.join(names)}, which the stored scores do not give"] += 1
+        else:
+            n_verified += 1
+    n_late = sum(entry.result["status"] == "timeout" for entry in entries)
+    if n_late:
+        notes["timed out, which is not verified, like all times"] = n_late
+    shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
+    if inspection.sound and not sample:
+        shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")
+    return Check(
+        [entry.result for entry in entries],
+        problems + inspection.problems + failures,
+        shares,
+        inspection.n_regenerated,
+        inspection.n_recomputed,
+        n_verified,
+        len(sample) - len(failures),
+    )
+
+
+class _Inspection:
+    """What holds of results, setting by setting, before any run is repeated.
+
+    Attributes
+    ----------
+    sound : list of (Entry, Run)
+        Results without any fault or doubt.
+    unconfirmed : dict of str to set of str
+        Metrics of a result, by its place, that nothing has confirmed.
+    notes : Counter of str
+        Doubts, with the number of results that have them.
+    problems : list of str
+        Faults, each with its place.
+    n_regenerated, n_recomputed : int
+        Results whose data were drawn again, and whose metrics were computed again.
+    """
+
+    def __init__(self, selected: set[str]):
+        self._selected = selected
+        self._scores = _StoredScores()
+        self.sound: list[tuple[Entry, Run]] = []
+        self.unconfirmed: dict[str, set[str]] = {}
+        self.notes: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self.n_regenerated = 0
+        self.n_recomputed = 0
+
+    def add(self, group: Sequence[Entry]) -> None:
+        """Inspect results whose data, candidates and folds are the same."""
         try:
             draw = _draw_again(group[0].result)
         except (InputError, MissingExtraError, OSError, ValueError) as error:
             draw = None
-            notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
+            self.notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
         for entry in group:
-            if entry.result["status"] != "done":
-                continue
-            run, doubts = _known_run(entry.result)
-            if entry.where in selected:
-                doubts.append("not verified: other methods have seeds that their method lacks")
-            doubts += [f"not verified: {text}" for text in [entry.result["reason"]] if text]
-            unconfirmed[entry.where] = set(entry.result["metrics"])
-            try:
-                if draw is not None:
-                    _compare_draw(entry.result, *draw)
-                    counts["regenerated"] += 1
-                arrays = scores.read(entry)
-                if arrays is None:
-                    doubts.append("not verified: the scores are missing")
-                else:
-                    unconfirmed[entry.where] -= _compare_scores(entry.result, arrays, draw)
-                    counts["recomputed"] += 1
-            except (InputError, ValueError) as error:
-                problems.append(f"{entry.where}: {' '.join(str(error).split())}")
-                continue
-            notes.update(doubts)
-            if run is not None and draw is not None and not doubts:
-                verified.append((entry, run))
-    sample = _draw_sample(verified, reruns, random_state)
-    failures = list(_rerun_faults(sample, unconfirmed))
-    for names in filter(None, (sorted(unconfirmed[entry.where]) for entry, _ in verified)):
-        notes[f"verified except for {', '.join(names)}, which scores alone do not give"] += 1
-    shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
-    if verified and not sample:
-        shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")
-    return Check(
-        [entry.result for entry in entries],
-        problems + failures,
-        shares,
-        counts["regenerated"],
-        counts["recomputed"],
-        len(verified),
-        len(sample) - len(failures),
-    )
+            if entry.result["status"] == "done":
+                self._add_finished(entry, draw)
+
+    def _add_finished(self, entry: Entry, draw: tuple[dict[str, Any], Prepared] | None) -> None:
+        result = entry.result
+        run, doubts = _known_run(result)
+        if entry.where in self._selected:
+            doubts.append("not verified: other methods have seeds that their method lacks")
+        if result["reason"]:
+            doubts.append(f"not verified: {result['reason']}")
+        unconfirmed = set(result["metrics"])
+        try:
+            if draw is not None:
+                _compare_draw(result, *draw)
+                self.n_regenerated += 1
+            stored = self._scores.read(entry)
+            if stored is None:
+                doubts.append("not verified: the scores are missing")
+            else:
+                unconfirmed -= _compare_scores(result, stored, draw)
+                self.n_recomputed += 1
+        except (InputError, ValueError) as error:
+            self.problems.append(f"{entry.where}: {' '.join(str(error).split())}")
+            return
+        self.notes.update(doubts)
+        self.unconfirmed[entry.where] = unconfirmed
+        if run is not None and draw is not None and not doubts:
+            self.sound.append((entry, run))
 
 
 def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
@@ -476,13 +520,20 @@ def _compare_metrics(
     return names
 
 
+class Stored(NamedTuple):
+    """What is stored of the scores of a run: everything, or only their order."""
+
+    arrays: dict[str, Array]
+    is_packed: bool
+
+
 class _StoredScores:
     """Scores beside result files: one file per run, or packed."""
 
     def __init__(self) -> None:
-        self._packed: dict[Path, dict[str, dict[str, Array]]] = {}
+        self._packed: dict[Path, dict[str, PackedRun]] = {}
 
-    def read(self, entry: Entry) -> dict[str, Array] | None:
+    def read(self, entry: Entry) -> Stored | None:
         """Arrays of a run; None if they are not there."""
         text = entry.result["scores"]
         if not text:
@@ -492,11 +543,12 @@ class _StoredScores:
             raise DataError(f"scores must be a file in scores/, not {brief(text)}")
         path = entry.file.parent / "scores" / name
         if path.is_file():
-            return read_arrays(path)
+            return Stored(read_arrays(path), is_packed=False)
         packed = scores_file(entry.file)
         if packed not in self._packed:
             self._packed[packed] = read_scores(packed) if packed.is_file() else {}
-        return self._packed[packed].get(entry.result["key"])
+        run = self._packed[packed].get(entry.result["key"])
+        return None if run is None else Stored(arrays_of(run), is_packed=True)
 
 
 def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
@@ -543,28 +595,40 @@ def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> N
             )
 
 
-def _compare_scores(
-    result: Result, arrays: Mapping[str, Array], again: tuple[Any, Prepared] | None
-) -> set[str]:
+def _compare_scores(result: Result, stored: Stored, again: tuple[Any, Prepared] | None) -> set[str]:
     """Names of the metrics that the stored scores give; raise DataError if one differs."""
-    is_packed = "candidate_truth" not in arrays
+    arrays = stored.arrays
     if again is not None and 0 <= result["fold"] < len(again[1].splits):
         draw = again[1]
         train, test = draw.splits[result["fold"]]
         truth = draw.truth[test].astype(bool)
-        stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
-        agrees = stored.shape == truth.shape and (
-            np.array_equal(stored.sum(axis=1), truth.sum(axis=1))
-            if is_packed
-            else np.array_equal(stored, truth)
-            and np.array_equal(
-                arrays["candidate_truth"], draw.truth[train][draw.candidates[result["fold"]] == 1]
-            )
-        )
-        if not agrees:
+        candidate_truth = draw.truth[train][draw.candidates[result["fold"]] == 1].astype(bool)
+        agrees = _have_counts if stored.is_packed else _have_labels
+        if not agrees(arrays, truth, candidate_truth):
             raise DataError("the true labels stored with the scores are not those of the data")
-    values = compute_metrics(arrays, over_labels=not is_packed)
+    values = compute_metrics(arrays, ranks_only=stored.is_packed)
     return _compare_metrics(result, values, "the stored scores give", TOLERANCE)
+
+
+def _have_labels(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
+    """Whether the true labels beside stored scores are those of the data."""
+    stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
+    return np.array_equal(stored, truth) and np.array_equal(
+        arrays["candidate_truth"], candidate_truth
+    )
+
+
+def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
+    """Whether packed scores, of which only the order is known, have the right number of labels."""
+    stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
+    if stored.shape != truth.shape:
+        return False
+    listed = arrays.get("candidate_truth", candidate_truth)
+    return (
+        np.array_equal(stored.sum(axis=1), truth.sum(axis=1))
+        and len(listed) == len(candidate_truth)
+        and listed.sum() == candidate_truth.sum()
+    )
 
 
 def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:

@@ -19,15 +19,30 @@ from schirn.metrics import METRICS, evaluate, evaluate_labels, noise_report, tie
 NOTHING_PREDICTED = "hamming_loss_of_nothing"
 """Hamming loss of a method that predicts no label at all."""
 
+# Metrics of the candidates that their order alone does not give.
+_OF_VALUES = ("noise_precision", "noise_recall", "calibration_error")
+
 Extra = Mapping[str, Callable[[Array, Array], float]]
 
 
 def compute_metrics(
-    arrays: Mapping[str, Array], extra: Extra | None = None, *, over_labels: bool = True
+    arrays: Mapping[str, Array], extra: Extra | None = None, *, ranks_only: bool = False
 ) -> dict[str, float]:
     """Compute all metrics in the field's convention, and further ones f(truth, scores).
 
-    `over_labels=False` omits those of `evaluate_labels`, which compare the rows of a label.
+    Parameters
+    ----------
+    arrays : dict of str to array
+        What a run stored.
+    extra : dict of str to callable, optional
+        Further metrics by name.
+    ranks_only : bool
+        The scores are ranks within each row, and the confidences are ranks: omit metrics that
+        need their values.
+
+    Returns
+    -------
+    dict of str to float
     """
     scores = arrays["scores"]
     truth = _unpack(arrays["truth"], scores.shape)
@@ -36,7 +51,10 @@ def compute_metrics(
     values = evaluate(truth, scores, y_pred=y_pred)
     if "candidate_truth" in arrays:
         values |= _noise_metrics(arrays)
-    if y_pred is not None and over_labels:
+    if ranks_only:
+        for name in _OF_VALUES:
+            values.pop(name, None)
+    elif y_pred is not None:
         values |= evaluate_labels(truth, scores, y_pred)
     values["tied_rows"] = tied_rows(truth, scores)
     for name in ("average_precision", "one_error"):
