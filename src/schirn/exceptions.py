@@ -22,11 +22,27 @@ class InputError(ValueError):
 
 
 class DataError(InputError):
-    """A data file or data set cannot be read, found or understood."""
+    """A data file or data set cannot be read, found or understood.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, where, and what to do.
+    parameter : str or sequence of str, optional
+        The parameters that the error is about.
+    """
 
 
 class ModelFileError(InputError):
-    """A model file is damaged, foreign, or written by a newer version."""
+    """A model file is damaged, foreign, or written by a newer version.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, where, and what to do.
+    parameter : str or sequence of str, optional
+        The parameters that the error is about.
+    """
 
 
 class MissingExtraError(ImportError):

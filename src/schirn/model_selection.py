@@ -128,6 +128,11 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
             The true labels; only with `oracle=True`.
         groups : array-like or None
             Groups of rows, for splitters that use them.
+
+        Returns
+        -------
+        CandidateSearchCV
+            The object itself.
         """
         settings = list(ParameterGrid(self.param_grid))
         labels = as_labels(y)
@@ -190,7 +195,18 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self._best().disambiguate(X, candidates)
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the metric of the search on the labels y."""
+        """Return the metric of the search on the labels y.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        y : array-like
+            True labels.
+
+        Returns
+        -------
+        float
+        """
         names = getattr(self._best(), "label_names_", self._label_names)
         labels = as_labels(y, names=names, what="labels")
         response = self.predict(X) if self._by_prediction() else self.decision_function(X)

@@ -102,6 +102,15 @@ class Dataset:
         """Return the data set restricted to `rows` (indices, a boolean mask or a slice).
 
         `n_train`, `folds` and `votes` refer to the rows of the whole set, so they are dropped.
+
+        Parameters
+        ----------
+        rows : array of int or bool, or slice
+            The rows to take.
+
+        Returns
+        -------
+        Dataset
         """
         if isinstance(rows, slice):
             index = np.arange(self.n_samples)[rows]

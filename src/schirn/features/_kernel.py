@@ -83,6 +83,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ----------
         X : array, CSR matrix or DataFrame of shape (n, d)
         y : ignored
+
+        Returns
+        -------
+        KernelFeatures
+            The object itself.
         """
         check_params(self.get_params(deep=False), self._constraints)
         X = validated_rows(self, X, reset=True)
@@ -101,7 +106,17 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the features (n, k) of rows, in the precision of X."""
+        """Return the features (n, k) of rows, in the precision of X.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n, d)
+
+        Returns
+        -------
+        (n, k) array
+            `k` is the number of landmarks.
+        """
         check_is_fitted(self)
         X = validated_rows(self, X)
         kernel = self._kernel()

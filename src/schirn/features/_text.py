@@ -98,16 +98,43 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         X : sequence of str
             Texts; a missing one counts as empty.
         y : ignored
+
+        Returns
+        -------
+        TextFeatures
+            The object itself.
         """
         self._learn(X)
         return self
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
-        """Learn words and character sequences, and return the weights of the same texts."""
+        """Learn words and character sequences, and return the weights of the same texts.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as empty.
+        y : ignored
+            For scikit-learn.
+
+        Returns
+        -------
+        (n, d) CSR array
+        """
         return self._weights(self._learn(X))
 
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
-        """Return the weights (n, features) of texts; unknown words and sequences are left out."""
+        """Return the weights (n, features) of texts; unknown words and sequences are left out.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as empty.
+
+        Returns
+        -------
+        (n, d) CSR array
+        """
         check_is_fitted(self)
         return self._weights(self._terms.counts(_clean(X)))
 
@@ -156,7 +183,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return len(getattr(self, "characters_", ()))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the words, and the character sequences behind a tilde, such as "~pan"."""
+        """Return the words, and the character sequences behind a tilde, such as "~pan".
+
+        Parameters
+        ----------
+        input_features : ignored
+            For scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+        """
         check_is_fitted(self)
         sequences = [f"~{each}" for each in getattr(self, "characters_", ())]
         return np.array([*self.words_, *sequences], dtype=object)

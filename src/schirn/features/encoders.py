@@ -76,6 +76,11 @@ class Encoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X, y : ignored
+
+        Returns
+        -------
+        Encoder
+            The object itself.
         """
         model = load_model(self.name, self.of)
         self.n_features_ = model.n_features
@@ -90,6 +95,10 @@ class Encoder(TransformerMixin, BaseEstimator):
         X : sequence of str, or of pictures
             A picture is a path, the content of a file, or an image of Pillow. What is missing or
             empty gets a vector of zeros.
+
+        Returns
+        -------
+        (n, d) float32 array
         """
         check_is_fitted(self)
         if isinstance(X, str):
@@ -111,7 +120,17 @@ class Encoder(TransformerMixin, BaseEstimator):
         return vectors
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the numbered names of the features."""
+        """Return the numbered names of the features.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+        """
         check_is_fitted(self)
         return np.array([f"encoder{j}" for j in range(self.n_features_)], dtype=object)
 

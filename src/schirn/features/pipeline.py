@@ -79,6 +79,11 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
             Names of the columns of a matrix.
         **fit_params
             Passed to the `fit` of the method.
+
+        Returns
+        -------
+        TagPipeline
+            The object itself.
         """
         features = TableFeatures(**{k: getattr(self, k) for k in TableFeatures().get_params()})
         tags = read_tags(y, label_names, self.separator)
@@ -91,7 +96,21 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
 
     @classmethod
     def from_fitted(cls, features: TableFeatures, method: Any, separator: str = ";") -> Any:
-        """Return a pipeline of parts that are fitted already."""
+        """Return a pipeline of parts that are fitted already.
+
+        Parameters
+        ----------
+        features : TableFeatures
+            Fitted features.
+        method : PartialMultiLabelClassifier
+            A method that was fitted to them.
+        separator : str, default=";"
+            Text between the tags of a cell.
+
+        Returns
+        -------
+        TagPipeline
+        """
         pipeline = cls(**features.get_params(), method=clone(method), separator=separator)
         pipeline.features_ = features
         pipeline.method_ = method
@@ -109,19 +128,63 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         return np.asarray(self.method_.classes_)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores (n, l) of the rows of a table; higher means more likely true."""
+        """Return the scores (n, l) of the rows of a table; higher means more likely true.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+
+        Returns
+        -------
+        (n, l) array of float
+        """
         return np.asarray(self._method.decision_function(self._rows(X)))
 
     def predict(self, X: Any, *, threshold: Any = None) -> Array:
-        """Return 0/1 predictions (n, l); the rule is that of the method if none is given."""
+        """Return 0/1 predictions (n, l); the rule is that of the method if none is given.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+        threshold : float, array or str, optional
+            As in the method; by default, the rule of the method.
+
+        Returns
+        -------
+        (n, l) array of 0 and 1
+        """
         return np.asarray(self._method.predict(self._rows(X), threshold=threshold))
 
     def predict_labels(self, X: Any, *, threshold: Any = None) -> list[list[str]]:
-        """Return the names of the predicted labels, one list per row."""
+        """Return the names of the predicted labels, one list per row.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+        threshold : float, array or str, optional
+            As in the method; by default, the rule of the method.
+
+        Returns
+        -------
+        list of list of str
+        """
         return self._method.predict_labels(self._rows(X), threshold=threshold)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability (n, l) that each label is true."""
+        """Return the probability (n, l) that each label is true.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+
+        Returns
+        -------
+        (n, l) array of float
+        """
         return np.asarray(self._method.predict_proba(self._rows(X)))
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
@@ -132,6 +195,10 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         X : DataFrame, dict of columns or list of dicts
         candidates : sequence of texts or of lists, or (n, l) 0/1 matrix
             Tags that are known from training.
+
+        Returns
+        -------
+        (n, l) array of float
         """
         tags = read_tags(candidates, self.label_names_, self.separator)
         return np.asarray(self._method.disambiguate(self._rows(X), tags.dense()))
@@ -145,6 +212,11 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         tags : sequence of texts or of lists
         min_confidence : float
             Smallest probability of a suggestion.
+
+        Returns
+        -------
+        list of Judgement
+            One per row.
 
         Examples
         --------
@@ -171,7 +243,21 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         return judgements
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the label-ranking average precision of the scores against the labels y."""
+        """Return the label-ranking average precision of the scores against the labels y.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+        y : sequence of texts or of lists, or (n, l) 0/1 matrix
+            True labels.
+        sample_weight : (n,) array, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         tags = read_tags(y, self.label_names_, self.separator)
         return self._method.score(self._rows(X), tags.dense(), sample_weight)
 

@@ -111,12 +111,28 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         X : DataFrame, dict of columns or list of dicts
         y : sequence of texts or of lists, or (n, l) 0/1 matrix, optional
             Tags of the rows, which decide how much each kind of column counts.
+
+        Returns
+        -------
+        TableFeatures
+            The object itself.
         """
         arrays_of(self, X, y, learn=True)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> "Array | sp.csr_array":
-        """Learn from a table and return the features of its rows."""
+        """Learn from a table and return the features of its rows.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+        y : sequence of texts or of lists, or (n, l) 0/1 matrix, optional
+            Tags of the rows, which decide how much each kind of column counts.
+
+        Returns
+        -------
+        (n, d) array or CSR array
+        """
         self._check_choice()
         several = len(self.kinds) > 1
         self.text_ = None if self.text is None else TextFeatures()
@@ -142,7 +158,17 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return features
 
     def transform(self, X: Any) -> "Array | sp.csr_array":
-        """Return the features (n, d) of the rows of a table with the same columns."""
+        """Return the features (n, d) of the rows of a table with the same columns.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+
+        Returns
+        -------
+        (n, d) array or CSR array
+        """
         check_is_fitted(self)
         features = _joined(self._scaled(self._blocks(as_columns(X))))
         if features.shape[1] != self.n_features_:
@@ -166,12 +192,31 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return self.kinds not in (["columns"], ["vectors"])
 
     def names_of(self, kind: str) -> list[str]:
-        """Return the columns of a kind, such as "text"."""
+        """Return the columns of a kind, such as "text".
+
+        Parameters
+        ----------
+        kind : {"text", "columns", "categories", "vectors", "image"}
+
+        Returns
+        -------
+        list of str
+        """
         names = getattr(self, kind)
         return [names] if isinstance(names, str) else list(names or ())
 
     def texts(self, X: Any) -> list[str]:
-        """Return the text of each row: its cells of text, one after the other."""
+        """Return the text of each row: its cells of text, one after the other.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+
+        Returns
+        -------
+        list of str
+        """
         cells = self._cells(as_columns(X), "text").values()
         if len(cells) == 1:
             return ["" if is_missing(cell) else str(cell) for cell in next(iter(cells))]
@@ -181,7 +226,17 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         ]
 
     def notes(self, X: Any) -> list[str]:
-        """Return sentences about cells of a table that are not taken as they are."""
+        """Return sentences about cells of a table that are not taken as they are.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+            Rows of a table with the columns of training.
+
+        Returns
+        -------
+        list of str
+        """
         check_is_fitted(self)
         numbers = self._part("numbers_")
         notes = [] if numbers is None else numbers.notes(self._cells(as_columns(X), "columns"))
@@ -194,12 +249,28 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return notes
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return words, columns, categories, or numbered names of the vectors."""
+        """Return words, columns, categories, or numbered names of the vectors.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+        """
         check_is_fitted(self)
         return np.array([name for block in self._names().values() for name in block], dtype=object)
 
     def readable_names(self) -> list[str]:
-        """Return the names of words, columns and categories, and "" for all other features."""
+        """Return the names of words, columns and categories, and "" for all other features.
+
+        Returns
+        -------
+        list of str
+            One name per feature.
+        """
         check_is_fitted(self)
         names = self._names()
         for kind in set(names) - {"words", "columns", "categories"}:
@@ -207,7 +278,12 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return [name for block in names.values() for name in block]
 
     def source(self) -> str:
-        """Return in words what the features are made of."""
+        """Return in words what the features are made of.
+
+        Returns
+        -------
+        str
+        """
         sources = [brief_list(self.names_of(kind), 6) for kind in self.kinds]
         if self.encoder not in (None, TFIDF):
             beside = f"{TFIDF} and " if self.text is not None else ""

@@ -13,7 +13,15 @@ from schirn.labels.cells import TagCells
 
 
 class Labels(NamedTuple):
-    """A 0/1 matrix (n, l) of type uint8 and the names of its columns."""
+    """A 0/1 matrix (n, l) of type uint8 and the names of its columns.
+
+    Attributes
+    ----------
+    matrix : (n, l) uint8 array
+        0/1 labels.
+    names : list of str
+        Names of the columns.
+    """
 
     matrix: Array
     names: list[str]
@@ -189,6 +197,18 @@ def check_empty_rows(empty: Array, shape: tuple[int, int]) -> None:
 def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
     """Return the names of the labels that are set, row by row.
 
+    Parameters
+    ----------
+    matrix : (n, l) 0/1 array
+    names : sequence of str
+        Names of the columns.
+
+    Returns
+    -------
+    list of list of str
+
+    Examples
+    --------
     >>> label_lists(np.array([[1, 0], [1, 1]]), ["beach", "dog"])
     [['beach'], ['beach', 'dog']]
     """

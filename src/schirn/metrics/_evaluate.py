@@ -10,7 +10,18 @@ from schirn.metrics import _multilabel as multilabel
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with the direction, label and response method that tables and scorers need."""
+    """A metric with the direction, label and response method that tables and scorers need.
+
+    Attributes
+    ----------
+    function : callable
+        Takes true labels and scores, or predictions if that is the response.
+    greater_is_better : bool
+    label : str
+        Name in tables, with an arrow to the better side.
+    response : {"decision_function", "predict"}
+        What of a classifier the metric is computed from.
+    """
 
     function: Callable[..., float]
     greater_is_better: bool

@@ -68,7 +68,17 @@ def log_model(
 
 
 def load_model(uri: str) -> PartialMultiLabelClassifier | TagPipeline:
-    """Load the model itself, with all its methods, from an address that MLflow knows."""
+    """Load the model itself, with all its methods, from an address that MLflow knows.
+
+    Parameters
+    ----------
+    uri : str
+        Address of the model, as MLflow returns it.
+
+    Returns
+    -------
+    PartialMultiLabelClassifier or TagPipeline
+    """
     artifacts = optional("mlflow.artifacts", "mlflow", "Loading models from MLflow")
     return load(Path(artifacts.download_artifacts(uri)) / _FILE)
 

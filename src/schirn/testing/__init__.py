@@ -71,7 +71,12 @@ def check_method(method: Any, **params: Any) -> None:
 
 
 def contract_checks() -> Iterator[tuple[str, Callable[..., None]]]:
-    """Return names and functions of all checks; each takes the class and its parameters."""
+    """Return names and functions of all checks; each takes the class and its parameters.
+
+    Returns
+    -------
+    iterator of (str, callable)
+    """
     for name, check in list(globals().items()):
         if name.startswith("check_") and name != "check_method":
             short = name.removeprefix("check_")

@@ -68,6 +68,10 @@ def exact_rank(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None =
     random_state : int or None
         Seed of the primes and of the random combinations.
 
+    Returns
+    -------
+    int
+
     Raises
     ------
     InputError
@@ -101,6 +105,18 @@ def rank_report(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None 
     """Return the rank of a 0/1 matrix and how it was found.
 
     Parameters and method are those of `exact_rank`.
+
+    Parameters
+    ----------
+    Y : 0/1 or bool array (n, l) or scipy sparse matrix
+    max_bytes : int
+        Memory limit of each of the two eliminations.
+    random_state : int or None, default=0
+        Seed of the random primes.
+
+    Returns
+    -------
+    RankReport
 
     Examples
     --------
