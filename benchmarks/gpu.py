@@ -24,8 +24,8 @@ from schirn import Schirn
 from schirn.datasets import add_noise, load
 from schirn.linalg.arrays import to_numpy
 from schirn.scale.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
-from schirn.solvers import schirn as solver
-from schirn.solvers.schirn import schirn_rounds
+from schirn.solvers import schirn_blocks as solver
+from schirn.solvers.schirn_blocks import schirn_on_blocks
 
 ALPHA, BETA, LAM = 0.8, 0.05, 10.0
 
@@ -121,7 +121,7 @@ def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any
     """Weights in the row space, and the trace."""
     store = MemoryRows([Block(DenseRows(F), cells)])
     coordinates = Coordinates(eigenvalues, torch.ones_like(eigenvalues), len(F))
-    trace = schirn_rounds(store, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
+    trace = schirn_on_blocks(store, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
     return trace.w, trace
 
 
@@ -129,8 +129,8 @@ def by_step(args: argparse.Namespace, work: Any) -> None:
     """Run all rounds again, wait for the device after each function below, and print its time."""
     steps = {
         "scores X W": [(DenseRows, "expand")],
-        "Gram matrix of G": [(solver, "_gram")],
-        "sums over rows x labels": [(solver, "make_G"), (solver, "make_C")],
+        "Gram matrix of G": [(solver.Centred, "gram")],
+        "sums over rows x labels": [(solver, "begin_round"), (solver, "finish_round")],
         "rank step": [(solver, "_shift")],
     }
     seconds, calls = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0)

@@ -26,7 +26,7 @@ import numpy as np
 
 from schirn import Sieve
 from schirn.linalg.row_space import row_space
-from schirn.solvers.schirn import schirn
+from schirn.solvers.schirn_blocks import schirn_in_one_block
 
 ROUNDS = 10
 BASE = {"n": 4000, "d": 200, "l": 50}
@@ -107,7 +107,7 @@ def measure(n: int, d: int, l: int) -> Point:
     Y = (X @ rng.normal(size=(d, l)) > 1.5 * d**0.5).astype(float)
     space, factor = clocked(lambda: row_space(X, ridge=1.0))
     options = {"alpha": 0.5, "beta": 0.05, "lam": 10.0, "max_iter": ROUNDS}
-    _, rounds = clocked(lambda: schirn(space, Y, **options))
+    _, rounds = clocked(lambda: schirn_in_one_block(space, Y, **options))
     return Point(n, d, l, factor, rounds / ROUNDS)
 
 

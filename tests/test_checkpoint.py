@@ -109,17 +109,18 @@ def test_schirn_goes_on(data, tmp_path, monkeypatch, where):
     def rows():
         return data.X if where == "memory" else RowFile(tmp_path / "X.npy", block_rows=90)
 
+    solver = "solvers.schirn" if where == "memory" else "solvers.schirn_blocks"
     expected = schirn.Schirn(max_iter=20).fit(rows(), data.candidates)
     model = schirn.Schirn(max_iter=20, checkpoint=tmp_path / "kept")
     with monkeypatch.context() as patch:
-        stop_after(patch, "solvers.schirn", 12)
+        stop_after(patch, solver, 12)
         with pytest.raises(Stopped):
             model.fit(rows(), data.candidates)
     saved = {path.name for path in (tmp_path / "kept").rglob("*.npz")}
-    firsts = {0} if where == "memory" else {0, 90, 180}
-    assert saved == {"search.npz", "rounds.npz", *(f"rounds-12-{k}.npz" for k in firsts)}
+    blocks = set() if where == "memory" else {f"rounds-12-{first}.npz" for first in (0, 90, 180)}
+    assert saved == {"search.npz", "rounds.npz"} | blocks
     with monkeypatch.context() as patch:
-        begun = stop_after(patch, "solvers.schirn", 1000)
+        begun = stop_after(patch, solver, 1000)
         model.fit(rows(), data.candidates)
     assert begun == list(range(13, 21))
     same(model, expected)

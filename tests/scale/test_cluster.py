@@ -161,9 +161,9 @@ def test_a_round_is_one_step(client, data, monkeypatch):
 
     monkeypatch.setattr(cluster.DaskRows, "step", counted)
     found = Schirn(**OPTIONS).fit(da.from_array(X, chunks=(BLOCK, -1)), Y)
-    assert steps.count("make_round") == OPTIONS["max_iter"]
+    assert steps.count("finish_and_begin") == OPTIONS["max_iter"]
     # Only the last round waits for its sums.
-    assert steps.count("make_C") == 1
+    assert steps.count("finish_round") == 1
     assert_same_model(found, Schirn(**OPTIONS).fit(X, Y), X)
 
 
@@ -225,7 +225,7 @@ def kill_worker_after(monkeypatch, client, rounds):
                 killed.append(process)
             yield item
 
-    monkeypatch.setattr("schirn.solvers.schirn.track", track)
+    monkeypatch.setattr("schirn.solvers.schirn_blocks.track", track)
     monkeypatch.setattr("schirn.solvers.sieve.track", track)
     return killed
 

@@ -15,7 +15,7 @@ from schirn.exceptions import DataError, InputError
 from schirn.scale import RowFile
 from schirn.scale.files import FileRows
 from schirn.scale.row_file import copy_to_file
-from schirn.solvers import schirn as solver
+from schirn.solvers import schirn_blocks as solver
 
 OPTIONS = {"lam": 1.0, "alpha": 0.0, "beta": 0.05, "max_iter": 20, "mu": 0.01, "rho": 1.5}
 
@@ -113,15 +113,15 @@ def test_models_of_files_are_saved(data, tmp_path):
 @pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
 def test_nothing_is_left_after_an_error(data, scratch, monkeypatch, error):
     X, Y = data
-    make_C, calls = solver.make_C, []
+    finish_round, calls = solver.finish_round, []
 
     def breaks(*args):
         calls.append(list(scratch.iterdir()))
         if len(calls) == 6:
             raise error
-        return make_C(*args)
+        return finish_round(*args)
 
-    monkeypatch.setattr(solver, "make_C", breaks)
+    monkeypatch.setattr(solver, "finish_round", breaks)
     with RowFile(X, block_rows=60, scratch=scratch) as rows:
         with pytest.raises(type(error)):
             Schirn(**OPTIONS).fit(rows, Y)
@@ -134,15 +134,15 @@ import os, signal, sys
 import numpy as np
 from schirn import Schirn
 from schirn.scale import RowFile
-from schirn.solvers import schirn as solver
+from schirn.solvers import schirn_blocks as solver
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(60, 4)), rng.random((60, 3)) < 0.5
-def make_C(*args):
+def finish_round(*args):
     print(flush=True)
     if sys.argv[2] == "wait":
         sys.stdin.read()
     os.kill(os.getpid(), signal.SIGKILL)
-solver.make_C = make_C
+solver.finish_round = finish_round
 rows = RowFile(X, block_rows=20, scratch=sys.argv[1])
 Schirn(alpha=0.1, beta=0.1, lam=1.0).fit(rows, Y)
 """
@@ -273,10 +273,10 @@ def test_unchanged_parts_of_a_state_are_not_written_again(data, monkeypatch):
 
     monkeypatch.setattr(FileRows, "_save", spy)
     store = FileRows(RowFile(X, block_rows=115), sp.csr_array(Y))
-    state = solver.State(*(np.zeros(3) for _ in range(4)))
+    state = solver.State(*(np.zeros(3) for _ in range(3)))
     store.step(lambda block, old: (state, (1,)))
     assert {name for name in written if name.startswith("1.")} == {
-        "1.cells", "1.S", "1.at", "1.noise", "1.offset", "1.G", "1.mean", "1.change",
+        "1.cells", "1.S", "1.C", "1.noise", "1.G", "1.change",
     }  # fmt: skip
     written.clear()
     assert store.step(lambda block, old: (old._replace(G=old.S + 1), (2,))) == (4,)

@@ -9,22 +9,20 @@ import numpy as np
 
 from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.estimators._base import Fit, MethodInfo, RowSpaceMethod
-from schirn.linalg.arrays import namespace, threads_for
+from schirn.linalg.arrays import is_device_array, namespace, threads_for
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
 from schirn.linalg.row_space import RowSpace, ridge
 from schirn.noise.thresholds import ThresholdRule
-from schirn.scale.blocks import (
-    Layout,
-    RowStore,
-    memory_rows,
-)
+from schirn.scale.blocks import Layout, RowStore
 from schirn.scale.factor import factor_blocks
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
-from schirn.solvers.schirn import (
-    schirn,
-    schirn_rounds,
-)
+from schirn.solvers.schirn import SchirnFit, schirn
+from schirn.solvers.schirn_blocks import schirn_in_one_block, schirn_on_blocks
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
+
+# Up to this many cells (rows x labels) the loop of the paper is the fastest. Larger matrices do not
+# fit into the cache, and the solver for blocks passes over them less often.
+_LOOP_CELLS = 2**18
 
 
 @declare_parameters
@@ -179,35 +177,42 @@ class Schirn(RowSpaceMethod):
         return ridge_filters(space, [lam for (lam,) in which])
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
-        store, coordinates = memory_rows(space, Y)
-        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
-            return schirn_rounds(store, coordinates, **self._options()).w
+        return self._run(space, Y).w
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
-        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
-            trace, N = schirn(space, Y, **self._options())
-        self._set_weights(space, trace.w)
-        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
+        fit = self._run(space, Y)
+        self._set_weights(space, fit.w)
+        self.residual_ = fit.residual
+        self.n_noise_ = fit.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
-        remaining = (Y.astype(bool) & ~N).astype(space.dtype)
-        loo_scores = ridge(space, remaining, self.lam_).loo_scores
-        return Fit(N, loo_scores, len(trace.objective), trace.objective)
+        clean = (Y.astype(bool) & ~fit.N).astype(space.dtype)
+        loo_scores = ridge(space, clean, self.lam_).loo_scores
+        return Fit(fit.N, loo_scores, len(fit.objective), fit.objective)
+
+    def _run(self, space: RowSpace, Y: Array) -> SchirnFit:
+        """The rounds on a factored X in memory or on a device."""
+        is_small = Y.size <= _LOOP_CELLS and not is_device_array(space.eigenvalues)
+        solver = schirn if is_small else schirn_in_one_block
+        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
+            return solver(space, Y, **self._options())
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         X, Y = sample_rows(store, layout) if self._is_open() else (None, None)
         self._choose(X, Y, layout.n)
         ridge = self._smallest_ridge()
         factor = factor_blocks(store, layout, ridge=ridge, fit_intercept=self.fit_intercept)
-        trace = schirn_rounds(store, factor.coordinates, **self._options())
+        trace = schirn_on_blocks(store, factor.coordinates, **self._options())
         W, self.intercept_ = factor.coefficients(trace.w)
         xp = namespace(W)
         self.coef_ = np.ascontiguousarray(W.T) if xp is np else xp.asarray(W.T, copy=True)
-        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
-        self.objective_, self.n_iter_ = trace.objective, len(trace.objective)
-        return judge_by_ridge(self, store, factor, trace.kept, self.lam_)
+        self.residual_ = trace.residual
+        self.n_noise_ = trace.n_noise
+        self.objective_ = trace.objective
+        self.n_iter_ = len(trace.objective)
+        return judge_by_ridge(self, store, factor, trace.clean, self.lam_)
 
     def _options(self) -> dict[str, Any]:
         numbers = self._numbers()
         if not self.sparsity:
             numbers["alpha"] = 0.0
-        return {**self._solver_options(schirn_rounds), **numbers}
+        return {**self._solver_options(schirn), **numbers}

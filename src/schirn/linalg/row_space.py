@@ -66,10 +66,9 @@ class RowSpace:
         return np.vstack([self.basis.T @ (XtB - self.mean[:, None] * total), total])
 
     def expand(self, w: Array) -> Array:
-        """F w: the scores of the training rows for coordinates w, with contiguous columns."""
+        """F w: the scores of the training rows for coordinates w."""
         if self.F is not None:
-            # For few labels this orientation is the faster matrix product.
-            return (w.T @ self.F.T).T
+            return self.F @ w
         W = self.basis @ (w if self.mean is None else w[:-1])
         scores = self.X @ W
         return scores if self.mean is None else scores + (w[-1] - self.mean @ W)

@@ -59,10 +59,9 @@ class DenseRows:
 
     F: Array
 
-    def expand(self, w: Array, out: Array | None = None) -> Array:
-        """w'F'."""
-        xp = namespace(self.F)
-        return xp.matmul(w.T, self.F.T) if out is None else xp.matmul(w.T, self.F.T, out=out)
+    def expand(self, w: Array) -> Array:
+        """(F w)', one label after the other."""
+        return w.T @ self.F.T
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
         """B'F."""
@@ -85,17 +84,15 @@ class FeatureRows:
     first: int = 0
     """Index of the first row among all rows."""
 
-    def expand(self, message: tuple[Array, Array], out: Array | None = None) -> Array:
+    def expand(self, message: tuple[Array, Array]) -> Array:
         """(X W + b)', one label after the other."""
         W, b = message
-        if out is None:
-            out = np.empty((W.shape[1], self.X.shape[0]), dtype=W.dtype)
         if sp.issparse(self.X):
-            return np.add((self.X @ W).T, b[:, None], out=out)
-        np.matmul(W.T, self.X.T, out=out)
+            return np.add((self.X @ W).T, b[:, None], order="C")
+        scores = W.T @ self.X.T
         if b.any():
-            out += b[:, None]
-        return out
+            scores += b[:, None]
+        return scores
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
         """B'X, with the sums of B as the last column."""

@@ -126,8 +126,10 @@ class FileRows(RowStore):
         if with_rows:
             _ = rows.X
         kind = self._states[k]
-        fields = {} if kind is None else {name: self._load(f"{k}.{name}") for name in _stored(kind)}
-        return Block(rows, cells), None if kind is None else kind(**fields)
+        if kind is None:
+            return Block(rows, cells), None
+        fields = {name: self._load(f"{k}.{name}") for name in kind._fields}
+        return Block(rows, cells), kind(**fields)
 
     def _read_rows(self, k: int, cells: Any) -> Any:
         block = Block(FeatureRows(self._X.read(k), self._edges[k]), cells)
@@ -138,7 +140,7 @@ class FileRows(RowStore):
     def _save_state(self, k: int, state: Any, new: Any) -> None:
         """Write what is new in a state."""
         self._states[k] = None if new is None else type(new)
-        for name in () if new is None else _stored(new):
+        for name in () if new is None else new._fields:
             value = getattr(new, name)
             if type(state) is not type(new) or value is not getattr(state, name):
                 self._save(f"{k}.{name}", value)
@@ -153,8 +155,3 @@ class FileRows(RowStore):
     def _load(self, name: str) -> Any:
         with (self._scratch.path / name).open("rb") as stream:
             return pickle.load(stream)
-
-
-def _stored(state: Any) -> list[str]:
-    """Names of the fields that are worth keeping: spare memory is not."""
-    return [name for name in state._fields if name != "spare"]

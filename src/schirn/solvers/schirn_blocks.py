@@ -1,0 +1,471 @@
+"""Schirn on blocks of rows: on a device, in files, on workers, or many rows in memory.
+
+The rounds are those of `schirn.solvers.schirn`, and projections follow the same recursions. Three
+things differ, because the n x l matrices are large or far away:
+
+**A block keeps one matrix.** C is needed at the candidates alone, and L and Y - N only in the sum
+S = L + 2(Y - N). With G = S + mu X W (here without the division by 2 + mu, which goes into R) and
+C = G R, the next S is G - mu C: equation (19) says that L becomes L + mu X W - mu C. Where the
+noise step changes Y - N, twice the change is added to G.
+
+**A round takes one exchange.** R is known once the Gram matrices of all blocks are added up. The w
+of the next round depends on projections only, so both travel to the blocks together, and one step
+of the blocks (`finish_and_begin`) ends a round and begins the next. What the trace needs to know
+about C comes back with the sums of that step.
+
+**Means are kept apart in single precision.** L starts at 1, so the mean of each label would drown
+the small singular values; it is subtracted from S and G and kept beside them (`Centred`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._checkpoint import Rounds
+from schirn._checkpoint import load as checkpoint_load
+from schirn._checkpoint import save as checkpoint_save
+from schirn._progress import track
+from schirn.linalg.arrays import Array, eps, namespace, piece_rows, row_pieces, to_numpy
+from schirn.linalg.prox import (
+    NoiseRule,
+    RankTerm,
+    noise_threshold,
+    shift_by_gram,
+    shift_singular_values,
+)
+from schirn.linalg.row_space import RowSpace
+from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
+from schirn.solvers.schirn import SchirnFit
+
+
+@dataclass(frozen=True, eq=False)
+class SchirnTrace:
+    """The result of the rounds, with one trace entry per round; the noise stays in the blocks."""
+
+    w: Array
+    """Coordinates of W in the row space, (r, l)."""
+    clean: Array
+    """F'(Y - N), (r, l)."""
+    objective: np.ndarray
+    residual: np.ndarray
+    """||X W - C||_F"""
+    n_noise: np.ndarray
+    """Number of candidates that are noise."""
+
+
+class Centred(NamedTuple):
+    """An (l, n) matrix, as its values and the mean that was subtracted from each of its rows."""
+
+    values: Array
+    mean: Array | None
+    """(l,), or None if nothing was subtracted."""
+
+    @classmethod
+    def of(cls, A: Array) -> "Centred":
+        """A itself in double precision; in single precision its means are subtracted in place."""
+        if eps(A) < 1e-10:
+            return cls(A, None)
+        mean = namespace(A).mean(A, axis=1)
+        A -= mean[:, None]
+        return cls(A, mean)
+
+    def whole(self) -> Array:
+        """The matrix itself."""
+        return self.values if self.mean is None else self.values + self.mean[:, None]
+
+    def at(self, cells: Cells) -> Array:
+        """Its entries at the candidates."""
+        xp = namespace(self.values)
+        entries = xp.take(xp.reshape(self.values, (-1,)), cells.flat)
+        return entries if self.mean is None else entries + xp.take(self.mean, cells.label)
+
+    def square(self) -> float:
+        """Its squared Frobenius norm, for rows that are centred."""
+        return _square(self.values) + _square_of_mean(self.mean, self.values.shape[1])
+
+    def gram(self) -> tuple[Array, float]:
+        """Its Gram matrix over the labels, in double precision, and the rounding error of that."""
+        xp = namespace(self.values)
+        gram = self.values @ self.values.T
+        if self.mean is None:
+            return gram, 0.0
+        floor = eps(self.values) * float(xp.linalg.matrix_norm(gram))
+        gram = xp.astype(gram, xp.float64)
+        mean = xp.astype(self.mean, xp.float64)
+        return gram + self.values.shape[1] * mean[:, None] * mean, floor
+
+
+class State(NamedTuple):
+    """The state of a block after `begin_round`; G and `change` are None between two rounds."""
+
+    S: Centred
+    """L + 2(Y - N), one label after the other."""
+    C: Array
+    """C at the candidates of the block."""
+    noise: Array
+    """N at the candidates of the block, bool."""
+    G: Centred | None = None
+    """S + mu X W, with the new noise."""
+    change: tuple[Array, Array] | None = None
+    """Flat indices of the cells of S where Y - N has changed since, and twice the change."""
+
+
+class Shift(NamedTuple):
+    """Equation (18) for the blocks: C = G R."""
+
+    R: Array | None
+    """(l, l), or None if C = G / (2 + mu)."""
+    scale: float
+    """1 / (2 + mu)"""
+    mu: float
+    square: float | None
+    """||C||_F^2, or None if the blocks have to sum it up."""
+    nuclear_norm: float
+    """||C||_*"""
+
+
+class SumsOverC(NamedTuple):
+    """Sums over the rows of a block that the trace needs."""
+
+    residual: float
+    """mu^2 ||X W - C||_F^2"""
+    inside: float
+    """Sum of C over the candidates that are not noise: <C, Y - N>."""
+    square: float | None
+    """||C||_F^2, if it does not follow from the singular values."""
+
+
+class SumsOverG(NamedTuple):
+    """Sums over the rows of a block that a round needs."""
+
+    change: Array | None
+    """Projection of the change of Y - N."""
+    gram: Array | None
+    """G'G"""
+    floor: float
+    """Rounding error of the Gram matrix."""
+    n_changed: int
+    n_noise: int
+
+
+def schirn_in_one_block(space: RowSpace, Y: np.ndarray, **options: Any) -> SchirnFit:
+    """Run the rounds on a factored X in memory, with less memory than `schirn`.
+
+    Parameters
+    ----------
+    space : RowSpace
+        The factored X; its ridge must cover 2 lam / mu for the largest mu.
+    Y : (n, l) array
+        Candidates, 0/1.
+    **options
+        Parameters of `schirn_on_blocks`.
+
+    Returns
+    -------
+    SchirnFit
+        N is a NumPy array wherever X lies.
+    """
+    store, coordinates = memory_rows(space, Y)
+
+    def whole_G() -> Array:
+        return store.states[0].G.whole().T
+
+    trace = schirn_on_blocks(store, coordinates, whole_G=whole_G, **options)
+    N = noise_matrix(store, Y.shape)
+    return SchirnFit(trace.w, N, trace.objective, trace.residual, trace.n_noise)
+
+
+def schirn_on_blocks(
+    store: RowStore,
+    coordinates: Coordinates,
+    *,
+    alpha: float,
+    beta: float,
+    lam: float,
+    noise_rule: NoiseRule = "exact",
+    rank_term: RankTerm = "high",
+    mu: float = 1e-4,
+    mu_max: float = 10.0,
+    rho: float = 1.1,
+    max_iter: int = 100,
+    tol: float = 0.0,
+    whole_G: Callable[[], Array] | None = None,
+) -> SchirnTrace:
+    """Run Algorithm 1 of the paper on blocks of rows.
+
+    Parameters
+    ----------
+    store : RowStore
+        Blocks of rows with their candidates Y.
+    coordinates : Coordinates
+        The solver of the ridge systems.
+    alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter, tol
+        As in `schirn.Schirn`.
+    whole_G : callable or None
+        Returns G (n, l) if it lies in one piece: an SVD takes over from a coarse Gram matrix.
+
+    Returns
+    -------
+    SchirnTrace
+    """
+    FY, F1, n_cells = store.step(start)
+    # Projections of Y - N, C and L.
+    FY_N = coordinates.receive(FY)
+    FC = FL = coordinates.receive(F1)[:, None] + 0 * FY_N
+    term = "none" if beta == 0 else rank_term
+    sign = {"high": -1, "low": 1, "none": 0}[term]
+    threshold = noise_threshold(alpha, noise_rule)
+    trace: list[tuple[float, float, int]] = []
+    # Equation (18) of a round, until the blocks have applied it.
+    shift: Shift | None = None
+    last: _Round | None = None
+    rounds = Rounds(max_iter)
+    if rounds.state is not None:
+        FY_N, FC, FL, mu, trace = rounds.state
+        store.step(read_state, rounds.blocks(rounds.done))
+    for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
+        # eq. (10)
+        w, FXW = coordinates.solve(mu * FC - FL, mu, 2 * lam)
+        # eq. (15) and (17), after eq. (18) and (19) of the round before
+        message = coordinates.send(mu * w), threshold, term != "none"
+        over_C, over_G = store.step(finish_and_begin, shift, message)
+        if last is not None and over_C is not None:
+            trace.append(last.measure(over_C))
+        if over_G.change is not None:
+            FY_N = FY_N + coordinates.receive(over_G.change)
+        FG = mu * FXW + FL + 2 * FY_N
+        # eq. (18)
+        shift = _shift(over_G, beta, term, mu, whole_G, w.dtype)
+        FC = FG * shift.scale if shift.R is None else FG @ shift.R
+        # eq. (19)
+        FL = FG - 2 * FY_N - mu * FC
+        ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
+        n_noise = over_G.n_noise
+        rank = sign * beta * shift.nuclear_norm
+        last = _Round(shift, n_noise, n_cells - n_noise, alpha * n_noise + rank + ridge)
+        # eq. (20)
+        mu = min(mu_max, rho * mu)
+
+        # The blocks wait for the next round, unless something needs their sums or states now.
+        may_stop = tol > 0 and over_G.n_changed == 0
+        is_due = rounds.due(n_iter)
+        if may_stop or is_due or n_iter == max_iter:
+            over_C = store.step(finish_round, shift)
+            trace.append(last.measure(over_C))
+            if may_stop and trace[-1][1] <= tol * last.norm(over_C):
+                break
+            shift = last = None
+        if is_due:
+            store.gather(write_state, rounds.blocks(n_iter))
+            rounds.save(n_iter, (FY_N, FC, FL, mu, trace))
+    columns = (np.array(column) for column in zip(*trace, strict=True))
+    return SchirnTrace(w, FY_N, *columns)
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """A round whose sums over C are still to come."""
+
+    shift: Shift
+    n_noise: int
+    n_clean: int
+    """||Y - N||_F^2"""
+    penalties: float
+    """The objective without its loss."""
+
+    def measure(self, over_C: SumsOverC) -> tuple[float, float, int]:
+        """Objective, residual ||X W - C||_F and number of wrong candidates."""
+        loss = self.norm(over_C) ** 2 - 2 * over_C.inside + self.n_clean
+        residual = float(np.sqrt(over_C.residual)) / self.shift.mu
+        return self.penalties + loss, residual, self.n_noise
+
+    def norm(self, over_C: SumsOverC) -> float:
+        """||C||_F"""
+        square = self.shift.square if over_C.square is None else over_C.square
+        assert square is not None
+        return float(np.sqrt(square))
+
+
+def _shift(
+    over_G: SumsOverG,
+    beta: float,
+    term: RankTerm,
+    mu: float,
+    whole_G: Callable[[], Array] | None,
+    dtype: Any,
+) -> Shift:
+    """Shift the singular values of G/(2 + mu) by 2 beta/(2 + mu)."""
+    scale = 1 / (2 + mu)
+    gram = over_G.gram
+    if gram is None:
+        return Shift(None, scale, mu, None, 0.0)
+    is_strict = whole_G is not None
+    shifted = shift_by_gram(gram, 2 * beta, term, floor=over_G.floor, strict=is_strict)
+    if shifted is None:
+        assert whole_G is not None
+        shifted = shift_singular_values(whole_G(), 2 * beta, term)
+    values = to_numpy(shifted.values).astype(np.float64) * scale
+    R = namespace(gram).astype(shifted.right * scale, dtype)
+    return Shift(R, scale, mu, float(values @ values), float(values.sum()))
+
+
+# ---- Steps of the blocks
+
+
+def start(block: Block, state: None) -> tuple[State, tuple[Array, Array, int]]:
+    """C = L = 1 and N = 0; return F'Y, F'1 and the number of candidates."""
+    cells = block.cells
+    n, l = cells.shape
+    F1 = block.rows.total()
+    xp = namespace(F1)
+    place = {} if xp is np else {"device": F1.device}
+    n_cells = int(cells.row.shape[0])
+    ones = xp.ones(n_cells, dtype=F1.dtype, **place)
+    S = xp.ones((l, n), dtype=F1.dtype, **place)
+    _add_at(S, cells.flat, 2 * ones)
+    noise = xp.zeros(n_cells, dtype=xp.bool, **place)
+    FY = block.rows.project(cells.label, cells.row, ones, l)
+    return State(Centred.of(S), ones, noise), (FY, F1, n_cells)
+
+
+def finish_and_begin(
+    block: Block, state: State, shift: Shift | None, message: tuple[Any, float, bool]
+) -> tuple[State, tuple[SumsOverC | None, SumsOverG]]:
+    """Finish the round before, unless that is done already, and begin the next one."""
+    over_C = None
+    if shift is not None:
+        state, over_C = finish_round(block, state, shift)
+    state, over_G = begin_round(block, state, *message)
+    return state, (over_C, over_G)
+
+
+def begin_round(
+    block: Block, state: State, message: Any, threshold: float, needs_gram: bool
+) -> tuple[State, SumsOverG]:
+    """Compute N from C, then G = S + mu X W with the new noise."""
+    cells = block.cells
+    # eq. (15)
+    noise = state.C < threshold
+    xp = namespace(noise)
+    changed = xp.nonzero(state.noise != noise)[0]
+    n_changed = int(changed.shape[0])
+    # eq. (17)
+    G = block.rows.expand(message)
+    G += state.S.values
+    change = projection = None
+    if n_changed:
+        # Y - N becomes 0 where a candidate is noise now, and 1 where it no longer is.
+        values = 1 - 2 * xp.astype(noise[changed], G.dtype)
+        change = cells.flat[changed], 2 * values
+        _add_at(G, *change)
+        label = cells.label[changed]
+        row = cells.row[changed]
+        projection = block.rows.project(label, row, values, cells.shape[1])
+    G = Centred.of(G)
+    if G.mean is not None:
+        G = Centred(G.values, G.mean + state.S.mean)
+    gram, floor = G.gram() if needs_gram else (None, 0.0)
+    n_noise = int(xp.sum(xp.astype(noise, xp.int64)))
+    sums = SumsOverG(projection, gram, floor, n_changed, n_noise)
+    return State(state.S, state.C, noise, G, change), sums
+
+
+def finish_round(block: Block, state: State, shift: Shift) -> tuple[State, SumsOverC]:
+    """Compute C = G R and the next S = G - mu C."""
+    G = state.G
+    assert G is not None
+    # eq. (18)
+    mu_C = _times(G, shift)
+    C = mu_C.at(block.cells) / shift.mu
+    xp = namespace(C)
+    inside = float(xp.sum(C) - xp.sum(C[state.noise]))
+    square = mu_C.square() / shift.mu**2 if shift.R is None else None
+    # eq. (19), in the memory of mu C
+    values = xp.subtract(G.values, mu_C.values, out=mu_C.values)
+    mean = None if G.mean is None else G.mean - mu_C.mean
+    S = Centred(values, mean)
+    residual = _square_of_change(S, state.S, state.change)
+    return State(S, C, state.noise), SumsOverC(residual, inside, square)
+
+
+def _times(G: Centred, shift: Shift) -> Centred:
+    """mu C for equation (18): mu R'G, where R is symmetric."""
+    if shift.R is None:
+        factor = shift.mu * shift.scale
+        return Centred(factor * G.values, None if G.mean is None else factor * G.mean)
+    mu_R = shift.mu * shift.R
+    return Centred(mu_R @ G.values, None if G.mean is None else mu_R @ G.mean)
+
+
+def _square_of_change(S: Centred, before: Centred, change: tuple[Array, Array] | None) -> float:
+    """||mu (X W - C)||_F^2: how much S changed, apart from its part 2(Y - N).
+
+    The cells that `change` names are put right for the moment.
+    """
+    n = S.values.shape[1]
+    if change is not None:
+        cells, values = change
+        _add_at(S.values, cells, -values)
+    total = 0.0
+    for first, rows in row_pieces(S.values, piece_rows(S.values, n)):
+        total += _square(rows - before.values[first : first + len(rows)])
+    if change is not None:
+        _add_at(S.values, cells, values)
+    if S.mean is None or before.mean is None:
+        return total
+    rise = S.mean - before.mean
+    total += _square_of_mean(rise, n)
+    if change is not None:
+        # Without the change of N, the rows of S no longer have mean 0.
+        total -= 2 * float(namespace(rise).sum(namespace(rise).take(rise, cells // n) * values))
+    return total
+
+
+def _add_at(A: Array, cells: Array, values: Any) -> None:
+    """Add to the entries of A at these distinct flat indices."""
+    flat = namespace(A).reshape(A, (-1,))
+    flat[cells] += values
+
+
+def _square(A: Array) -> float:
+    """||A||^2."""
+    return float(namespace(A).linalg.vector_norm(A)) ** 2
+
+
+def _square_of_mean(mean: Array | None, n: int) -> float:
+    """What the mean that was subtracted from n columns would add to ||A||_F^2."""
+    return 0.0 if mean is None else n * _square(mean)
+
+
+# ---- Checkpoints, and the noise
+
+
+def write_state(block: Block, state: State, name: str) -> None:
+    """Save the state of a block between two rounds."""
+    first = getattr(block.rows, "first", 0)
+    checkpoint_save(f"{name}{first}", (state.S, state.C, state.noise))
+
+
+def read_state(block: Block, state: State, name: str) -> tuple[State, tuple[()]]:
+    """Continue with a saved state of a block."""
+    first = getattr(block.rows, "first", 0)
+    S, C, noise = checkpoint_load(f"{name}{first}")
+    return State(Centred(*S), C, noise), ()
+
+
+def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:
+    """The candidates of a block and which of them are noise."""
+    return block.cells, state.noise
+
+
+def noise_matrix(store: MemoryRows, shape: tuple[int, int]) -> np.ndarray:
+    """N as a boolean matrix, for rows in one block."""
+    ((cells, noise),) = store.gather(noise_cells)
+    is_noise = to_numpy(noise)
+    row = to_numpy(cells.row)[is_noise]
+    label = to_numpy(cells.label)[is_noise]
+    N = np.zeros(shape, dtype=bool)
+    N[row, label] = True
+    return N
