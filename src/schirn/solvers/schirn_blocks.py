@@ -252,7 +252,7 @@ def schirn_on_blocks(
         may_stop = tol > 0 and over_G.n_changed == 0
         is_due = rounds.due(n_iter)
         if may_stop or is_due or n_iter == max_iter:
-            over_C = store.step(finish_round, shift)
+            over_C = SumsOverC(*store.step(finish_round, shift))
             trace.append(last.measure(over_C))
             if may_stop and trace[-1][1] <= tol * last.norm(over_C):
                 break
@@ -282,7 +282,7 @@ class _Round:
         return self.penalties + loss, residual, self.n_noise
 
     def norm(self, over_C: SumsOverC) -> float:
-        """||C||_F"""
+        """Frobenius norm of C."""
         square = self.shift.square if over_C.square is None else over_C.square
         assert square is not None
         return float(np.sqrt(square))
