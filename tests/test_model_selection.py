@@ -272,11 +272,16 @@ def test_columns_of_labels_are_matched_by_name_behind_a_pipeline(small):
     [
         (lab.PMLMA(max_iter=4), {"alpha": [0.01, 1.0], "gamma": [0.1, 10.0]}),
         (lab.PMLPLR(max_iter=4), {"beta": [0.01, 1.0], "lam": [0.1, 10.0]}),
+        (
+            lab.PARD(hidden_size=8, learning_rate=0.02),
+            {"beta_0": [0.01, 1.0], "warm_up": [0, 2, 9], "max_iter": [1, 6, 12]},
+        ),
+        (lab.PMLLRS(max_iter=20), {"beta": [0.01, 1.0], "gamma": [0.01, 10.0]}),
         (lab.PMLLENFN(max_iter=4), {"lam1": [1.0, 100.0], "a0": [0.1, 0.8], "nu": [0.1, 0.5]}),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_methods_with_neighbours_score_like_plain_fits(small, model, grid):
+def test_methods_that_share_work_score_like_plain_fits(small, model, grid):
     splits = list(KFold(2, shuffle=True, random_state=1).split(small.X))
     search = CandidateSearchCV(model, grid, cv=splits, refit=False)
     search.fit(small.X, small.candidates)

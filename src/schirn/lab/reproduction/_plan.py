@@ -143,14 +143,23 @@ def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch
 
 
 def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> list[Run]:
-    """Runs of some requests, without the folds that the part leaves out."""
+    """Runs of some requests, without the folds that the part leaves out.
+
+    All methods of a fold follow each other, so that they share what they can.
+    """
     runs = []
     for request in requests:
         for run in plan_runs(**request):
             n_folds = plan.part.folds_of(batch, run.fields["dataset"])
             if run.fields["split"] == "stored" or run.fields["fold"] < n_folds:
                 runs.append(run)
-    return runs
+    # Sorting is stable: methods stay in their order within a fold.
+    settings = list(dict.fromkeys(map(_setting, runs)))
+    return sorted(runs, key=lambda run: (settings.index(_setting(run)), run.fields["fold"]))
+
+
+def _setting(run: Run) -> tuple[Any, Any]:
+    return run.fields["dataset"], run.fields["r"]
 
 
 def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:

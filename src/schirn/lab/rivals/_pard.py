@@ -1,5 +1,6 @@
 """PARD, probabilistic graphical disambiguation."""
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -7,7 +8,7 @@ import scipy.sparse as sp
 
 from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn.estimators import Fit, MethodInfo, PartialMultiLabelClassifier
-from schirn.lab.rivals.solvers._pard import pard
+from schirn.lab.rivals.solvers._pard import Network, Schedule, networks_of_schedules, pard
 from schirn.lab.rivals.solvers._scaling import identity, minmax
 from schirn.labels.matrix import as_labels
 from schirn.noise.calibration import Calibration
@@ -131,6 +132,32 @@ class PARD(PartialMultiLabelClassifier):
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         return self.network_(X)
+
+    def _schedule(self) -> Schedule:
+        return Schedule(self.beta_0, self.warm_up, self.max_iter)
+
+    def _share_key(self) -> Hashable | None:
+        """All but what the schedules of one training may differ in."""
+        if self.validation_fraction or self.random_state is None:
+            return None
+        unshared = (*Schedule._fields, "threshold", "verbose")
+        return tuple((k, v) for k, v in self.get_params(deep=False).items() if k not in unshared)
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        options = self._solver_options(networks_of_schedules)
+        scaling = minmax(train, 0, 1) if self.scale == "minmax" else identity(train)
+        schedules = list(dict.fromkeys(model._schedule() for model in models))
+        trained: dict[Schedule, Network] = {}
+
+        def scores(model: "PARD", Y: Array) -> Array:
+            if not trained:
+                networks = networks_of_schedules(
+                    train, Y, schedules, scaling=scaling, seed=self.random_state, **options
+                )
+                trained.update(networks)
+            return trained[model._schedule()](test)
+
+        return scores
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         """The outputs are log-odds of true labels already."""

@@ -1,6 +1,7 @@
 """PML-LRS: low-rank true labels plus sparse wrong ones."""
 
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -104,3 +105,12 @@ class PMLLRS(LinearMethod):
         confidence = np.where(is_candidate, np.clip(result.P, 0, 1), 0)
         noise = is_candidate & (result.Q > result.P)
         return Fit(noise, loo_scores, result.n_iter, result.objective, confidence)
+
+    def _share_key(self) -> Hashable:
+        return self.fit_intercept
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        ridge_weight = min(model.mu / model.eta for model in models)
+        space = row_space(train, ridge=ridge_weight, fit_intercept=self.fit_intercept)
+        rows = space.transform(test)
+        return lambda model, Y: rows @ pmllrs(space, Y, **model._solver_options(pmllrs)).w

@@ -18,6 +18,7 @@ from schirn.lab.bench.running._memory import peak_memory, reset_peak_memory
 from schirn.lab.bench.running._methods import import_class
 from schirn.lab.bench.running._plan import Run
 from schirn.lab.bench.running._scores import compute_metrics
+from schirn.lab.rivals.solvers import reused, shared_work
 from schirn.linalg.features import learn_scale
 from schirn.model_selection import CandidateSearchCV
 
@@ -68,8 +69,10 @@ def execute(run: Run, data: Prepared) -> Output:
 
 def _attempt(run: Run, data: Prepared) -> Output:
     reset_peak_memory()
+    # Fits to the same rows share what they can, if they follow each other.
+    fold_key = (data_key(run), run.fields["fold"])
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), shared_work(fold_key):
             # Warnings of hundreds of fits cannot be shown usefully.
             warnings.simplefilter("ignore")
             output = _execute(run, data)
@@ -156,9 +159,17 @@ def _fold(run: Run, data: Prepared) -> _Fold:
         scale = learn_scale(X)
         X, X_test = scale.transform(X), scale.transform(X_test)
     elif run.fields["features"] == "kernel":
-        kernel = KernelFeatures(random_state=run.fields["seed"]).fit(X)
-        X, X_test = kernel.transform(X), kernel.transform(X_test)
+        seed = run.fields["seed"]
+        size = 8 * KernelFeatures().n_landmarks * (len(train) + len(test))
+        kernel = reused(("kernel", seed), lambda: _kernel_features(X, X_test, seed), size=size)
+        # A method that changes its rows must not change those of the next one.
+        X, X_test = (rows.copy() for rows in kernel)
     return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[number])
+
+
+def _kernel_features(X: Any, X_test: Any, seed: int) -> tuple[Any, Any]:
+    kernel = KernelFeatures(random_state=seed).fit(X)
+    return kernel.transform(X), kernel.transform(X_test)
 
 
 def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:

@@ -7,6 +7,7 @@ where that is smaller, and all machines score a row in a few matrix products.
 
 import warnings
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from schirn._input import Array
 from schirn._progress import track
 from schirn.exceptions import InputError
+from schirn.lab.rivals.solvers._reuse import fingerprint, reused
 from schirn.lab.rivals.solvers._scaling import Scaling
 
 # Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
@@ -98,6 +100,27 @@ def pairwise_svms(
     K : array or None
         The kernel matrix X X'; None computes one kernel per problem.
     """
+
+    def train(only_virtual: bool) -> list[_Machine]:
+        return _trained(X, K, credible, candidates, only_virtual, options)
+
+    # The machines of the pairs do not depend on the virtual label.
+    key = ("pairs", fingerprint(X, credible, candidates), options._replace(n_jobs=None))
+    machines = reused(key, lambda: train(False), size=24 * credible.size * credible.shape[1])
+    if virtual:
+        machines = sorted([*machines, *train(True)], key=itemgetter(0, 1))
+    return _assemble(X, machines, _uncontested(credible, candidates))
+
+
+def _trained(
+    X: "Array | sp.csr_array",
+    K: Array | None,
+    credible: Array,
+    candidates: Array,
+    only_virtual: bool,
+    options: SVMOptions,
+) -> list[_Machine]:
+    """Machines of all pairs of labels, or those of the labels and the virtual one."""
     train = delayed(_machines_of_label)
     with (
         warnings.catch_warnings(),
@@ -107,11 +130,10 @@ def pairwise_svms(
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = range(credible.shape[1])
         trained = Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator")(
-            train(X, K, credible, candidates, j, virtual, options) for j in labels
+            train(X, K, credible, candidates, j, only_virtual, options) for j in labels
         )
         groups = list(track(trained, "machines of label", len(labels)))
-    machines = [machine for group in groups for machine in group]
-    return _assemble(X, machines, _uncontested(credible, candidates))
+    return [machine for group in groups for machine in group]
 
 
 def _uncontested(credible: Array, candidates: Array) -> Array:
@@ -129,11 +151,11 @@ def _machines_of_label(
     credible: Array,
     candidates: Array,
     j: int,
-    virtual: bool,
+    only_virtual: bool,
     options: SVMOptions,
 ) -> list[_Machine]:
-    """The machines of the pairs whose lower label is j."""
-    problems = _problems(credible, candidates, j, virtual)
+    """The machines of the pairs whose lower label is j, or that of j and the virtual label."""
+    problems = _problems(credible, candidates, j, only_virtual)
     return [
         _train(X, K, j, k, positive, negative, options)
         for k, positive, negative in problems
@@ -142,20 +164,21 @@ def _machines_of_label(
 
 
 def _problems(
-    credible: Array, candidates: Array, j: int, virtual: bool
+    credible: Array, candidates: Array, j: int, only_virtual: bool
 ) -> Iterator[tuple[int, Array, Array]]:
     """The other label, the positive rows and the negative rows of every pair of label j."""
     mine = np.flatnonzero(credible[:, j])
     if not len(mine):
         return
     l = credible.shape[1]
+    if only_virtual:
+        yield l, mine, np.flatnonzero(~candidates[:, j] & ~credible[:, j])
+        return
     absent = ~candidates[mine]
     for k in range(j + 1, l):
         positive = mine[absent[:, k]]
         theirs = np.flatnonzero(credible[:, k] & ~candidates[:, j])
         yield k, positive, np.setdiff1d(theirs, positive, assume_unique=True)
-    if virtual:
-        yield l, mine, np.flatnonzero(~candidates[:, j] & ~credible[:, j])
 
 
 def _train(

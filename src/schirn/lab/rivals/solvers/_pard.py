@@ -6,6 +6,8 @@ does the three in turn. Mini-batches are rows of X in its own container, and the
 scaling is added behind the product with the first layer, so that a sparse X stays sparse.
 """
 
+import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,9 +142,7 @@ def pard(
     q, bounds, held_out_bounds = S[rows], list[float](), list[float]()
     best, best_bound, best_epoch = None, -np.inf, warm_up
     for n_iter in track(range(1, max_iter + 1), "epoch", may_stop=len(held_out) > 0):
-        order = rng.permutation(len(rows))
-        for batch in np.split(order, range(batch_size, len(rows), batch_size)):
-            trainer.step(rows[batch], q[batch])
+        trainer.epoch(rows, q, batch_size, rng)
         current, bound = trainer.assess(rows, labels)
         bounds.append(bound)
         if len(held_out):
@@ -157,10 +157,97 @@ def pard(
             q, labels = current, labels.with_rates(S[rows], current)
     if best is not None:
         trainer.parameters[...], labels = best
-    network = Network(*(array.copy() for array in trainer.network)).for_raw_features(scaling)
+    network = trainer.raw_network()
     q = trainer.assess(np.arange(len(S)), labels)[0]
     traces = np.array(bounds), np.array(held_out_bounds)
     return PARDResult(network, labels, q, network(X), n_iter, *traces)
+
+
+class Schedule(NamedTuple):
+    """The parameters of PARD that networks of one search may differ in."""
+
+    beta_0: float
+    warm_up: int
+    max_iter: int
+
+    @property
+    def branches_at(self) -> int:
+        """Last epoch with q = s; the first one always has it."""
+        return max(self.warm_up, 1)
+
+
+def networks_of_schedules(
+    X: "Array | sp.csr_array",
+    Y: Array,
+    schedules: Sequence[Schedule],
+    *,
+    scaling: Scaling,
+    beta_y: float = 1.0,
+    hidden_size: int = 256,
+    learning_rate: float = 1e-3,
+    weight_decay: float = 1e-4,
+    batch_size: int = 128,
+    seed: int | None = 0,
+) -> dict[Schedule, Network]:
+    """The networks that `pard` ends with, all from one training that branches.
+
+    Until the end of the warm-up nothing depends on `beta_0`, and a shorter training is the
+    beginning of a longer one. No epoch is run twice.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+    Y : (n, l) array
+        Candidates, 0/1.
+    schedules : list of Schedule
+    scaling, beta_y, hidden_size, learning_rate, weight_decay, batch_size, seed
+        As in `pard`, which is called without held-out rows.
+
+    Returns
+    -------
+    dict of Schedule to Network
+        Networks for raw features.
+    """
+    rng = np.random.default_rng(seed)
+    S = np.ascontiguousarray(Y != 0, dtype=X.dtype)
+    start = initial_network(X.shape[1], hidden_size, S.shape[1], rng, X.dtype)
+    trainer = _Trainer(X, scaling, S, start, learning_rate, weight_decay)
+    rows = np.arange(len(S))
+    networks: dict[Schedule, Network] = {}
+    last_warm_up = max(min(s.branches_at, s.max_iter) for s in schedules)
+    for n_iter in track(range(1, last_warm_up + 1), "epoch of the warm-up"):
+        trainer.epoch(rows, S, batch_size, rng)
+        ended = [s for s in schedules if s.max_iter == n_iter <= s.branches_at]
+        networks.update({schedule: trainer.raw_network() for schedule in ended})
+        branching = [s for s in schedules if s.branches_at == n_iter < s.max_iter]
+        for beta_0 in dict.fromkeys(schedule.beta_0 for schedule in branching):
+            branch = [s for s in branching if s.beta_0 == beta_0]
+            labels = initial_labels(S, beta_y, beta_0)
+            # The random numbers of a branch are those that follow the warm-up.
+            networks |= _finish_branch(
+                trainer.copy(), rows, labels, branch, batch_size, copy.deepcopy(rng)
+            )
+    return networks
+
+
+def _finish_branch(
+    trainer: "_Trainer",
+    rows: Array,
+    labels: LabelModel,
+    schedules: Sequence[Schedule],
+    batch_size: int,
+    rng: np.random.Generator,
+) -> dict[Schedule, Network]:
+    """Networks of schedules that differ in the last epoch alone, from the end of the warm-up."""
+    networks = {}
+    last = max(schedule.max_iter for schedule in schedules)
+    for n_iter in track(range(schedules[0].branches_at + 1, last + 1), "epoch"):
+        q, _ = trainer.assess(rows, labels)
+        labels = labels.with_rates(trainer.S[rows], q)
+        trainer.epoch(rows, q, batch_size, rng)
+        ended = [s for s in schedules if s.max_iter == n_iter]
+        networks.update({schedule: trainer.raw_network() for schedule in ended})
+    return networks
 
 
 def initial_network(
@@ -182,14 +269,28 @@ def _hold_out(n: int, fraction: float, rng: np.random.Generator) -> tuple[Array,
 
 
 class Adam:
-    """Adam steps with an L2 weight decay added to the gradient."""
+    """Adam steps with an L2 weight decay added to the gradient.
+
+    The averages are kept without the factors 1 - decay, which enter as two numbers at the end: the
+    steps are bound by memory, and every pass over the parameters counts.
+    """
 
     def __init__(self, parameters: Array, learning_rate: float, weight_decay: float = 0.0):
         self.parameters = parameters
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self._mean = np.zeros_like(parameters)
+        self._square = np.zeros_like(parameters)
         self._scratch = np.empty_like(parameters)
         self.n_steps = 0
+
+    def copy(self, parameters: Array) -> "Adam":
+        """The same averages for other parameters."""
+        other = Adam(parameters, self.learning_rate, self.weight_decay)
+        other._mean[...] = self._mean
+        other._square[...] = self._square
+        other.n_steps = self.n_steps
+        return other
 
     def step(self, gradient: Array) -> None:
         """Update the parameters; overwrites `gradient`."""
@@ -197,19 +298,18 @@ class Adam:
         first, second = _DECAYS
         np.multiply(self.parameters, self.weight_decay, out=self._scratch)
         gradient += self._scratch
-        self.mean *= first
-        np.multiply(gradient, 1 - first, out=self._scratch)
-        self.mean += self._scratch
-        self.square *= second
+        self._mean *= first
+        self._mean += gradient
+        self._square *= second
         gradient *= gradient
-        gradient *= 1 - second
-        self.square += gradient
+        self._square += gradient
         # lr (mean / (1 - first^t)) / (sqrt(square / (1 - second^t)) + eps)
-        np.sqrt(self.square, out=gradient)
-        gradient /= np.sqrt(1 - second**self.n_steps)
-        gradient += _EPS
-        np.divide(self.mean, gradient, out=self._scratch)
-        self._scratch *= self.learning_rate / (1 - first**self.n_steps)
+        mean_scale = (1 - first) / (1 - first**self.n_steps)
+        root_scale = np.sqrt((1 - second) / (1 - second**self.n_steps))
+        np.sqrt(self._square, out=gradient)
+        gradient += _EPS / root_scale
+        np.divide(self._mean, gradient, out=self._scratch)
+        self._scratch *= self.learning_rate * mean_scale / root_scale
         self.parameters -= self._scratch
 
 
@@ -232,6 +332,27 @@ class _Trainer:
         self._gradient = np.empty_like(self.parameters)
         self.network, self._slope = (_views(v, start) for v in (self.parameters, self._gradient))
         self._adam = Adam(self.parameters, learning_rate, weight_decay)
+
+    def copy(self) -> "_Trainer":
+        """A trainer that goes on from here on its own; rows and labels are shared."""
+        other = copy.copy(self)
+        other.parameters = self.parameters.copy()
+        other._gradient = np.empty_like(self.parameters)
+        other.network = _views(other.parameters, self.network)
+        other._slope = _views(other._gradient, self.network)
+        other._adam = self._adam.copy(other.parameters)
+        return other
+
+    def raw_network(self) -> Network:
+        """The network of this moment, for raw features."""
+        arrays = (array.copy() for array in self.network)
+        return Network(*arrays).for_raw_features(self.scaling)
+
+    def epoch(self, rows: Array, q: Array, batch_size: int, rng: np.random.Generator) -> None:
+        """Adam steps over all rows, in batches drawn by `rng`."""
+        order = rng.permutation(len(rows))
+        for batch in np.split(order, range(batch_size, len(rows), batch_size)):
+            self.step(rows[batch], q[batch])
 
     def step(self, rows: Array, q: Array) -> None:
         """One Adam step on the cross-entropy of q and the outputs."""

@@ -17,6 +17,7 @@ from schirn.lab.rivals.solvers._pairwise import (
     pairwise_svms,
     rescale,
 )
+from schirn.lab.rivals.solvers._reuse import fingerprint, reused
 from schirn.lab.rivals.solvers._scaling import Scaling, minmax
 from schirn.lab.rivals.solvers.graph import (
     nearest_neighbours,
@@ -71,6 +72,29 @@ def credible_labels(
         with more features than neighbours, nothing is propagated. The vote never includes the row
         itself.
     """
+    key = ("propagated", fingerprint(X, Y), k, alpha, include_self, max_iter, tol)
+    F, votes, changes = reused(
+        key,
+        lambda: _propagated(X, Y, k, alpha, include_self, max_iter, tol),
+        size=16 * Y.size,
+    )
+    marked = votes >= thr
+    credible = marked & (Y != 0)
+    missing = ~credible.any(axis=1)
+    credible[missing] = marked[missing]
+    return CredibleLabels(F, credible, changes)
+
+
+def _propagated(
+    X: "Array | sp.csr_array",
+    Y: Array,
+    k: int,
+    alpha: float,
+    include_self: bool,
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, Array, Array]:
+    """Confidences, votes of the neighbours scaled to [0, 1], and the change in every round."""
     stage("finding neighbours")
     neighbours = nearest_neighbours(X, k)
     graph = nearest_neighbours(X, k, include_self=True) if include_self else neighbours
@@ -80,11 +104,8 @@ def credible_labels(
     mass = P.sum(axis=0)
     P *= np.divide(Y.sum(axis=0), mass, out=np.zeros_like(mass), where=mass > 0)
     F = _unit_rows(P)
-    marked = _unit_rows(_neighbour_votes(F, neighbours.indices, neighbours.distances)) >= thr
-    credible = marked & (Y != 0)
-    missing = ~credible.any(axis=1)
-    credible[missing] = marked[missing]
-    return CredibleLabels(F, credible, changes)
+    votes = _unit_rows(_neighbour_votes(F, neighbours.indices, neighbours.distances))
+    return F, votes, changes
 
 
 def _neighbour_votes(F: Array, indices: Array, distances: Array) -> Array:
