@@ -172,8 +172,6 @@ class DeepSieve(PartialMultiLabelClassifier):
         memory="n (d + l) + network",
     )
 
-    _retired: ClassVar = ("checkpoint_every", "validation_fraction")
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])
         run = CrossFit(self._rows(X), Y, self._learner, self, self._seed)

@@ -146,7 +146,6 @@ class Schirn(RowSpaceMethod):
     _untuned: ClassVar = {"alpha": 1.0, "beta": 0.01, "lam": 10.0}
 
     _continues: ClassVar = ("memory", "files")
-    _retired: ClassVar = ("solver",)
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()

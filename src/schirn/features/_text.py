@@ -167,10 +167,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         # Not part of the fitted state: model files and pickles do without.
         terms: TermCounter | None = vars(self).get(_TERMS)
         if terms is None or terms.words is not self.words_:
-            # Models of version 0.2 have no character sequences.
-            characters = getattr(self, "characters_", np.array([]))
-            idf = np.concatenate([self.idf_, getattr(self, "characters_idf_", [])])
-            terms = TermCounter(self.words_, characters, idf.astype(np.float32))
+            idf = np.concatenate([self.idf_, self.characters_idf_]).astype(np.float32)
+            terms = TermCounter(self.words_, self.characters_, idf)
             setattr(self, _TERMS, terms)
         return terms
 
@@ -179,8 +177,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     @property
     def n_characters(self) -> int:
-        """Number of character sequences; models of version 0.2 have none."""
-        return len(getattr(self, "characters_", ()))
+        """Number of character sequences."""
+        return len(self.characters_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the words, and the character sequences behind a tilde, such as "~pan".

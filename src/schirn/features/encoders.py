@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,8 +63,6 @@ class Encoder(TransformerMixin, BaseEstimator):
     >>> Encoder("sentence-transformers:all-MiniLM-L6-v2")
     Encoder(name='sentence-transformers:all-MiniLM-L6-v2')
     """
-
-    _retired: ClassVar = ("cache",)
 
     def __init__(self, name: str = "wordllama", *, of: str = "text") -> None:
         self.name = name

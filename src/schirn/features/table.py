@@ -332,9 +332,6 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         if self.columns is not None:
             cells = self._cells(table, "columns")
             numbers = self._part("numbers_")
-            if numbers is None:
-                # Models of version 0.2 have no medians to fill gaps with.
-                numbers = NumberColumns(fill=False).fit(cells)
             blocks.append((numbers.fit(cells) if learn else numbers).transform(cells))
         if (categories := self._part("categories_")) is not None:
             cells = self._cells(table, "categories")

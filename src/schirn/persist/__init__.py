@@ -36,11 +36,11 @@ from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.persist._model import RECORDS as RECORDS
-from schirn.persist._model import RETIRED_FIELDS, all_records, check_model, class_of
+from schirn.persist._model import all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
 
 FORMAT = "schirn-model"
-VERSION = 2
+VERSION = 1
 TRAINING_ATTRIBUTES = (
     "noise_",
     "label_confidence_",
@@ -48,14 +48,6 @@ TRAINING_ATTRIBUTES = (
     "missing_",
     "pseudo_labels_",
 )
-
-# Names of records in format 1 that are others now.
-_NAMES_OF_FORMAT_1 = {
-    "Expansion": "KernelExpansion",
-    "LabelModel": "PARDLabelModel",
-    "Network": "PARDNetwork",
-    "Stack": "LabelStack",
-}
 
 _SPARSE = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 # Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
@@ -433,9 +425,7 @@ class Decoder:
         cls = find(entry["class"])
         if cls is None:
             raise ValueError(f"{entry['class']!r} is not a class that a model file may hold")
-        # Parameters that only earlier versions had do not change a fitted model.
-        retired = getattr(cls, "_retired", ())
-        params = {k: self.value(v) for k, v in entry["params"].items() if k not in retired}
+        params = {key: self.value(value) for key, value in entry["params"].items()}
         model = cls(**params)
         for key, value in entry["attributes"].items():
             if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
@@ -482,11 +472,8 @@ class Decoder:
 
     def _record(self, body: dict[str, Any]) -> Any:
         name = body["name"]
-        if "module" in body:  # format 1
-            name = _NAMES_OF_FORMAT_1.get(name, name)
         record = RECORDS.get(name) or all_records().get(name)
         if record is None:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
-        retired = RETIRED_FIELDS.get(name, ())
-        fields = {k: self.value(v) for k, v in body["fields"].items() if k not in retired}
+        fields = {key: self.value(value) for key, value in body["fields"].items()}
         return record(**fields)

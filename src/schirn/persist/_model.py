@@ -21,9 +21,6 @@ from schirn.noise.thresholds import LabelThreshold
 from schirn.noise.votes import VoteModel
 from schirn.solvers.sieve import LabelStack, Pool
 
-# Fields that only records of earlier versions have.
-RETIRED_FIELDS = {"Caution": ("largest_share", "strict_share")}
-
 # Named tuples by their names in model files. These names and the fields of the tuples are part of
 # the file format and outlive modules and classes.
 RECORDS: dict[str, type[Any]] = {
@@ -111,9 +108,7 @@ def _check_pipeline(pipeline: TagPipeline) -> None:
     if not all(isinstance(name, str | None) for name in (features.vectors, features.image)):
         raise ValueError("a name of a column is not a text")
     cells = {"text": " ".join(getattr(features.text_, "words_", ()))}
-    # Models of version 0.2 have no medians to fill gaps with.
-    gap = "1" if getattr(features, "numbers_", None) is None else ""
     # An encoder would load its model, and vectors may have any length.
     if features.encoder in (None, TFIDF) and features.vectors is features.image is None:
         names = [(name, kind) for kind in features.kinds for name in features.names_of(kind)]
-        pipeline.decision_function({name: [cells.get(kind, "1"), gap] for name, kind in names})
+        pipeline.decision_function({name: [cells.get(kind, "1"), ""] for name, kind in names})

@@ -103,7 +103,6 @@ class PAKS(LinearMethod):
     threshold: ThresholdRule = "row-0.9"
     verbose: bool = False
 
-    _retired: ClassVar = ("solver", "max_memory_gb")
     _info: ClassVar = MethodInfo(
         family="low-rank self-representation",
         reference="Prior Knowledge Regularized Self-Representation Model for "

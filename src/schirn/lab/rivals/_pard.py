@@ -117,8 +117,6 @@ class PARD(PartialMultiLabelClassifier):
         reconstructed=True,
     )
 
-    _retired: ClassVar = ("feature_weight", "feature_noise", "latent_size", "device")
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = minmax(X, 0, 1) if self.scale == "minmax" else identity(X)
         options = self._solver_options(pard)

@@ -212,8 +212,6 @@ def method_runs(
         "params": method.params,
         "grid": searched,
         "inner_folds": inner_folds,
-        # Results measured on scores rounded to single precision (version 0.1) are run again.
-        "precision": "full",
     }
     if search_rows is not None:
         hidden["search_rows"] = search_rows
