@@ -2,7 +2,7 @@
 
 Lines of a list may be deleted and `after` may be edited, since `after` simply takes the place of
 `before`. A row is found by its key, wherever it is by now, and changed only if its cell is the one
-in the list; `undo` puts exactly this cell back.
+in the list; `undo` puts exactly this cell back, in a copy of the same format byte for byte.
 """
 
 import json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KINDS = ("removal", "addition", "merge", "rename")
 FIELDS = (
     *("row", "change", "before", "after", "confidence", "why", "key"),
-    *("cell", "column", "separator", "id_column"),
+    *("cell", "raw", "column", "separator", "id_column"),
 )
 _DONE = ("undone", "applied")
 
@@ -87,6 +87,8 @@ class ChangeList:
         other cells. Rows without a key are found by their number.
     id_column : str
         Name of the column of ids, if the keys are ids.
+    raw : dict from int to str
+        The text of these cells in the file of the table, if its format has one.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class ChangeList:
     cells: dict[int, Any] = field(default_factory=dict)
     keys: dict[int, str] = field(default_factory=dict)
     id_column: str = ""
+    raw: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -211,6 +214,27 @@ class ChangeList:
         """
         return self._exchange(list(cells), forward=False, **options)
 
+    def raw_places(self, n_rows: int, keys: Sequence[str] | None = None) -> dict[int, str]:
+        """Return the text that each changed cell had in the file, by its place in the table.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows of the table.
+        keys : sequence of str, optional
+            What the rows are found by: see `row_keys`.
+
+        Returns
+        -------
+        dict from int to str
+            Rows that are not found are left out.
+        """
+        raw = {}
+        for row, place in self._places(n_rows, keys):
+            if row in self.raw and not isinstance(place, InputError):
+                raw[place] = self.raw[row]
+        return raw
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the list to a .csv file, completely or not at all.
 
@@ -223,7 +247,8 @@ class ChangeList:
             confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
             key = self.keys.get(edit.row, "")
             cell = json.dumps(self.cells[edit.row], ensure_ascii=False)
-            line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, *about)
+            raw = json.dumps(self.raw[edit.row]) if edit.row in self.raw else ""
+            line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, raw, *about)
             rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
         try:
             content = "".join(csv_rows(rows)).encode()

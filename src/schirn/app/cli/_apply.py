@@ -44,7 +44,9 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
     check_outputs({"copy": args.output}, [args.data, args.changes])
     changes = read_changes(args.changes)
     table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
-    new, name = {}, changes.column
+    new = {}
+    raw = {}
+    name = changes.column
     conflicts = list[str]()
     if len(changes):
         table = with_tag_column(table, name)
@@ -61,10 +63,12 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
             new[name] = exchange(cells, conflicts=conflicts if args.partial else None, **about)
         except InputError as error:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
+        if not forward:
+            raw[name] = changes.raw_places(len(cells), keys)
     for conflict in conflicts:
         note(f"{args.data}: {conflict}", error=True)
     if args.output:
-        write_copy(args.output, table, new, {}, separator=changes.separator)
+        write_copy(args.output, table, new, {}, separator=changes.separator, raw=raw)
     verb = "listed" if conflicts else "applied" if forward else "undone"
     _print(args, changes, len(conflicts), verb)
     return CONFLICTS if conflicts else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from schirn._files import brief, brief_list, check_limit, reason_of, unreadable_
 from schirn._input import Array, stacked_lists
 from schirn._optional import optional
 from schirn._text import check_columns
-from schirn.app.tables._table import Columns, Table
+from schirn.app.tables._table import Columns, RawCells, Table
 from schirn.exceptions import DataError
 
 _ROWS_AT_ONCE = 1024
@@ -26,6 +27,16 @@ _ROWS_AT_ONCE = 1024
 _ROWS_BYTES = 2**24
 # Size of the blocks of numbers that are read together.
 _BLOCK_BYTES = 50_000_000
+# Names of codecs in files, and for the writer.
+_CODECS = {
+    "UNCOMPRESSED": "none",
+    "SNAPPY": "snappy",
+    "GZIP": "gzip",
+    "BROTLI": "brotli",
+    "ZSTD": "zstd",
+    "LZ4": "lz4",
+    "LZ4_RAW": "lz4",
+}
 
 
 class ArrowTable(Table):
@@ -79,17 +90,38 @@ class ArrowTable(Table):
         is_number = types.is_integer(column) or types.is_floating(column)
         return is_list if kind == "list" else not (is_list or is_number)
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+    def _codecs(self, added: Iterable[str]) -> str | dict[str, str]:
+        """Return how the columns of the first file are compressed; new ones are as most others."""
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        codecs: dict[str, str] = {}
+        with parquet.ParquetFile(self._files[0]) as file:
+            for k in range(min(1, file.num_row_groups)):
+                for chunk in _column_chunks(file.metadata.row_group(k)):
+                    codecs[chunk.path_in_schema] = _CODECS.get(chunk.compression, "snappy")
+        if not codecs:
+            return "snappy"
+        usual = Counter(codecs.values()).most_common(1)[0][0]
+        if set(codecs.values()) == {usual}:
+            return usual
+        for name in added:
+            # Parquet names the leaves of a nested column.
+            for leaf in ("", ".list.element", ".list.element.tag", ".list.element.confidence"):
+                codecs[name + leaf] = usual
+        return codecs
+
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
         table = self._with(changed, added)
         parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+        codecs = self._codecs(added)
         if not self.unread:
-            parquet.write_table(table, stream)
+            parquet.write_table(table, stream, compression=codecs)
             return
-        kinds, start = parquet.read_schema(self._files[0]), 0
+        kinds = parquet.read_schema(self._files[0])
+        start = 0
         names = [*kinds.names, *(name for name in table.column_names if name not in kinds.names)]
         fields = [(kinds if name in self.unread else table.schema).field(name) for name in names]
         schema = self._arrow.schema(fields, table.schema.metadata)
-        with parquet.ParquetWriter(stream, schema) as writer:
+        with parquet.ParquetWriter(stream, schema, compression=codecs) as writer:
             for rows in _streamed(self._files, self.unread):
                 block = table.slice(start, rows.num_rows)
                 if block.num_rows != rows.num_rows:
@@ -255,8 +287,13 @@ class ParquetNumbers:
 
 def _chunks(group: Any, names: Sequence[str]) -> list[Any]:
     """Return what a row group of a Parquet file says about these columns."""
-    chunks = [group.column(j) for j in range(group.num_columns)]
+    chunks = _column_chunks(group)
     return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in names]
+
+
+def _column_chunks(group: Any) -> list[Any]:
+    """Return what a row group of a Parquet file says about all columns."""
+    return [group.column(j) for j in range(group.num_columns)]
 
 
 def _streamed(files: Iterable[Path], names: Sequence[str]) -> Iterator[Any]:

@@ -10,6 +10,8 @@ The file has one line per change, as CSV:
     why           the reason in words
     key           name of the row in the column of ids, or a hash of its other cells
     cell          the whole cell before all changes, as JSON
+    raw           the same as it is in the file, with quotes and escapes, as JSON; empty if the
+                  format has no text
     column        name of the column of tags
     separator     text between the tags of a cell
     id_column     name of the column of ids; empty if the key is a hash
@@ -61,11 +63,12 @@ def read_changes(path: str | os.PathLike[str]) -> ChangeList:
     changes: list[Change] = []
     cells: dict[int, Any] = {}
     keys: dict[int, str] = {}
+    raw: dict[int, str] = {}
     about: set[tuple[str, ...]] = set()
     for k, line in enumerate(zip(*columns, strict=True)):
         where = f"{path}: change {k + 1}"
         try:
-            edit, cell, key, of = _parsed(line)
+            edit, cell, key, text, of = _parsed(line)
         except InputError as error:
             raise DataError(f"{where}: {error}") from None
         if edit.row in cells and canonical_cell(cells[edit.row]) != canonical_cell(cell):
@@ -74,6 +77,8 @@ def read_changes(path: str | os.PathLike[str]) -> ChangeList:
         cells[edit.row] = cell
         if key:
             keys[edit.row] = key
+        if text is not None:
+            raw[edit.row] = text
         about.add(of)
     if len(about) > 1:
         raise DataError(
@@ -82,17 +87,17 @@ def read_changes(path: str | os.PathLike[str]) -> ChangeList:
         )
     changes.sort(key=lambda edit: edit.row)
     column, separator, id_column = about.pop() if about else ("tags", ";", "")
-    return ChangeList(changes, column, separator, cells, keys, id_column)
+    return ChangeList(changes, column, separator, cells, keys, id_column, raw)
 
 
 def keyed_changes(changes: ChangeList, table: Table, id_column: str | None = None) -> ChangeList:
-    """Return a list of changes with keys by which the rows of a table are found later.
+    """Return a list of changes with what finds the rows later, and restores their bytes.
 
     Parameters
     ----------
     changes : ChangeList
     table : Table
-        The table that the changes are about.
+        The table before the changes.
     id_column : str, optional
         A column of ids; see `row_keys`.
 
@@ -102,7 +107,12 @@ def keyed_changes(changes: ChangeList, table: Table, id_column: str | None = Non
     """
     rows = sorted(changes.cells)
     keys = row_keys(table, changes.column, id_column, rows)
-    return replace(changes, keys=dict(zip(rows, keys, strict=True)), id_column=id_column or "")
+    return replace(
+        changes,
+        keys=dict(zip(rows, keys, strict=True)),
+        id_column=id_column or "",
+        raw=table.raw_cells(changes.column, rows) if changes.column in table.columns else {},
+    )
 
 
 def row_keys(
@@ -164,8 +174,8 @@ def with_merges(
     return all_changes
 
 
-def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
-    """Change, cell before, key, and what all lines share, of one line of a file."""
+def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, str | None, tuple[str, ...]]:
+    """Change, cell before, key, raw cell, and what all lines share, of one line of a file."""
     texts = {name: spreadsheet_text(text) for name, text in zip(FIELDS, line, strict=True)}
     row, text = texts["row"].strip(), texts["cell"]
     if not (row.isdecimal() and len(row) < 19 and int(row)):
@@ -174,6 +184,7 @@ def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
         cell = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError(f"cell must stay as it was written, not {brief(text)}") from None
+    raw = _raw_text(texts["raw"])
     # Spreadsheets of some countries write a decimal comma.
     number = texts["confidence"].strip().replace(",", ".")
     try:
@@ -187,4 +198,17 @@ def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, tuple[str, ...]]:
     kind, old, new = (texts[name].strip() for name in FIELDS[1:4])
     edit = Change(int(row) - 1, kind, old, new, confidence, texts["why"])
     check_change(edit)
-    return edit, cell, texts["key"], about
+    return edit, cell, texts["key"], raw, about
+
+
+def _raw_text(text: str) -> str | None:
+    """Return the raw cell in a line of a file; None if there is none."""
+    if not text:
+        return None
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        raw = None
+    if not isinstance(raw, str):
+        raise InputError(f"raw must stay as it was written, or be empty, not {brief(text)}")
+    return raw

@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from schirn._files import brief
 from schirn._text import open_text, text_writer
-from schirn.app.tables._table import Columns, Table
+from schirn.app.tables._table import Columns, RawCells, Table
 from schirn.exceptions import DataError
 
 _LONGEST_CELL = 2**31 - 1
@@ -48,8 +49,37 @@ class CsvTable(Table):
         """Whether a column may hold cells of a kind: all of them are texts."""
         return kind == "text"
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+    def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
+        """Return the text of cells, with their quotes."""
+        j = self.columns.index(name)
+        chosen = set(rows)
+        raw = {}
+        with open_text(self.path, self.encoding) as text:
+            records = csv_records(self.path, text.lines(""), self.delimiter)
+            next(records, None)
+            for i, (row, line) in enumerate(records):
+                if row and i in chosen:
+                    raw[i] = line[slice(*self._places(row, line)[j])]
+        return raw
+
+    def parsed_cell(self, raw: str) -> str:
+        """Return the cell of a text; raise ValueError if it is not exactly one cell."""
+        try:
+            # One line more shows whether a quote is still open.
+            records = list(
+                csv.reader([*io.StringIO(raw, newline=""), "\n"], delimiter=self.delimiter)
+            )
+        except csv.Error as error:
+            raise ValueError(str(error)) from None
+        if not raw and len(self.columns) > 1:
+            return ""
+        if len(records) != 2 or len(records[0]) != 1:
+            raise ValueError(raw)
+        return records[0][0]
+
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
         places = {self.columns.index(name): cells for name, cells in changed.items()}
+        texts = {self.columns.index(name): cells for name, cells in raw.items()}
         always = {j for j in places if self._is_always_quoted(j)}
         with (
             open_text(self.path, self.encoding) as text,
@@ -59,8 +89,9 @@ class CsvTable(Table):
             write(self._rewritten(*next(records, ([], "")), {}, list(added)))
             for i, (row, line) in enumerate(records):
                 edits = {j: cells[i] for j, cells in places.items() if row and cells[i] != row[j]}
+                raw_edits = {j: texts[j][i] for j in edits if i in texts.get(j, ())}
                 new = [cells[i] for cells in added.values()] if row else []
-                write(self._rewritten(row, line, edits, new, always))
+                write(self._rewritten(row, line, edits, new, always, raw_edits))
 
     def _is_always_quoted(self, j: int) -> bool:
         """Whether all cells of a column are quoted, and not only those that need it."""
@@ -79,14 +110,21 @@ class CsvTable(Table):
         edits: Mapping[int, str],
         new: Iterable[str],
         always: Collection[int] = (),
+        raw: Mapping[int, str] = MappingProxyType({}),
     ) -> str:
-        """Return the text of a row with other cells in some columns, and new ones at its end."""
+        """Return the text of a row with other cells in some columns, and new ones at its end.
+
+        `raw` has the text of some of the other cells.
+        """
         pieces, start = [], 0
         places = self._places(row, line) if edits else []
         for j in sorted(edits):
             first, last = places[j]
             is_style = line[first : first + 1] == '"' and not self._needs_quotes(row[j])
-            pieces += [line[start:first], self._raw(edits[j], is_style or j in always)]
+            text = raw.get(j)
+            if text is None:
+                text = self._raw(edits[j], is_style or j in always)
+            pieces += [line[start:first], text]
             start = last
         end = len(line.rstrip("\r\n"))
         pieces += [line[start:end], *(self.delimiter + self._raw(cell) for cell in new), line[end:]]

@@ -27,7 +27,7 @@ from schirn._text import check_columns, check_size, format_suffix, is_packed, pa
 from schirn.app.tables._arrow import ArrowTable, parquet_files, read_arrow, write_parquet
 from schirn.app.tables._csv_table import CsvTable
 from schirn.app.tables._json_table import JsonlTable, JsonTable
-from schirn.app.tables._table import Columns, Table, inexact, is_same
+from schirn.app.tables._table import Columns, RawCells, Table, inexact, is_same
 from schirn.app.tables._xlsx import XlsxTable, without_empty, write_workbook
 from schirn.exceptions import DataError
 
@@ -110,7 +110,13 @@ def open_table(
 
 
 def write_copy(
-    path: str, table: Table, changed: Columns, added: Columns, *, separator: str = ";"
+    path: str,
+    table: Table,
+    changed: Columns,
+    added: Columns,
+    *,
+    separator: str = ";",
+    raw: RawCells | None = None,
 ) -> None:
     """Write a copy of a table with changed and new columns, in the format of its name.
 
@@ -125,12 +131,14 @@ def write_copy(
     changed, added : dict from str to list
     separator : str, default=";"
         Text between the elements of a list in a format without lists.
+    raw : dict from str to dict from int to str, optional
+        The text that changed cells get in the format of the table; see `Table.raw_cells`.
     """
-    table, changed = table.source(changed)
+    table, changed, raw = table.source(changed, raw)
     kind = format_suffix(Path(path))
     source_kind = ".parquet" if table.path.is_dir() else format_suffix(table.path)
     if kind == source_kind:
-        table.write(path, changed, added)
+        table.write(path, changed, added, raw)
         return
     unread = getattr(table, "unread", ())
     if unread:

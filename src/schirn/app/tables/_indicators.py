@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from schirn._files import brief
 from schirn._input import Array, is_missing, suggest
 from schirn._text import to_numbers
-from schirn.app.tables._table import Columns, Table
+from schirn.app.tables._table import Columns, RawCells, Table
 from schirn.exceptions import InputError
 
 _WORDS = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FALSE", "yes": "no"}
@@ -91,8 +92,18 @@ class IndicatorTable(Table):
         """Return the start of the names of columns about the tags."""
         return "tags" if column == self._column else column
 
-    def source(self, changed: Columns) -> tuple[Table, Columns]:
+    def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
+        """Return the texts of all 0/1 cells of each row, as a JSON list."""
+        if name != self._column:
+            return self._table.raw_cells(name, rows)
+        texts = [self._table.raw_cells(each, rows) for each in self._names]
+        return {row: json.dumps([column[row] for column in texts]) for row in texts[0]}
+
+    def source(
+        self, changed: Columns, raw: RawCells | None = None
+    ) -> tuple[Table, Columns, RawCells]:
         """Return the table itself, and what changes in its 0/1 columns."""
+        raw = dict(raw or {})
         columns = {name: cells for name, cells in changed.items() if name != self._column}
         if self._column in changed:
             rows = [set(row) for row in changed[self._column]]
@@ -106,7 +117,24 @@ class IndicatorTable(Table):
                 is_set = np.array([name in row for row in rows])
                 if (is_set != self._is_set[:, j]).any():
                     columns[name] = self._changed(name, self._is_set[:, j], is_set)
-        return self._table, columns
+            self._restore(columns, raw)
+        return self._table, columns, raw
+
+    def _restore(self, columns: dict[str, Any], raw: dict[str, Any]) -> None:
+        """Give changed 0/1 cells the texts that they had before, if these mean the same."""
+        for row, text in raw.pop(self._column, {}).items():
+            try:
+                texts = json.loads(text)
+                before = dict(zip(self._names, texts, strict=True))
+                cells = {name: self._table.parsed_cell(before[name]) for name in self._names}
+            except (ValueError, TypeError):
+                continue
+            for name, cell in cells.items():
+                if name not in columns or self._table.column(name)[row] == columns[name][row]:
+                    continue
+                if _is_one(cell) == _is_one(columns[name][row]):
+                    columns[name][row] = cell
+                    raw.setdefault(name, {})[row] = before[name]
 
     def _changed(self, name: str, was_set: Array, target: Array) -> list[Any]:
         """Return the cells of a 0/1 column, new ones written as most others are."""
@@ -124,6 +152,12 @@ class IndicatorTable(Table):
             forms[True] = ones.get(zero, "1") if isinstance(zero, str) else type(zero or 1)(1)
         rows = zip(cells, was_set, target, strict=True)
         return [cell if old == new else forms[bool(new)] for cell, old, new in rows]
+
+
+def _is_one(cell: Any) -> bool:
+    """Whether a 0/1 cell is 1."""
+    value = to_numbers([cell])
+    return value is not None and bool(value[0] == 1)
 
 
 def _is_indicator(cell: Any) -> bool:

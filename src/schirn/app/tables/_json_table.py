@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,7 +12,7 @@ from schirn._files import brief, reason_of
 from schirn._input import whole_text
 from schirn._text import open_text, text_writer
 from schirn.app.tables._json_text import members, rewritten
-from schirn.app.tables._table import Columns, Table, inexact, is_same
+from schirn.app.tables._table import Columns, RawCells, Table, inexact, is_same
 from schirn.exceptions import DataError
 
 Row = dict[str, Any]
@@ -56,6 +56,28 @@ class JsonlTable(Table):
         cells = [row.get(self._keys[name]) for row in self.rows]
         return [_whole(cell) for cell in cells] if self._is_broken else cells
 
+    def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
+        """Return the text of values; empty where an object lacks the key."""
+        chosen = set(rows)
+        key = self._keys[name]
+        raw = {}
+        for i, text in enumerate(self._objects()):
+            if i in chosen:
+                start = len(text) - len(text.lstrip())
+                places = {k: (first, end) for k, _, _, first, end in members(text, start)}
+                first, end = places.get(key, (0, 0))
+                raw[i] = text[first:end]
+        return raw
+
+    def _objects(self) -> Iterator[str]:
+        """Yield the text of each object."""
+        with open_text(self.path, self.encoding) as text:
+            yield from (line for line in text.lines("\n") if line.strip())
+
+    def parsed_cell(self, raw: str) -> Any:
+        """Return the value of a text; None for an empty one, where an object lacks the key."""
+        return _whole(json.loads(raw)) if raw else None
+
     def _new_rows(self, changed: Columns, added: Columns) -> Iterator[Row]:
         """Yield the changed and the new cells of each row, by the keys of the file."""
         columns = {name: self.column(name) for name in changed}
@@ -67,31 +89,37 @@ class JsonlTable(Table):
             }
             yield {**edits, **{name: cells[i] for name, cells in added.items()}}
 
-    def _rewritten(self, text: str, cells: Row) -> str:
-        """Return the text of an object with changed and new cells."""
+    def _rewritten(self, text: str, cells: Row, raw: RawCells, i: int) -> str:
+        """Return the text of an object, which is row i, with changed and new cells."""
         if not cells:
             return text
-        changed = rewritten(text, cells, ascii=self._is_ascii)
+        texts = {self._keys[name]: rows[i] for name, rows in raw.items() if i in rows}
+        changed = rewritten(text, cells, ascii=self._is_ascii, raw=texts)
         try:
             changed.encode(self.encoding)
         except UnicodeEncodeError:
-            # What the encoding lacks has no other form.
-            return rewritten(text, cells, ascii=True)
+            # Escape characters that the encoding cannot represent.
+            return rewritten(text, cells, ascii=True, raw=texts)
         return changed
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
         with (
             open_text(self.path, self.encoding) as text,
             text_writer(stream, Path(stream.name), text) as write,
         ):
-            for line in self._rewritten_lines(text.lines("\n"), changed, added):
+            for line in self._rewritten_lines(text.lines("\n"), changed, added, raw):
                 write(line)
 
     def _rewritten_lines(
-        self, lines: Iterable[str], changed: Columns, added: Columns
+        self, lines: Iterable[str], changed: Columns, added: Columns, raw: RawCells
     ) -> Iterator[str]:
-        new_rows = self._new_rows(changed, added)
-        return (self._rewritten(line, next(new_rows)) if line.strip() else line for line in lines)
+        new_rows = enumerate(self._new_rows(changed, added))
+        for line in lines:
+            if line.strip():
+                i, cells = next(new_rows)
+                yield self._rewritten(line, cells, raw, i)
+            else:
+                yield line
 
     def _reopened(self, copy: Path) -> JsonlTable:
         return type(self)(copy, self.encoding)
@@ -124,7 +152,7 @@ class JsonlBlock(JsonlTable):
 
     def copy(self, added: Columns) -> str:
         """Return the text of the rows with new keys; raise DataError if it is not read back."""
-        lines = list(self._rewritten_lines(self._lines, {}, added))
+        lines = list(self._rewritten_lines(self._lines, {}, added, {}))
         self._compare(str(self.path), JsonlBlock(self.path, self.encoding, lines, 1), {}, added)
         return "".join(lines)
 
@@ -141,15 +169,23 @@ class JsonTable(JsonlTable):
         broken = next((k for k, row in enumerate(rows, 1) if _is_broken(content, row)), None)
         self._set(rows, f"object {broken}" if broken else "")
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
-        new_rows = self._new_rows(changed, added)
+    def _objects(self) -> Iterator[str]:
+        """Yield the text of each object."""
+        with open_text(self.path, self.encoding) as source:
+            text = "".join(source.blocks())
+        for _, _, _, start, end in members(text, len(text) - len(text.lstrip())):
+            yield text[start:end]
+
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
+        new_rows = enumerate(self._new_rows(changed, added))
         with (
             open_text(self.path, self.encoding) as source,
             text_writer(stream, Path(stream.name), source) as write,
         ):
             text, place = "".join(source.blocks()), 0
             for _, _, _, start, end in members(text, len(text) - len(text.lstrip())):
-                write(text[place:start] + self._rewritten(text[start:end], next(new_rows)))
+                i, cells = next(new_rows)
+                write(text[place:start] + self._rewritten(text[start:end], cells, raw, i))
                 place = end
             write(text[place:])
 

@@ -7,6 +7,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 _decode = json.JSONDecoder().raw_decode
@@ -15,7 +16,13 @@ _skip_space = re.compile(r"[ \t\n\r]*").match
 Member = tuple[Any, Any, int, int, int]
 
 
-def rewritten(text: str, cells: Mapping[str, Any], *, ascii: bool = False) -> str:
+def rewritten(
+    text: str,
+    cells: Mapping[str, Any],
+    *,
+    ascii: bool = False,
+    raw: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Return the text of an object with other values for some keys; new keys follow the others.
 
     Parameters
@@ -24,6 +31,8 @@ def rewritten(text: str, cells: Mapping[str, Any], *, ascii: bool = False) -> st
     cells : dict from str to object
     ascii : bool, default=False
         Whether to escape all other characters in new values.
+    raw : dict from str to str, optional
+        The text of some of the values; an empty text removes the key.
     """
     start = _after_space(text, 0)
     is_tight = re.match(r'\{[ \t\n\r]*"(?:[^"\\]|\\.)*":\S', text[start:]) is not None
@@ -32,18 +41,35 @@ def rewritten(text: str, cells: Mapping[str, Any], *, ascii: bool = False) -> st
     def dump(value: Any) -> str:
         return json.dumps(value, ensure_ascii=ascii, separators=separators, default=str)
 
+    for key in [key for key in cells if raw.get(key) == ""]:
+        text = _without(text, start, key)
+        cells = {name: value for name, value in cells.items() if name != key}
     parts = list(members(text, start))
     # The last of several values with the same key counts.
     last = {key: place for key, _, _, *place in parts}
     pieces, place = [], 0
     for key, (first, end) in sorted(last.items(), key=lambda item: item[1]):
         if key in cells:
-            pieces += [text[place:first], _value(text, first, cells[key], dump, separators[0])]
+            value = raw.get(key) or _value(text, first, cells[key], dump, separators[0])
+            pieces += [text[place:first], value]
             place = end
     end = parts[-1][-1] if parts else start + 1
     new = [f"{dump(key)}{separators[1]}{dump(cells[key])}" for key in cells if key not in last]
     pieces += [text[place:end], separators[0] if parts and new else "", separators[0].join(new)]
     return "".join(pieces) + text[end:]
+
+
+def _without(text: str, start: int, key: str) -> str:
+    """Return the text of an object without the last member of this key."""
+    parts = list(members(text, start))
+    places = [k for k, part in enumerate(parts) if part[0] == key]
+    if not places:
+        return text
+    k = places[-1]
+    if k:
+        return text[: parts[k - 1][-1]] + text[parts[k][-1] :]
+    after = parts[1][2] if len(parts) > 1 else parts[0][-1]
+    return text[: parts[0][2]] + text[after:]
 
 
 def _value(text: str, start: int, value: Any, dump: Any, comma: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,8 @@ from schirn._text import to_numbers
 from schirn.exceptions import DataError
 
 Columns = Mapping[str, list[Any]]
+RawCells = Mapping[str, Mapping[int, str]]
+"""The text that cells must get in the file: by column and row."""
 
 
 class Table(ABC):
@@ -73,15 +75,55 @@ class Table(ABC):
         """Return the start of the names of columns about the tags in a column."""
         return column
 
-    def source(self, changed: Columns) -> tuple[Table, Columns]:
-        """Return the table of the file, and what changes in it."""
-        return self, changed
+    def source(
+        self, changed: Columns, raw: RawCells | None = None
+    ) -> tuple[Table, Columns, RawCells]:
+        """Return the table of the file, and what changes in it.
 
-    def write(self, path: str, changed: Columns, added: Columns) -> None:
+        Parameters
+        ----------
+        changed : dict from str to list
+            New cells of columns.
+        raw : dict from str to dict from int to str, optional
+            The text of some of them.
+        """
+        return self, changed, raw or {}
+
+    def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
+        """Return the text of cells as it is in the file; empty if the format has none.
+
+        Parameters
+        ----------
+        name : str
+            A column.
+        rows : sequence of int
+            Sorted row indices.
+
+        Returns
+        -------
+        dict from int to str
+        """
+        return {}
+
+    def parsed_cell(self, raw: str) -> Any:
+        """Return the cell that a text of `raw_cells` stands for; raise ValueError if it is none."""
+        raise ValueError(raw)
+
+    def write(
+        self, path: str, changed: Columns, added: Columns, raw: RawCells | None = None
+    ) -> None:
         """Write a copy in the format of the table, whole or not at all.
 
         All other cells are copied as they are in the file. The copy is read back and compared
         before it takes its name.
+
+        Parameters
+        ----------
+        path : str
+        changed, added : dict from str to list
+            New cells of columns, and new columns.
+        raw : dict from str to dict from int to str, optional
+            The text that changed cells had before, which they get again if they are the same.
 
         Raises
         ------
@@ -90,7 +132,7 @@ class Table(ABC):
         """
         self.check_unchanged()
         with atomic_write(path) as stream:
-            self._rewrite(stream, changed, added)
+            self._rewrite(stream, changed, added, self._checked_raw(changed, raw or {}))
             stream.flush()
             self.check_unchanged()
             with warnings.catch_warnings():
@@ -99,7 +141,22 @@ class Table(ABC):
                 copy = self._reopened(Path(stream.name))
             self._compare(path, copy, changed, added)
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+    def _checked_raw(self, changed: Columns, raw: RawCells) -> RawCells:
+        """Leave out texts that do not stand for the new cells."""
+        checked: dict[str, dict[int, str]] = {}
+        for name, texts in raw.items():
+            cells = changed.get(name)
+            if cells is None:
+                continue
+            checked[name] = {}
+            for row, text in texts.items():
+                with suppress(ValueError, RecursionError):
+                    cell = self.parsed_cell(text)
+                    if type(cell) is type(cells[row]) and cell == cells[row]:
+                        checked[name][row] = text
+        return checked
+
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
         """Write the copy."""
         raise NotImplementedError
 

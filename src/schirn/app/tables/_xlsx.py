@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from schirn._files import brief, byte_limit, check_limit, reason_of, unreadable_named
 from schirn._input import is_missing
 from schirn._optional import optional
-from schirn.app.tables._table import Columns, Table
+from schirn.app.tables._table import Columns, RawCells, Table
 from schirn.exceptions import DataError
 
 _ATTRIBUTES = r"""(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*"""
@@ -80,11 +80,13 @@ class XlsxTable(Table):
         """Return the cells of a column: texts, numbers, truth values, dates and None."""
         return list(self._cells[name])
 
-    def write(self, path: str, changed: Columns, added: Columns) -> None:
+    def write(
+        self, path: str, changed: Columns, added: Columns, raw: RawCells | None = None
+    ) -> None:
         """Write a copy of the workbook; an empty text is an empty cell."""
         super().write(path, without_empty(changed), without_empty(added))
 
-    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
         # From the number of a row to the number and content of its new cells.
         cells: dict[int, dict[int, Any]] = {}
         for name, values in changed.items():
