@@ -15,6 +15,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,8 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _END_BYTES = 2**16
 _MAX_FOLDER_BYTES = 4 * 1024**3
+READER_SECONDS = 5.0
+"""How long a named pipe is waited for."""
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
@@ -113,13 +116,35 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             # Built in a file, since a device is not seekable and must not get half a file.
             suffix = "".join(Path(path).suffixes)
-            with target.open("wb") as device, tempfile.NamedTemporaryFile(suffix=suffix) as content:
+            with tempfile.NamedTemporaryFile(suffix=suffix) as content:
                 yield content  # type: ignore[misc]
                 content.seek(0)
-                shutil.copyfileobj(content, device)
+                with _open_device(target) as device:
+                    shutil.copyfileobj(content, device)
             return
         with _replacing(target) as stream:
             yield stream
+
+
+def _open_device(path: Path) -> BinaryIO:
+    """Open a pipe or device to write to; raise OSError for a pipe that nobody reads."""
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        return path.open("wb")
+    # Without O_NONBLOCK, the system would wait for a reader for ever.
+    end = time.monotonic() + READER_SECONDS
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > end:
+                reason = "no program reads from this pipe; start the reader first"
+                raise OSError(errno.ENXIO, reason, os.fspath(path)) from None
+            time.sleep(0.05)
+        else:
+            os.set_blocking(handle, True)
+            return os.fdopen(handle, "wb")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -208,11 +233,10 @@ def followed(path: str | os.PathLike[str]) -> Path:
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     """Write a temporary file next to the target, then replace the target."""
     part = target.with_name(f".{secrets.token_hex(4)}.part.{target.name[-100:]}")
-    # "x" leaves the permissions to the umask, unlike a private temporary file.
-    stream = part.open("x+b")
-    lock(stream)
     try:
-        with stream:
+        # "x" leaves the permissions to the umask, unlike a private temporary file.
+        with part.open("x+b") as stream:
+            lock(stream)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

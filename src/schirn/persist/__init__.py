@@ -179,6 +179,26 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
         return dict(_read_header(path, archive, byte_limit())["notes"])
 
 
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as one that `save` wrote; its arrays are not read.
+
+    Parameters
+    ----------
+    path : path
+
+    Examples
+    --------
+    >>> from schirn.persist import is_model_file
+    >>> is_model_file("pyproject.toml")
+    False
+    """
+    try:
+        read_notes(path)
+    except (InputError, OSError):
+        return False
+    return True
+
+
 def _models() -> list[str]:
     """Names of all classes that a file may hold by themselves."""
     return [*methods(), "TagPipeline"]
@@ -210,7 +230,9 @@ def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[s
             "arrays": members,
             "notes": notes,
         }
-        text = json.dumps(header, ensure_ascii=False, indent=1).encode()
+        # Half of a surrogate pair, as in file names that are not UTF-8, becomes an escape of JSON.
+        document = json.dumps(header, ensure_ascii=False, indent=1)
+        text = document.encode("utf-8", "backslashreplace")
         # A member opened by name gets no date, so equal models give equal files.
         with archive.open(_HEADER, "w") as member:
             member.write(text)

@@ -59,6 +59,12 @@ class Parser(argparse.ArgumentParser):
         # Python 3.14 colours the help.
         self.color = False
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return the value of an option; "--" after "=" is a value like any other."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            return self._get_value(action, "--")
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         """Raise one sentence."""
         if message.endswith("required: COMMAND"):

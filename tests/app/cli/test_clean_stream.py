@@ -238,7 +238,10 @@ def test_a_parameter_of_sieve_asks_for_sieve(many, capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
-@pytest.mark.parametrize(("sign", "word"), [("SIGTERM", "terminated"), ("SIGINT", "interrupted")])
+@pytest.mark.parametrize(
+    ("sign", "word"),
+    [("SIGTERM", "terminated"), ("SIGHUP", "terminated"), ("SIGINT", "interrupted")],
+)
 def test_a_signal_leaves_no_temporary_files(folder, scratch, tmp_path, sign, word):
     """The program sleeps while its features are in a temporary file."""
     out = tmp_path / "out.parquet"

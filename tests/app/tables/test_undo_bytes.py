@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schirn.app.cli import main
 from schirn.app.tables._changes import keyed_changes, read_changes, row_keys
 from schirn.app.tables._files import open_table, write_copy
 from schirn.app.tables._indicators import with_tag_column
 from schirn.cleaning import Change, ChangeList
-from schirn.app.cli import main
 
 N_CELLS = 20
 PIECES = ["beach", "dog", "a b", ";", " ", '""', "'", "é", "=1", "\t", "-", "\\"]

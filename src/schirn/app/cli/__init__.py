@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     broken installation found by `doctor`, or a result file that does not hold. 2: an error in the
     arguments or the data, explained in one sentence on stderr. 3: fits left to do by `reproduce`,
     rows skipped by `apply --partial`, or a certificate that is not verified. 4: a table that does
-    not meet `clean --strict` or `clean --expect`. 130: interrupted with Ctrl-C. 143: terminated.
+    not meet `clean --strict` or `clean --expect`. 129: the terminal was closed. 130: interrupted
+    with Ctrl-C. 143: terminated.
 
     Parameters
     ----------
@@ -88,9 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return int(stop.code or 0)
         except KeyboardInterrupt as error:
-            is_term = isinstance(error, _Terminated)
-            code = 128 + (signal.SIGTERM if is_term else signal.SIGINT)
-            return _fail("terminated" if is_term else "interrupted", code, args)
+            number = error.number if isinstance(error, _Terminated) else signal.SIGINT
+            word = "interrupted" if number == signal.SIGINT else "terminated"
+            return _fail(word, 128 + number, args)
         except BrokenPipeError:
             return _closed_pipe()
         except Exception as error:
@@ -187,26 +188,43 @@ def _prepare_streams() -> None:
             reconfigure(errors="replace")
 
 
+# A closed terminal hangs up.
+_ENDING = ("SIGTERM", "SIGHUP")
+
+
 class _Terminated(KeyboardInterrupt):
-    """The program was asked to end by SIGTERM."""
+    """The program was asked to end by a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 @contextmanager
 def _termination() -> Iterator[None]:
     """End as with Ctrl-C when the process is terminated, so that no temporary file is left."""
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    # nohup ignores hangups.
+    numbers = [n for n in numbers if signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
 
-    def stop(*_: Any) -> None:
-        raise _Terminated
+    is_ending = False
 
-    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if not is_default or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGTERM, stop)
+    def stop(number: int, _: Any) -> None:
+        nonlocal is_ending
+        # A second signal would interrupt the removal of temporary files.
+        if not is_ending:
+            is_ending = True
+            raise _Terminated(number)
+
+    for number in numbers:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _closed_pipe() -> int:

@@ -48,7 +48,7 @@ from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.features.pipeline import make_method
 from schirn.labels.tags import read_tags
-from schirn.persist import save
+from schirn.persist import is_model_file, save
 from schirn.program.data import READING, read
 from schirn.program.output import facts, note, number, print_json, working
 from schirn.program.parser import CHECKPOINT
@@ -71,6 +71,7 @@ OPTIONS = f"""
 []
 {CHECKPOINT}
 -o, --output FILE!  model file to write
+--force  replace the output even if it is not a model file
 """
 
 
@@ -95,6 +96,8 @@ def run(args: argparse.Namespace) -> None:
     """
     check_not_input(args.output, args.data)
     check_writable(args.output)
+    if not args.force:
+        _check_replaceable(args.output)
     with (
         kept_in(args.checkpoint),
         working(f"training {args.method} on {Path(args.data).name}", args),
@@ -104,6 +107,17 @@ def run(args: argparse.Namespace) -> None:
         print_json({**report, "params": model.get_params(deep=False), "model": args.output})
     else:
         facts(_lines(report, args))
+
+
+def _check_replaceable(output: str) -> None:
+    """Raise InputError if the output is a file of another kind, such as a table."""
+    path = Path(output)
+    is_filled = path.is_file() and path.stat().st_size > 0
+    if is_filled and not is_model_file(path):
+        raise InputError(
+            f"{output}: exists and is not a model file; choose another name, or replace it with "
+            f"--force"
+        )
 
 
 def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[str, Any]]:
@@ -117,6 +131,9 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         raise InputError(f"{args.data}: --merge needs a table with one column of tags")
     extra: dict[str, Any] = {}
     if source is None:
+        if not Path(args.data).exists():
+            # A name of a data set, or a file that is not there, which is said first.
+            read(args)
         for name in ("image", "encoder", "group", "categories", "id", "decisions"):
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs a table with one column of tags")

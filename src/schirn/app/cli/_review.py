@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from schirn._files import check_new_folder
+from schirn._text import base_name
 from schirn.app.cli import _clean as clean
 from schirn.app.cli._reading import (
     COLUMNS,
@@ -102,7 +103,7 @@ def _project_folder(args: argparse.Namespace) -> str:
         return str(args.data)
     if not path.exists():
         raise InputError(f"{args.data}: there is no such table or project folder")
-    folder = args.project or str(path.with_name(f"{path.name.partition('.')[0]}-review"))
+    folder = args.project or str(path.with_name(f"{_name_of(path)}-review"))
     if Path(folder, "project.json").is_file():
         if was_made_by(folder, options, args.data):
             return folder
@@ -123,6 +124,11 @@ def _project_folder(args: argparse.Namespace) -> str:
         _write_project(args, ranked, folder)
     say(ranked.ranking.sentence)
     return folder
+
+
+def _name_of(path: Path) -> str:
+    """Return the name of a table without its suffixes."""
+    return path.name if path.is_dir() else base_name(path)
 
 
 def _write_project(args: argparse.Namespace, ranked: clean.Run, folder: str) -> None:
