@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.arrays import BLOCK_CELLS, rows_per_block
-
-Array = np.ndarray
 
 
 def score_by_centroids(

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtri
 
+from schirn._input import Array
 from schirn.cleaning.posterior import normal_scores
-
-Array = np.ndarray
 
 _RIDGE, _OFFSET_RIDGE, _CONSTANT_RIDGE = 10.0, 3.0, 0.1
 _STEPS = 50

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
+from schirn._input import Array
 from schirn.labels.tags import Tags
-
-Array = np.ndarray
 
 # Labels that are this many times as frequent, as a power of two, still count for each other: in
 # shares, and in ratios, which need more tags.

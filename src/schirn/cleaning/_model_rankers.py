@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._checkpoint import fit_settings, remembered
-from schirn._input import location
+from schirn._input import Array, location
 from schirn._progress import stage, track
 from schirn.cleaning._law import unclaimed_shares
 from schirn.cleaning._storage import Needs
@@ -33,8 +33,6 @@ from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
 from schirn.noise.votes import frequency_shift
 from schirn.scale.copies import equal_rows
-
-Array = np.ndarray
 
 _FOLDS = 5
 # Peak memory of a fit of Sieve per row and label, and per row and landmark, besides the features.

@@ -30,7 +30,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from schirn._checkpoint import remembered
-from schirn._input import canonical, location
+from schirn._input import Array, canonical, location
 from schirn._progress import stage, track
 from schirn.cleaning._law import (
     ScoredCells,
@@ -65,8 +65,6 @@ from schirn.scale.input import check_blocks, summarise
 from schirn.solvers.feature_ridges import FittedStack, fit_stack, stack_sums
 from schirn.solvers.sieve import soft_logit
 from schirn.solvers.sparse_ridges import Lesson, LessonSums, lesson_sums, solve_on_blocks
-
-Array = np.ndarray
 
 _FOLDS = 10
 # Ridge weight, relative to the mean squared length of the rows, which is 1 for texts.

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
+from schirn._input import Array
 from schirn._progress import stage, track
 from schirn.cleaning._centroids import score_by_centroids
 from schirn.cleaning._law import ScoredCells, fit_law, sample_unlisted
@@ -25,7 +26,6 @@ from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
 from schirn.scale.copies import equal_rows
 
-Array = np.ndarray
 CENTROIDS = "label centroids"
 """What results call the ranker."""
 # Rows without the label that are scored for each label; labels with more tags have more.

@@ -29,14 +29,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schirn._files import atomic_write, brief
-from schirn._input import Number, OneOf, is_count, is_missing
+from schirn._input import Array, Number, OneOf, is_count, is_missing
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.exceptions import InputError
 
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
-Array = np.ndarray
 Tag = tuple[int, str]
 
 FORMAT, VERSION = "schirn-certificate", 2

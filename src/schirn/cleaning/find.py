@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from schirn._checkpoint import kept_in, section
-from schirn._input import Number, check_values, location
+from schirn._input import Array, Number, check_values, location
 from schirn._progress import current, shown
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._storage import Storage, bring, check_on_workers, choose_storage, size_of
@@ -30,8 +30,6 @@ from schirn.scale.cluster import kind_of_blocks
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
 from schirn.solvers.feature_ridges import MOST_STACKED
-
-Array = np.ndarray
 
 # Sieve leaves out how labels occur together from here on; centroids are faster and as good.
 MANY_LABELS = MOST_STACKED

@@ -8,12 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from schirn._input import canonical, is_missing
+from schirn._input import Array, canonical, is_missing
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 from schirn.scale.copies import equal_rows
-
-Array = np.ndarray
 
 
 def group_numbers(groups: Iterable[Any], n: int) -> Array:

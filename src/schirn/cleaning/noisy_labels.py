@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from schirn._entry_points import tool
 from schirn._files import brief
-from schirn._input import Number, OneOf, as_plain
+from schirn._input import Array, Number, OneOf, as_plain
 from schirn._optional import optional
 from schirn.cleaning._storage import Storage
 from schirn.cleaning.certificate import (
@@ -39,8 +39,6 @@ from schirn.cleaning.ranker import Annotator
 from schirn.cleaning.swaps import Swaps, best_pairs, confusion, pair_by_row
 from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
-
-Array = np.ndarray
 
 PRECISION = 0.9
 NOT_CHECKED = "not checked"

@@ -17,7 +17,7 @@ for a *hit*, and everything else a *miss*.
 import numpy as np
 from scipy.special import expit, ndtri
 
-Array = np.ndarray
+from schirn._input import Array
 
 _SLOPES = np.geomspace(0.15, 12, 12)
 _OFFSETS = np.linspace(-20, 20, 61)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from schirn._input import Array
 from schirn.cleaning._correction import corrected_normal_scores, describe_tags
 from schirn.cleaning.posterior import RankPosterior, normal_scores
-
-Array = np.ndarray
 
 LISTED, MISSING = "listed", "missing"
 SPREAD, LIMIT, SUSPICIOUS, CLOSE = ORDERS = ("spread", "limit", "suspicious", "close")

@@ -41,11 +41,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
 from schirn.cleaning._storage import Needs
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
-
-Array = np.ndarray
 
 MIN_COUNT = 5
 # Planted tags, and cells among which each of them is sought.

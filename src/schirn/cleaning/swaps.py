@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
+from schirn._input import Array
 
 # Of hundreds of pairs of labels, chance alone brings hardly any this far above its mean.
 _DEVIATIONS = 3

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import check_values, suggest
+from schirn._input import Array, check_values, suggest
 from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
 from schirn.features.table import read_features
@@ -24,7 +24,6 @@ from schirn.scale.row_file import RowFile
 if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
-Array = np.ndarray
 
 # Similar rows to count, and what is listed.
 NEAR = 20

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from schirn._input import Array
 from schirn.deep._learner import Learner, NetworkInput
 from schirn.deep._posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.deep._ridge import RidgeSums
@@ -22,7 +23,6 @@ from schirn.noise.calibration import Calibration, calibrate
 if TYPE_CHECKING:
     from schirn.deep._deep_sieve import DeepSieve
 
-Array = np.ndarray
 
 # Alternations between the posterior and the noise law, for one set of scores.
 _LAW_ROUNDS = 3

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from schirn._input import Number, OneOf, check_same_length, declare_parameters, parameter
+from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn._progress import stage, track
 from schirn.deep import _checkpoint as files
 from schirn.deep._crossfit import CrossFit
@@ -24,8 +24,6 @@ from schirn.linalg.arrays import pick_device
 from schirn.linalg.features import standard_factor
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 
 @declare_parameters

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from schirn._input import Array
 from schirn.deep.losses import soft_cross_entropy
 from schirn.exceptions import InputError
 
 if TYPE_CHECKING:
     from schirn.deep._deep_sieve import DeepSieve
 
-Array = np.ndarray
 
 _EVALUATION_ROWS = 1024
 

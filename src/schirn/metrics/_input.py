@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_binary, as_numbers
-
-Array = npt.NDArray[Any]
 
 # One block of float64 takes 8 MiB; a metric holds about ten of them at a time.
 BLOCK_CELLS = 2**20

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import brief, brief_list, read_npy, spreadsheet_safe
-from schirn._input import suggest
+from schirn._input import Array, suggest
 from schirn._progress import stage
 from schirn._text import to_numbers
 from schirn.app.tables import (
@@ -36,8 +36,6 @@ from schirn.labels.cells import LABEL_COLUMNS, TagCells
 from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile, copy_to_file
-
-Array = np.ndarray
 
 # In a smaller share of the cells, the default separator may be part of a tag.
 _STRAY = 0.05

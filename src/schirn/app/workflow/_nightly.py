@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import atomic_write, utc_now
-from schirn._input import location
+from schirn._input import Array, location
 from schirn._progress import stage, track
 from schirn.app.tables import RunSummary, frequency_drift
 from schirn.app.workflow._decisions import (
@@ -37,8 +37,6 @@ from schirn.cleaning.questions import cells_of
 from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
-
-Array = np.ndarray
 
 _FORMAT, _VERSION = "schirn-state", 2
 _BATCH = 4000

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from schirn._input import Array
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.lab.bench._comparison import (
@@ -21,8 +22,6 @@ from schirn.lab.bench._comparison import (
     compare,
     metric_info,
 )
-
-Array = np.ndarray
 
 TESTS = {
     "corrected": "corrected resampled t-test over the folds of each setting",

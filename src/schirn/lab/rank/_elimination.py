@@ -6,7 +6,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-Array = np.ndarray
+from schirn._input import Array
 
 # Operations of the dense elimination that take as long as one update of a sparse row.
 UPDATE_COST = 6_000

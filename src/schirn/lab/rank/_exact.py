@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.lab.rank._elimination import (
     LOSS_BITS,
@@ -18,8 +19,6 @@ from schirn.lab.rank._elimination import (
     remove_singletons,
 )
 from schirn.labels.matrix import as_binary
-
-Array = np.ndarray
 
 MAX_BYTES = 2**31
 ENOUGH = 1e-6
