@@ -59,3 +59,6 @@ def test_weighted_text_is_not_weighted_twice():
     assert has_unit_rows(rows)
     assert not has_unit_rows(2 * rows)
     assert not has_unit_rows(rows.toarray())
+    with_empty_row = sp.csr_array(sp.vstack([rows, sp.csr_array((1, rows.shape[1]))]))
+    assert has_unit_rows(with_empty_row)
+    assert not has_unit_rows(sp.csr_array(rows.shape))

@@ -26,6 +26,7 @@ from schirn.features.table import read_features
 from schirn.labels.known import known_tags, read_cells, read_prior
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
+from schirn.linalg.features import has_unit_rows
 from schirn.scale.cluster import kind_of_blocks
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
@@ -170,17 +171,11 @@ def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tu
     """Read the features, and choose what judges the tags by them."""
     X, _, is_text = read_features(X)
     sparse = sp.issparse(X)
-    # Sparse rows of length 1, as tf-idf weights have them, need no other scale.
-    where, is_scaled = location(X), scaled or is_text or (sparse and has_unit_rows(X))
+    where = location(X)
+    is_scaled = scaled or is_text or has_unit_rows(X)
     if where == "dask" and is_scaled:
         sparse = is_text or kind_of_blocks(X) == "sparse"
     return X, choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
-
-
-def has_unit_rows(X: Any) -> bool:
-    """Whether all rows of a sparse matrix but empty ones have length 1, as tf-idf weights do."""
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return bool(squares.any()) and bool((np.abs(squares[squares > 0] - 1) < 1e-3).all())
 
 
 def _ranking(

@@ -142,11 +142,18 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
 
 
 def has_unit_rows(X: Any) -> bool:
-    """Whether the rows are sparse and of length 1 or 0, as tf-idf weights are: scaled already."""
+    """Return True for sparse rows of length 1, as tf-idf weights are: they are scaled already.
+
+    Empty rows say nothing; a matrix without any other row has no unit rows.
+
+    >>> has_unit_rows(sp.csr_array([[0.6, 0.8], [0.0, 0.0]]))
+    True
+    """
     if not sp.issparse(X):
         return False
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return bool(np.all((squares == 0) | (np.abs(squares - 1) < 1e-3)))
+    squares = squares[squares > 0]
+    return squares.size > 0 and bool(np.all(np.abs(squares - 1) < 1e-3))
 
 
 def standard_factor(X: Any) -> Array:
