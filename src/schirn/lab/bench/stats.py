@@ -22,6 +22,7 @@ from schirn.lab.bench._comparison import (
     compare,
     metric_info,
 )
+from schirn.lab.bench.running._data import HOLDOUT
 
 TESTS = {
     "corrected": "corrected resampled t-test over the folds of each setting",
@@ -193,7 +194,7 @@ def verdicts(
     """Judge the reference per setting and contender: win, tie, loss or missing."""
     if test not in TESTS:
         raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
-    ratio = 1 / max(1, comparison.n_folds - 1) if test == "corrected" else 0.0
+    ratio = _test_per_train(comparison.n_folds) if test == "corrected" else 0.0
     sign = 1 if comparison.info.greater_is_better else -1
     words = {}
     for setting in comparison.settings:
@@ -203,6 +204,12 @@ def verdicts(
             result = corrected_t(*comparison.paired(setting, reference, contender), ratio=ratio)
             words[setting, contender] = _verdict(result, sign, alpha)
     return words
+
+
+def _test_per_train(n_folds: int) -> float:
+    """Number of test rows divided by that of training rows."""
+    n_parts = HOLDOUT if n_folds == 1 else n_folds
+    return 1 / max(1, n_parts - 1)
 
 
 def win_tie_loss(

@@ -92,12 +92,39 @@ def run_suite(
         The results of the requested runs, those of `earlier` included.
     """
     suite = read_suite(name)
-    runs = list(plan_suite(suite, methods, parts, tracks))
+    runs = plan_suite(suite, methods, parts, tracks)
+    return execute_suite(suite, runs, output=output, earlier=earlier, **execution)
+
+
+def execute_suite(
+    suite: Suite,
+    runs: Sequence[Run],
+    *,
+    output: str | os.PathLike[str],
+    earlier: Iterable[Result] = (),
+    **execution: Any,
+) -> list[Result]:
+    """Execute planned runs of a suite, except those that have a result.
+
+    Parameters
+    ----------
+    suite : dict
+        Definition of the suite, see `read_suite`.
+    runs : list of Run
+        Runs as `plan_suite` lists them.
+    output, earlier, execution
+        As in `run_suite`.
+
+    Returns
+    -------
+    list of dict
+        The results of the runs, in their order.
+    """
     order = {run.key: k for k, run in enumerate(runs)}
     known = [result for result in earlier if _settles(result, order)]
-    finished = {result["key"] for result in known}
+    settled = {result["key"] for result in known}
     results = execute_runs(
-        [run for run in runs if run.key not in finished],
+        [run for run in runs if run.key not in settled],
         output=output,
         time_limit=suite["time_limit"] if execution.get("jobs", 1) else None,
         timeouts=[result for result in known if result["status"] == "timeout"],

@@ -3,7 +3,15 @@
 import argparse
 from dataclasses import asdict
 
-from schirn.lab.leaderboard import TOLERANCE, build_leaderboard, check_results, pack_results
+from schirn.lab.bench.suite import suite_names
+from schirn.lab.cli._options import parse_methods
+from schirn.lab.leaderboard import (
+    TOLERANCE,
+    build_leaderboard,
+    check_results,
+    pack_results,
+    update_leaderboard,
+)
 from schirn.program.output import note, print_json, printable, say, table, working
 
 _FILES = "results FILE+  result files (.jsonl, .jsonl.gz) or folders"
@@ -18,6 +26,15 @@ _BUILD = f"""
 _PACK = """
 folder DIR  output folder of schirn bench
 -o, --output FILE!  NAME.jsonl.gz
+"""
+_UPDATE = f"""
+folder DIR  folder of the packed results
+--suite {"|".join(suite_names())} = pml-2  the suite
+--methods LIST:names = all  methods as in schirn bench
+-o, --output DIR = build/suite  folder for results that are not packed yet
+--pages FILE+  Markdown pages whose blocks <!-- leaderboard:NAME --> are written
+--jobs N:natural = 1  number of processes
+--stop-after T:duration  stop after this time, such as 2h; the same command resumes it
 """
 _MOST_SHOWN = 10
 _CODES = {"refused": 1, "not verified": 3}
@@ -103,7 +120,43 @@ def run_build(args: argparse.Namespace) -> None:
         say(f"open {printable(page)}")
 
 
+def run_update(args: argparse.Namespace) -> None:
+    """Run a suite where its packed results end, pack what is new, and write the pages.
+
+    Packed results may come from another machine. Results of methods whose code has changed since
+    are dropped and computed again. What is not packed yet stays in the output folder, so that
+    nothing is lost.
+
+    Examples
+    --------
+    schirn leaderboard update benchmarks/leaderboard --stop-after 2h
+    schirn leaderboard update benchmarks/leaderboard --pages README.md docs/leaderboard.md
+    """
+    with working("running the suite", args):
+        update = update_leaderboard(
+            args.folder,
+            output=args.output,
+            suite=args.suite,
+            methods=parse_methods(args.methods),
+            pages=args.pages or [],
+            stop_after=args.stop_after,
+            jobs=args.jobs,
+            threads=args.threads,
+        )
+    progress = update.progress
+    if args.json:
+        counts = {"runs": progress.n_runs, "planned": progress.n_planned}
+        changes = {"new": update.n_new, "stale": update.n_stale}
+        print_json({"files": [str(file) for file in update.files], **counts, **changes})
+        return
+    say(f"{update.n_new} new results; {update.n_stale} stale ones were dropped")
+    say(f"{progress.n_runs} of {progress.n_planned} runs of {args.suite} have a result")
+    if not progress.is_complete:
+        say("the same command goes on where it stopped")
+
+
 COMMANDS = {
+    "update": ("run a suite where its packed results end", run_update, _UPDATE),
     "check": ("check other people's result files", run_check, _CHECK),
     "build": ("write the page of a leaderboard", run_build, _BUILD),
     "pack": ("pack results and scores into files to send", run_pack, _PACK),

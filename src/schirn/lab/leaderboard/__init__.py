@@ -1,4 +1,8 @@
-"""Results of others: `packing` and `submission` send and check them, `pages` shows them."""
+"""Results of a suite: pack, check and show them, and go on where they end.
+
+`update_leaderboard` runs a suite and packs its results, `check_results` verifies files of others,
+and `build_leaderboard` writes the page that compares methods setting by setting.
+"""
 
 from schirn.lab.leaderboard._packing import pack_results
 from schirn.lab.leaderboard._pages import Board as Board
@@ -6,7 +10,19 @@ from schirn.lab.leaderboard._pages import Place as Place
 from schirn.lab.leaderboard._pages import build_leaderboard
 from schirn.lab.leaderboard._pages import make_board as make_board
 from schirn.lab.leaderboard._pages import read_results as read_results
+from schirn.lab.leaderboard._standing import Progress, fill_blocks, measure_progress
 from schirn.lab.leaderboard._submission import TOLERANCE as TOLERANCE
 from schirn.lab.leaderboard._submission import Check, check_results
+from schirn.lab.leaderboard._update import Update, update_leaderboard
 
-__all__ = ["Check", "build_leaderboard", "check_results", "pack_results"]
+__all__ = [
+    "Check",
+    "Progress",
+    "Update",
+    "build_leaderboard",
+    "check_results",
+    "fill_blocks",
+    "measure_progress",
+    "pack_results",
+    "update_leaderboard",
+]

@@ -163,7 +163,7 @@ def pack_run(arrays: Mapping[str, Array]) -> PackedRun:
     order = np.argsort(-scores, axis=1, kind="stable")
     truth = np.unpackbits(arrays["truth"], axis=1, count=n_labels)
     if "predicted" in arrays:
-        predicted = np.unpackbits(arrays["predicted"], axis=1, count=n_labels)
+        predicted = np.unpackbits(arrays["predicted"], axis=1, count=n_labels).astype(bool)
     else:
         # Without `predict`, labels with a score above one half are predicted.
         predicted = scores > 0.5

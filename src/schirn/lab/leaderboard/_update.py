@@ -1,0 +1,152 @@
+"""Run a suite where its packed results end, pack what is new, and write the pages."""
+
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schirn._progress import stage
+from schirn.estimators import methods as all_methods
+from schirn.lab.bench import Run
+from schirn.lab.bench.results import Result, identity
+from schirn.lab.bench.suite import execute_suite, plan_suite, read_suite
+from schirn.lab.leaderboard._packing import (
+    SUFFIX,
+    complete_results,
+    pack_scores,
+    read_scores,
+    scores_file,
+    write_results,
+)
+from schirn.lab.leaderboard._pages import read_results
+from schirn.lab.leaderboard._standing import Progress, measure_progress, write_blocks
+from schirn.lab.leaderboard._submission import is_stale
+
+# Seconds after which results are packed, so that little is lost if the machine goes away.
+_BETWEEN_PACKS = 1800.0
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update of a leaderboard has done.
+
+    Attributes
+    ----------
+    files : list of Path
+        The packed results and scores.
+    progress : Progress
+        How much of the suite the packed results cover.
+    n_new : int
+        Results that were not packed before.
+    n_stale : int
+        Packed results that were dropped, because the code of their method has changed.
+    """
+
+    files: list[Path]
+    progress: Progress
+    n_new: int
+    n_stale: int
+
+
+def update_leaderboard(
+    folder: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str],
+    suite: str = "pml-2",
+    methods: Sequence[Any] | Mapping[str, Any] | None = None,
+    pages: Iterable[str | os.PathLike[str]] = (),
+    stop_after: float | None = None,
+    **execution: Any,
+) -> Update:
+    """Run a suite where its packed results end, pack the results, and write the pages.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the packed results, ``SUITE.jsonl.gz`` and ``SUITE.scores.npz``, which are written
+        again; they may come from another machine.
+    output : path
+        Folder for results that are not packed yet.
+    suite : str
+        Name of the suite.
+    methods : list or dict, optional
+        Methods to run, as in `schirn.lab.bench.run`. Defaults to all methods of this library.
+    pages : list of path
+        Pages whose marked blocks are written from the packed results.
+    stop_after : float, optional
+        Seconds after which no run is started any more; 0 packs and writes only.
+    execution : dict
+        Parameters of `schirn.lab.bench.run` from `jobs` on.
+
+    Returns
+    -------
+    Update
+    """
+    definition = read_suite(suite)
+    path = Path(folder) / f"{suite}{SUFFIX}"
+    stage("drawing the data")
+    runs = plan_suite(definition, list(all_methods()) if methods is None else methods)
+    packed = read_results([path]) if path.is_file() else []
+    current = _without_stale(packed, runs)
+    results = current
+    deadline = math.inf if stop_after is None else time.monotonic() + stop_after
+    is_over = False
+    while not is_over:
+        seconds = max(0.0, min(_BETWEEN_PACKS, deadline - time.monotonic()))
+        finished = execute_suite(
+            definition, runs, output=output, earlier=results, stop_after=seconds, **execution
+        )
+        results = _merged(results, finished)
+        files = _write(path, results, output)
+        for page in pages:
+            write_blocks(Path(page), read_results([path]) if results else [], definition)
+        is_over = time.monotonic() >= deadline or len(finished) == len(runs)
+    return Update(
+        files,
+        measure_progress(results, definition),
+        len(results) - len(current),
+        len(packed) - len(current),
+    )
+
+
+def _without_stale(packed: Iterable[Result], runs: Iterable[Run]) -> list[Result]:
+    """Packed results of the present code, and of runs that the suite has."""
+    # Without its data, nobody knows the keys of the runs of a data set.
+    known = [run for run in runs if run.known["data_sha256"] is not None]
+    keys = {run.key for run in known}
+    planned = {(run.fields["dataset"], run.fields["method"]) for run in known}
+    return [
+        result
+        for result in packed
+        if not is_stale(result)
+        and (result["key"] in keys or (result["dataset"], result["method"]) not in planned)
+    ]
+
+
+def _merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
+    """Results by their run; a new one replaces an old one, and skipped runs are left out."""
+    merged = {identity(result): result for result in old}
+    for result in new:
+        if result["status"] != "skipped":
+            merged[identity(result)] = result
+    return list(merged.values())
+
+
+def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]) -> list[Path]:
+    """Pack results: old ones with their packed scores, and new ones with those of the folder."""
+    scores = scores_file(path)
+    old = read_scores(scores) if scores.is_file() else {}
+    complete = sorted(complete_results(results), key=_place)
+    fresh = pack_scores(output, [result for result in complete if result["key"] not in old])
+    both = old | fresh
+    packed = {r["key"]: both[r["key"]] for r in complete if r["key"] in both}
+    return write_results(path, complete, packed)
+
+
+def _place(result: Result) -> tuple[str, ...]:
+    """An order that does not depend on when a run finished, so that files differ little."""
+    names = ("dataset", "features", "noise", "method", "seed")
+    return tuple(str(result[name]) for name in names)

@@ -1,0 +1,175 @@
+"""What a suite says about methods, and that it says nothing before it is complete."""
+
+import copy
+
+import numpy as np
+import pytest
+from reference.bench_results import make_result
+
+from schirn.exceptions import InputError
+from schirn.lab.bench.stats import bayesian_signed_rank, corrected_t, friedman
+from schirn.lab.bench.suite import read_suite
+from schirn.lab.leaderboard import _standing as standing
+from schirn.lab.leaderboard import fill_blocks, measure_progress
+
+METHODS = ("CandidateRidge", "OracleRidge", "Sieve", "NLR")
+# Points above the candidate ridge.
+AHEAD = {"CandidateRidge": 0.0, "OracleRidge": 0.2, "Sieve": 0.05, "NLR": -0.03}
+
+
+@pytest.fixture
+def suite(monkeypatch):
+    """Eight sets of three seeds, two of them used in the design, with four methods."""
+    monkeypatch.setattr(standing, "methods", lambda: dict.fromkeys(METHODS))
+    suite = copy.deepcopy(read_suite("pml-2"))
+    entry = {"part": "large", "r": 2}
+    suite["datasets"] = {f"s{k}": entry | ({"design": True} if k > 5 else {}) for k in range(8)}
+    suite["noise"] = {"exact": "exact", "label": "label"}
+    return suite
+
+
+def result(dataset, method, seed, noise, features, value):
+    made = make_result(
+        dataset, 2, method, 0, seed=seed, noise=noise, features=features, average_precision=value
+    )
+    costs = {"tune_seconds": 1.0, "fit_seconds": 0.5, "predict_seconds": 0.25}
+    return {**made, "status": "done", "tuning": "candidates", "folds": 1, **costs}
+
+
+@pytest.fixture
+def results(suite):
+    rng = np.random.default_rng(0)
+    return [
+        result(name, method, seed, noise, track, 0.5 + AHEAD[method] + 0.002 * rng.normal())
+        for name in suite["datasets"]
+        for noise in ("exact", "label")
+        for track in ("raw", "kernel")
+        for method in METHODS
+        for seed in range(3)
+    ]
+
+
+def late(results, *, dataset, method):
+    """The results, with those of a method on a data set stopped by the time limit."""
+    return [
+        {**r, "status": "timeout", "reason": "stopped", "metrics": {}}
+        if (r["dataset"], r["method"]) == (dataset, method)
+        else r
+        for r in results
+    ]
+
+
+def test_progress_counts_runs_and_sets(results, suite):
+    progress = measure_progress(results, suite)
+    assert progress.is_complete
+    assert (progress.n_runs, progress.n_planned) == (384, 384)
+    partial = [
+        r for r in results if (r["dataset"], r["seed"]) != ("s1", 2) and r["dataset"] != "s3"
+    ]
+    progress = measure_progress(partial, suite)
+    assert not progress.is_complete
+    assert progress.n_runs == 384 - 16 - 48
+    assert progress.n_sets == {"complete": 6, "partial": 1, "none": 1}
+    assert progress.complete == ("s0", "s2", "s4", "s5", "s6", "s7")
+
+
+@pytest.mark.parametrize("name", ["headline", "ranks"])
+def test_an_incomplete_suite_says_nothing_about_methods(name, results, suite):
+    text = standing.BLOCKS[name](results[:-1], suite)
+    assert not any(method in text for method in METHODS)
+    text = standing.BLOCKS["state"](results[:-1], suite)
+    assert "383 of 384 runs" in text
+    assert "leaderboard/index.html" not in text
+    assert "leaderboard/index.html" in standing.BLOCKS["state"](results, suite)
+
+
+def test_only_complete_sets_have_tables(results, suite):
+    text = standing.sets(results[:-1], suite)
+    assert "### s0\n" in text
+    assert "### s6 (used in the design of Sieve)" in text
+    assert "### s7" not in text
+    assert standing.sets(results[:5], suite) == "No data set is complete yet."
+
+
+def test_the_headline_rests_on_sets_that_were_not_used_in_the_design(results, suite):
+    text = standing.headline(results, suite)
+    raw = [r for r in results if r["features"] == "raw" and r["dataset"] < "s6"]
+    test = friedman(raw, "average_precision")
+    assert test.ranks["Sieve"] == 1.0
+    assert (
+        "With raw features, on 6 data sets that were not used in its design, Sieve has a mean rank "
+        f"of 1.0 among 3 methods (critical difference {test.critical_difference:.1f})."
+    ) in text
+    assert "significantly better in 12 of 12 settings, not significantly different in 0" in text
+    assert "more than a point better with probability 1.00" in text
+    # Whatever the sets of the design say changes nothing.
+    for r in results:
+        if r["dataset"] >= "s6":
+            r["metrics"]["average_precision"] = 0.1
+    assert standing.headline(results, suite) == text
+
+
+def test_probabilities_and_counts_are_those_of_the_tests(results, suite):
+    raw = [r for r in results if r["features"] == "raw"]
+    table = standing._Table(raw)
+
+    def values(name, **fields):
+        chosen = [r for r in raw if r["method"] == name]
+        chosen = [r for r in chosen if all(r[key] == value for key, value in fields.items())]
+        return [r["metrics"]["average_precision"] for r in chosen]
+
+    ahead = [
+        np.mean(values("NLR", dataset=name)) - np.mean(values("CandidateRidge", dataset=name))
+        for name in suite["datasets"]
+    ]
+    assert table.probabilities("NLR") == pytest.approx(bayesian_signed_rank(ahead))
+    signs = []
+    for name in suite["datasets"]:
+        for noise in ("exact", "label"):
+            pair = [
+                values(method, dataset=name, noise=noise) for method in ("NLR", "CandidateRidge")
+            ]
+            # A fifth of the rows tests.
+            test = corrected_t(*pair, ratio=1 / 4)
+            signs.append(np.sign(test.statistic) * (test.pvalue < 0.05))
+    assert table.counts("NLR") == (signs.count(1), signs.count(0), signs.count(-1))
+
+
+def test_timeouts_rank_last_and_are_shown(results, suite):
+    results = late(results, dataset="s0", method="Sieve")
+    raw = [r for r in results if r["features"] == "raw"]
+    table = standing._Table(raw)
+    assert table.friedman.ranks["Sieve"] == pytest.approx((3 + 7 * 1) / 8)
+    (line,) = [line for line in table.markdown().splitlines() if line.startswith("| Sieve")]
+    assert " | 6 | 1.8 | " in line
+    (line, *_) = [
+        line for line in standing.sets(results, suite).splitlines() if line.startswith("| Sieve")
+    ]
+    assert line == "| Sieve | timeout | timeout | timeout | timeout |"
+
+
+def test_differences_that_are_not_significant_have_no_mark(results, suite):
+    rng = np.random.default_rng(1)
+    for r in results:
+        if r["method"] == "NLR":
+            r["metrics"]["average_precision"] = 0.5 + 0.05 * rng.normal()
+    table = standing.sets(results, suite).split("### s1")[0]
+    lines = {line.split(" | ")[0]: line for line in table.splitlines() if line.startswith("| ")}
+    assert lines["| Sieve"].count(" +") == 4
+    assert " +" not in lines["| NLR"]
+    assert " −" not in lines["| NLR"]
+    assert "other differences are not significant" in table
+
+
+def test_blocks_of_a_page_are_written(results, suite):
+    page = "# A\n\n<!-- leaderboard:state -->\nold\n<!-- /leaderboard -->\n\nend\n"
+    text = fill_blocks(page, results, suite, "page.md")
+    assert "old" not in text
+    assert "384 of 384 runs" in text
+    assert text.startswith("# A\n\n<!-- leaderboard:state -->\n")
+    assert text.endswith("<!-- /leaderboard -->\n\nend\n")
+    assert fill_blocks(text, results, suite, "page.md") == text
+    with pytest.raises(InputError, match=r"page\.md: the page has no block"):
+        fill_blocks("# A\n", results, suite, "page.md")
+    with pytest.raises(InputError, match="no block 'other'; one of headline, state"):
+        fill_blocks(page.replace("state", "other"), results, suite, "page.md")
