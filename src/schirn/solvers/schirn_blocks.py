@@ -122,8 +122,8 @@ class Shift(NamedTuple):
     mu: float
     square: float | None
     """||C||_F^2, or None if the blocks have to sum it up."""
-    nuclear_norm: float
-    """||C||_*"""
+    rank_penalty: float
+    """-beta ||C||_* in the objective, or +beta ||C||_* for a low rank."""
 
 
 class SumsOverC(NamedTuple):
@@ -211,11 +211,9 @@ def schirn_on_blocks(
     SchirnTrace
     """
     FY, F1, n_cells = store.step(start)
-    # Projections of Y - N, C and L.
     FY_N = coordinates.receive(FY)
     FC = FL = coordinates.receive(F1)[:, None] + 0 * FY_N
     term = "none" if beta == 0 else rank_term
-    sign = {"high": -1, "low": 1, "none": 0}[term]
     threshold = noise_threshold(alpha, noise_rule)
     trace: list[tuple[float, float, int]] = []
     # Equation (18) of a round, until the blocks have applied it.
@@ -243,8 +241,8 @@ def schirn_on_blocks(
         FL = FG - 2 * FY_N - mu * FC
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
         n_noise = over_G.n_noise
-        rank = sign * beta * shift.nuclear_norm
-        last = _Round(shift, n_noise, n_cells - n_noise, alpha * n_noise + rank + ridge)
+        penalties = alpha * n_noise + shift.rank_penalty + ridge
+        last = _Round(shift, n_noise, n_cells - n_noise, penalties)
         # eq. (20)
         mu = min(mu_max, rho * mu)
 
@@ -308,7 +306,9 @@ def _shift(
         shifted = shift_singular_values(whole_G(), 2 * beta, term)
     values = to_numpy(shifted.values).astype(np.float64) * scale
     R = namespace(gram).astype(shifted.right * scale, dtype)
-    return Shift(R, scale, mu, float(values @ values), float(values.sum()))
+    nuclear_norm = float(values.sum())
+    rank_penalty = beta * nuclear_norm if term == "low" else -beta * nuclear_norm
+    return Shift(R, scale, mu, float(values @ values), rank_penalty)
 
 
 # ---- Steps of the blocks
