@@ -240,9 +240,8 @@ def schirn_on_blocks(
         # eq. (19)
         FL = FG - 2 * FY_N - mu * FC
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        n_noise = over_G.n_noise
-        penalties = alpha * n_noise + shift.rank_penalty + ridge
-        last = _Round(shift, n_noise, n_cells - n_noise, penalties)
+        penalties = alpha * over_G.n_noise + shift.rank_penalty + ridge
+        last = _Round(shift, penalties, over_G.n_noise, n_cells)
         # eq. (20)
         mu = min(mu_max, rho * mu)
 
@@ -258,8 +257,7 @@ def schirn_on_blocks(
         if is_due:
             store.gather(write_state, rounds.blocks(n_iter))
             rounds.save(n_iter, (FY_N, FC, FL, mu, trace))
-    columns = (np.array(column) for column in zip(*trace, strict=True))
-    return SchirnTrace(w, FY_N, *columns)
+    return SchirnTrace(w, FY_N, *map(np.array, zip(*trace, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,15 +265,17 @@ class _Round:
     """A round whose sums over C are still to come."""
 
     shift: Shift
-    n_noise: int
-    n_clean: int
-    """||Y - N||_F^2"""
     penalties: float
     """The objective without its loss."""
+    n_noise: int
+    n_cells: int
+    """Number of candidates."""
 
     def measure(self, over_C: SumsOverC) -> tuple[float, float, int]:
         """Objective, residual ||X W - C||_F and number of wrong candidates."""
-        loss = self.norm(over_C) ** 2 - 2 * over_C.inside + self.n_clean
+        # ||C - (Y - N)||^2, where ||Y - N||^2 is the number of candidates that are not noise.
+        n_clean = self.n_cells - self.n_noise
+        loss = self.norm(over_C) ** 2 - 2 * over_C.inside + n_clean
         residual = float(np.sqrt(over_C.residual)) / self.shift.mu
         return self.penalties + loss, residual, self.n_noise
 
