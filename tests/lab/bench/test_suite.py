@@ -252,9 +252,33 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
     command = ["bench", "--suite", "pml-2", "--tracks", "raw", "--output", str(tmp_path)]
     command += ["--methods", "CandidateRidge", "--jobs", "0"]
     assert main([*command, "--stop-after", "0.0000001"]) == 1
-    assert "nothing was run" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert "nothing was run" in captured.err
+    assert "0 of 4 runs have a result" in captured.out
+    assert "the same command goes on where it stopped" in captured.out
     assert main([*command, "--stop-after", "9m"]) == 0
-    assert "4 done" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "4 done" in shown
+    assert "the same command goes on" not in shown
+
+
+def test_a_suite_has_a_folder_and_a_first_part(short, tmp_path, monkeypatch, capsys):
+    """A newcomer names methods only."""
+    monkeypatch.chdir(tmp_path)
+    seconds = []
+
+    def run(*args, **options):
+        seconds.append(options["stop_after"])
+        return run_suite(*args, **options)
+
+    monkeypatch.setattr("schirn.lab.cli._bench.run_suite", run)
+    command = ["bench", "--suite", "pml-2", "--methods", "CandidateRidge", "--jobs", "0"]
+    assert main(command) == 0
+    assert main([*command, "--stop-after", "2h"]) == 0
+    assert seconds == [540, 7200]
+    assert list((tmp_path / "pml-2").glob("*.jsonl"))
+    assert main(["bench", "--datasets", "digits_attributes:1"]) == 2
+    assert "name the folder of the results with --output" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_prints_a_table(place, capsys):
     table = captured.out.splitlines()
     assert "tuned on candidates; raw features." in table
     heads = next(line for line in table if line.startswith("data set")).split()
-    assert heads == ["data", "set", "CandidateRidge", "Schirn", "mymethods.Mean"]
+    assert heads == ["data", "set", "CandidateRidge", "Schirn", "Mean"]
     assert any(line.startswith("tiny r=1 ") for line in table)
     assert table[-1] == "12 done; results in out"
     results = lines(place / "out")

@@ -47,8 +47,8 @@ from schirn.lab.bench.running._methods import GRIDS, RECOMMENDED, default_grid, 
 from schirn.lab.bench.running._methods import Method as Method
 from schirn.lab.bench.running._methods import importable_here as importable_here
 from schirn.lab.bench.running._methods import make_methods as make_methods
+from schirn.lab.bench.running._methods import name_methods as name_methods
 from schirn.lab.bench.running._methods import own_methods as own_methods
-from schirn.lab.bench.running._methods import result_name as result_name
 from schirn.lab.bench.running._plan import FEATURES as FEATURES
 from schirn.lab.bench.running._plan import TUNINGS as TUNINGS
 from schirn.lab.bench.running._plan import Facts as Facts

@@ -183,13 +183,17 @@ def plan_suite(
     return sorted(runs, key=lambda run: run.fields["seed"])
 
 
-def count_runs(suite: Suite) -> int:
+def count_runs(
+    suite: Suite, parts: Sequence[str] | None = None, tracks: Sequence[str] | None = None
+) -> int:
     """Number of runs of one method on a suite.
 
     Parameters
     ----------
     suite : dict
         Definition of the suite, see `read_suite`.
+    parts, tracks : list of str, optional
+        Parts and tracks to count. Defaults to all.
 
     Returns
     -------
@@ -206,8 +210,9 @@ def count_runs(suite: Suite) -> int:
     counts = [
         suite["seeds"][entry["part"]] * len(list(_noises(suite, entry)))
         for entry in suite["datasets"].values()
+        if not parts or entry["part"] in parts
     ]
-    return sum(counts) * len(suite["tracks"])
+    return sum(counts) * len(tracks or suite["tracks"])
 
 
 def design_sets(suite: Suite) -> set[str]:

@@ -22,11 +22,13 @@ from schirn.lab.bench import (
 )
 from schirn.lab.bench import run as run_bench
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
-from schirn.lab.bench.suite import run_suite, suite_names, summary
+from schirn.lab.bench.suite import count_runs, read_suite, run_suite, suite_names, summary
 from schirn.lab.cli._options import parse_methods
 from schirn.program.output import note, print_json, printable, say, table, working
 from schirn.program.parser import add_options, assignment
 
+# A first part of a suite, which a newcomer can wait for.
+_SUITE_SECONDS = 540.0
 OPTIONS = f"""
 --datasets LIST:names  names or files, each followed by :R for R wrong labels per row, or by :own
 --suite {"|".join(suite_names())}  a fixed suite of runs, which replaces --datasets and the options
@@ -35,7 +37,7 @@ OPTIONS = f"""
 --tracks LIST:names  tracks of the suite (default: all)
 --methods LIST:names = {",".join(DEFAULT_METHODS)}  names, module:Class, NAME=METHOD for a variant,
     all, or baselines
--o, --output DIR!  folder of the results
+-o, --output DIR  folder of the results (default: the name of the suite)
 [comparison]
 --r LIST:names  numbers of wrong labels per row, for data sets without :R
 --folds K:positive = 5  number of folds
@@ -55,7 +57,8 @@ OPTIONS = f"""
 [execution]
 --jobs N:natural = 1  number of processes (default: 1; 0: run everything in this process)
 --time-limit T:duration  stop a run after this time, such as 90, 9m or 2h
---stop-after T:duration  stop after this time, such as 9m; the same command resumes it
+--stop-after T:duration  stop after this time, such as 2h; the same command resumes it (default: 9m
+    for a suite, else never)
 --retry  repeat runs that failed or timed out
 [report]
 --report  write report.html, tables (Markdown, LaTeX, CSV), figures (SVG, PDF), the protocol as a
@@ -81,19 +84,22 @@ def run(args: argparse.Namespace) -> int:
     schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod -o out
     schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
     schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
-    schirn bench --suite pml-2 --part small --methods mypkg:MyMethod,Sieve,CandidateRidge -o out
+    schirn bench --suite pml-2 --methods mypkg:MyMethod,Sieve,CandidateRidge
     """
+    if (args.suite is None) == (args.datasets is None):
+        raise InputError("name either --datasets or a --suite")
+    output = args.output or args.suite
+    if output is None:
+        raise InputError("name the folder of the results with --output")
     methods = parse_methods(args.methods)
     reference = _reference(args.reference, methods)
     execution = {
-        "output": args.output,
+        "output": output,
         "jobs": args.jobs,
         "threads": args.threads,
         "retry": args.retry,
-        "stop_after": args.stop_after,
+        "stop_after": args.stop_after or (_SUITE_SECONDS if args.suite else None),
     }
-    if (args.suite is None) == (args.datasets is None):
-        raise InputError("name either --datasets or a --suite")
     with working("comparing methods", args):
         results = (
             _run_suite(args, methods, execution)
@@ -119,15 +125,17 @@ def run(args: argparse.Namespace) -> int:
         )
     counts = Counter(result["status"] for result in results)
     if args.json:
-        print_json({"output": args.output, "counts": counts, "results": results})
+        print_json({"output": output, "counts": counts, "results": results})
+    elif args.suite:
+        _print_suite(results, output, args, len(methods))
     else:
-        _print(results, args.output, args.suite)
+        _print(results, output)
     if (args.report or args.reference or args.test) and counts["done"]:
         # Drawing needs packages that a plain comparison does not.
         from schirn.lab.bench.report import write_outputs
 
         test = args.test or DEFAULT_TEST
-        page = write_outputs(results, args.output, reference=reference, test=test)[0]
+        page = write_outputs(results, output, reference=reference, test=test)[0]
         note(f"report and tables: {printable(str(page))}")
     return _verdict(results, counts)
 
@@ -163,20 +171,31 @@ def _run_suite(
     return run_suite(args.suite, methods, parts=args.part, tracks=args.tracks, **execution)
 
 
-def _print(results: list[dict[str, Any]], output: str, suite: str | None = None) -> None:
-    if suite and any(result["status"] == "done" for result in results):
-        heads, *lines = summary(results)
-        say(f"Suite {suite}: average precision in percent, mean over settings ± 95% interval over")
-        say("seeds; mean rank over data sets; P(better than CandidateRidge), Bayesian signed rank.")
-        say()
-        table(heads, lines, right="l" + "r" * (len(heads) - 1))
-        say(f"\n{counts_text(results)}; results in {printable(output)}")
-        return
+def _print(results: list[dict[str, Any]], output: str) -> None:
     heads, lines = overview_table(results, "average_precision")
     say("Average precision, mean ± standard deviation over folds;")
     say(f"{settings_text(results)}.\n")
     table(heads, lines, right="l" + "r" * (len(heads) - 1))
     say(f"\n{counts_text(results)}; results in {printable(output)}")
+
+
+def _print_suite(
+    results: list[dict[str, Any]], output: str, args: argparse.Namespace, n_methods: int
+) -> None:
+    """Print the table of a suite, and how the rest goes on."""
+    if any(result["status"] == "done" for result in results):
+        heads, *lines = summary(results)
+        say(f"Suite {args.suite}: average precision in percent, mean over settings ± 95% interval")
+        say("over seeds; mean rank over data sets; P(better than CandidateRidge), Bayesian signed")
+        say("rank.\n")
+        table(heads, lines, right="l" + "r" * (len(heads) - 1))
+        say(f"\n{counts_text(results)}; results in {printable(output)}")
+    n_runs = n_methods * count_runs(read_suite(args.suite), args.part, args.tracks)
+    if len(results) < n_runs:
+        say(
+            f"{len(results)} of {n_runs} runs have a result, so the table is of a part; the same "
+            "command goes on where it stopped, --stop-after 8h for longer"
+        )
 
 
 def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:

@@ -15,6 +15,7 @@ from schirn.lab.bench.results import IDENTITY, Result
 from schirn.lab.bench.running._execute import without_result
 from schirn.lab.bench.running._folder import ResultsFolder
 from schirn.lab.bench.running._plan import Run
+from schirn.lab.bench.running._trial import check_kinds
 from schirn.lab.bench.running._workers import LocalWorker, ProcessWorker
 
 
@@ -62,6 +63,22 @@ class Engine:
         self._timeouts = {_without_seed(result) for result in timeouts or ()}
         self._pending = [(folder, run) for folder, run in pairs if run.key not in folder.finished]
         self._progress = _Progress([run for _, run in pairs], max(1, jobs), report)
+
+    def check_kinds(self) -> None:
+        """Raise InputError if a class from elsewhere does not take the kinds of data it will get.
+
+        See `schirn.lab.bench.running._trial`.
+        """
+        runs = [run for _, run in self._pending]
+        worker = ProcessWorker(self.threads) if self.jobs else LocalWorker(self.threads)
+        try:
+            check_kinds(runs, worker.run)
+        except BaseException:
+            for folder in self._folders:
+                folder.close()
+            raise
+        finally:
+            worker.stop()
 
     def run(self) -> None:
         """Work until every run is finished, or the time is up."""

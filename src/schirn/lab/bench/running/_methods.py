@@ -4,8 +4,9 @@ import importlib
 import inspect
 import math
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -155,7 +156,7 @@ def make_methods(
     grids: Mapping[str, Grid | None],
 ) -> list[Method]:
     """Resolve names, import paths and classes; apply the user's parameters and grids."""
-    named = chosen if isinstance(chosen, Mapping) else {result_name(item): item for item in chosen}
+    named = chosen if isinstance(chosen, Mapping) else name_methods(chosen)
     if not named:
         raise InputError("no method was given; name at least one")
     for name in (*params, *grids):
@@ -200,11 +201,60 @@ def own_methods() -> dict[str, type]:
     return {**all_methods(), **BASELINES}
 
 
-def result_name(item: Any) -> str:
-    """Name in the results of a method given by name, import path or class."""
+def is_own(path: str) -> bool:
+    """Whether an import path leads to a method or a baseline of this library."""
+    module, _, name = path.partition(":")
+    cls = own_methods().get(name)
+    return cls is not None and cls.__module__ == module
+
+
+def name_methods(items: Iterable[Any]) -> dict[str, Any]:
+    """Give methods their names in results: that of the class, wherever it comes from.
+
+    Two classes of the same name, and a class that is called like a method of this library, keep
+    their import paths.
+
+    Parameters
+    ----------
+    items : list of str or type
+        Names, import paths or classes.
+
+    Returns
+    -------
+    dict of str to str or type
+
+    Examples
+    --------
+    >>> from schirn.lab.bench import name_methods
+    >>> list(name_methods(["sieve", "mypkg:Mine", "mypkg:NLR", "one:Same", "two:Same"]))
+    ['Sieve', 'Mine', 'mypkg:NLR', 'one:Same', 'two:Same']
+    """
+    items = list(dict.fromkeys(items))
+    short = [_short_name(item) for item in items]
+    named: dict[str, Any] = {}
+    for item, name in zip(items, short, strict=True):
+        is_taken = find_name(name, own_methods()) is not None and not _is_name_of_own(item)
+        is_shared = short.count(name) > 1
+        named[_path_of(item) if is_taken or is_shared else name] = item
+    return named
+
+
+def _short_name(item: Any) -> str:
+    if not isinstance(item, str):
+        return str(item.__name__)
+    return find_name(item, own_methods()) or re.split("[:.]", item)[-1]
+
+
+def _path_of(item: Any) -> str:
+    """Import path of a method from elsewhere."""
+    return item if isinstance(item, str) else f"{item.__module__}:{item.__qualname__}"
+
+
+def _is_name_of_own(item: Any) -> bool:
+    """Whether an item names a method of this library, or is its class."""
     if isinstance(item, str):
-        return find_name(item, own_methods()) or item
-    return item.__name__ if inspect.isclass(item) else str(item)
+        return find_name(item, own_methods()) is not None
+    return own_methods().get(getattr(item, "__name__", "")) is item
 
 
 def _make(name: str, item: Any, params: Params, grid: Any) -> Method:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from scipy import sparse
+
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.lab.bench.results import FORMAT, Result, content_key
@@ -129,6 +131,7 @@ class Facts(NamedTuple):
     sha256: str | None = None
     sizes: tuple[int | None, ...] = (None, None, None)
     stored: int = 0
+    is_sparse: bool = False
 
 
 def plan_runs(
@@ -175,7 +178,7 @@ def _inspect(source: Source, level: Level, settings: Settings) -> Facts:
             reason = str(error)
     stored = len(data.folds) if settings.stored_folds and data.folds else 0
     sizes = (data.n_samples, data.n_features, data.n_labels)
-    return Facts(reason, checksum(data), sizes, stored)
+    return Facts(reason, checksum(data), sizes, stored, sparse.issparse(data.X))
 
 
 def method_runs(
@@ -226,6 +229,7 @@ def method_runs(
         "inner_folds": inner_folds,
         **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
         "data_sha256": facts.sha256,
+        "is_sparse": facts.is_sparse,
         "code_sha256": method.code or None,
     }
     for fold in range(folds):

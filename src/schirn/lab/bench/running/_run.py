@@ -103,6 +103,7 @@ def execute_runs(
         check_importable([run.method for run in runs], jobs > 0)
         batch, threads = Batch(Path(output), list(runs)), threads or default_threads(jobs)
         engine = Engine([batch], jobs=jobs, threads=threads, time_limit=time_limit, **execution)
+        engine.check_kinds()
         stage("running the first fits")
         engine.run()
     return results_of(*batch)
