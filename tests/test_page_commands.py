@@ -37,7 +37,7 @@ NOT_RUN = {
     r"birds|scene:|--suite": "needs real data; tests/lab/cli/test_bench.py",
     r"^reproduce (?!--plan)": "takes minutes; tests/lab/cli/test_reproduce.py",
     r"^certificate": "needs more answers; tests/app/cli/test_certificate.py",
-    r"^leaderboard (pack|check)": "needs results; tests/lab/leaderboard",
+    r"^leaderboard (pack|check|update|build)": "needs results; tests/lab/leaderboard",
 }
 SLOW = re.compile(r"^schirn (demo|bench|leaderboard)|--device|\|")
 # Options of other programs that pages name.
@@ -98,7 +98,9 @@ def test_every_option_that_a_page_names_exists():
         if page == "changelog.md":
             continue
         for code in re.findall(r"`([^`\n]+)`", text):
-            name = re.match(r"schirn ([a-z]+(?: (?:check|build|pack|list|card|fetch))?)", code)
+            name = re.match(
+                r"schirn ([a-z]+(?: (?:check|build|pack|update|list|card|fetch))?)", code
+            )
             named = known if name is None else options[name[1]]
             if not code.startswith(("python", "make", "pip", "dask", "docker")):
                 unknown = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code)) - named

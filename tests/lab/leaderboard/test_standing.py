@@ -169,6 +169,10 @@ def test_blocks_of_a_page_are_written(results, suite):
     assert text.startswith("# A\n\n<!-- leaderboard:state -->\n")
     assert text.endswith("<!-- /leaderboard -->\n\nend\n")
     assert fill_blocks(text, results, suite, "page.md") == text
+    indented = "- item\n  <!-- leaderboard:state -->\n  <!-- /leaderboard -->\n- next\n"
+    lines = fill_blocks(indented, results, suite, "page.md").splitlines()
+    assert all(line.startswith("  ") for line in lines[1:-1])
+    assert len(lines) > 4
     with pytest.raises(InputError, match=r"page\.md: the page has no block"):
         fill_blocks("# A\n", results, suite, "page.md")
     with pytest.raises(InputError, match="no block 'other'; one of headline, state"):

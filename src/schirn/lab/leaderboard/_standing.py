@@ -7,6 +7,7 @@ data sets that were not used when Sieve was designed.
 import math
 import re
 import statistics
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,12 @@ _LABEL = "average precision"
 _TRIED = ("done", "timeout", "failed")
 # Sizes of a difference that matter, in percentage points.
 _POINT = 0.01
-_BLOCK = re.compile(r"(<!-- leaderboard:(\S+) -->\n).*?(<!-- /leaderboard -->)", re.S)
+_BLOCK = re.compile(
+    r"^(?P<begin>(?P<indent> *)<!-- leaderboard:(?P<name>\S+) -->\n)"
+    r".*?"
+    r"(?P<end>^ *<!-- /leaderboard -->)",
+    re.S | re.M,
+)
 
 
 @dataclass(frozen=True)
@@ -149,10 +155,11 @@ def fill_blocks(text: str, results: Sequence[Result], suite: Suite, where: str) 
     """Text of a page with its marked blocks written from results; see `write_blocks`."""
 
     def fill(match: re.Match[str]) -> str:
-        name = match[2]
+        name = match["name"]
         if name not in BLOCKS:
             raise InputError(f"{where}: no block {name!r}; one of {', '.join(BLOCKS)}")
-        return f"{match[1]}{BLOCKS[name](results, suite)}\n{match[3]}"
+        content = textwrap.indent(BLOCKS[name](results, suite), match["indent"])
+        return f"{match['begin']}{content}\n{match['end']}"
 
     filled, count = _BLOCK.subn(fill, text)
     if not count:
@@ -165,8 +172,8 @@ def headline(results: Sequence[Result], suite: Suite) -> str:
     progress = measure_progress(results, suite)
     if not progress.is_complete:
         return (
-            f"{progress.n_runs:,} of its {progress.n_planned:,} runs have been computed with the "
-            "present code, too few to rank methods."
+            f"{progress.n_runs:,} of its {progress.n_planned:,} runs have been computed so far, "
+            "too few to rank methods."
         )
     held_out = [r for r in of_suite(results, suite) if r["dataset"] not in design_sets(suite)]
     sentences = []
@@ -209,6 +216,7 @@ def state(results: Sequence[Result], suite: Suite) -> str:
             '<a href="leaderboard/index.html">Open the leaderboard</a>, with one line per method, '
             "or read the [tables](results/leaderboard.md)."
         )
+        lines.append(headline(results, suite))
     return "\n".join(lines)
 
 
