@@ -1,6 +1,7 @@
 """Rank suspicious tags, ask about some, act on the answers; train on the tags that are left."""
 
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning._proposals import propose_vocabulary
 from schirn.cleaning._storage import Storage
 from schirn.cleaning._text_ranker import TextRanker
 from schirn.cleaning.centroid_ranker import CentroidRanker
@@ -17,11 +18,18 @@ from schirn.cleaning.ranker import (
     UnlistedCells,
 )
 from schirn.cleaning.swaps import Swaps
+from schirn.cleaning.vocabulary import (
+    AppliedVocabulary,
+    Vocabulary,
+    VocabularyChange,
+    VocabularyLine,
+)
 from schirn.cleaning.why import Explanation, Neighbour, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
     "Annotator",
+    "AppliedVocabulary",
     "CentroidRanker",
     "Certificate",
     "Change",
@@ -41,8 +49,12 @@ __all__ = [
     "Swaps",
     "TextRanker",
     "UnlistedCells",
+    "Vocabulary",
+    "VocabularyChange",
+    "VocabularyLine",
     "Votes",
     "Word",
     "find_noisy_labels",
+    "propose_vocabulary",
     "votes_to_candidates",
 ]

@@ -1,0 +1,264 @@
+"""Tags that mean the same: spelled alike, or synonyms, and used on the same kind of rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import Array
+from schirn.cleaning._spelling import alike_pairs
+from schirn.cleaning._tag_use import Centroids, TagUse
+from schirn.cleaning.vocabulary import VocabularyLine
+
+# Spellings that hardly ever tell two meanings apart.
+_SAME_NAME = frozenset({"case", "spaces and hyphens", "accents"})
+# One-sided 90% bounds.
+_SIDE = 1.28
+# Likeness of two names of one thing: at least, by the bound, of a spelling, an ending, a synonym.
+_SPELLING_LIKENESS = 0.3
+_ENDING_LIKENESS = 0.6
+_SYNONYM_LIKENESS = 0.75
+# Rows of a tag from which its use alone can say that it is a synonym.
+_SYNONYM_ROWS = 8
+# Smallest error of one view; the likeness by one view below which the other does not count, and the
+# standard errors that it may be off.
+_LEAST_ERROR = 0.1
+_CONTRADICTS = 0.4
+_DOUBT = 0.25
+# Share of the rows of the rarer tag that have both, up to which two names are alternatives.
+_RARELY_TOGETHER = 0.25
+_SYNONYMS_TOGETHER = 0.1
+# Rows of the more frequent tag from which a merge is proposed with confidence; the first number is
+# also that of the rarer tag, unless both have one name.
+_NAME_ROWS = 3
+_ENDING_ROWS = 5
+# Largest entries of a mean row by which neighbours are looked for, and tags that may share one.
+_TOP_ENTRIES = 40
+_NEAREST = 8
+_NEAR = 0.15
+_MOST_SHARING = 300
+
+
+@dataclass(frozen=True, eq=False)
+class PairUse:
+    """Pairs of tags, the rarer one first, and how alike their rows are.
+
+    Attributes
+    ----------
+    rare, frequent : int arrays
+    both : int array
+        Rows with both.
+    spelling : list of str
+    likeness, error : float arrays
+        By the features, or by the other tags if there are none; NaN where unknown.
+    context, context_error : float arrays
+        By the other tags.
+    """
+
+    rare: Array
+    frequent: Array
+    both: Array
+    spelling: list[str]
+    likeness: Array
+    error: Array
+    context: Array
+    context_error: Array
+
+
+def pair_use(use: TagUse, spelled: dict[tuple[int, int], str]) -> PairUse:
+    """Return how alike the rows of pairs of tags are, of those that are alike at all.
+
+    Parameters
+    ----------
+    use : TagUse
+    spelled : dict from (int, int) to str
+        Pairs and in what their spelling differs, "" for other names.
+    """
+    pairs = np.array(list(spelled), dtype=np.int64).reshape(-1, 2)
+    counts = use.counts
+    is_swapped = counts[pairs[:, 0]] > counts[pairs[:, 1]]
+    rare = np.where(is_swapped, pairs[:, 1], pairs[:, 0])
+    frequent = np.where(is_swapped, pairs[:, 0], pairs[:, 1])
+    both = use.n_common(rare, frequent)
+    context = use.contexts.likeness(rare, frequent, both)
+    likeness = context
+    if use.contents is not None:
+        likeness = use.contents.likeness(rare, frequent, both)
+    spelling = np.array(list(spelled.values()), dtype=object)
+    # Errors cost most; of unlike pairs, nobody needs them.
+    is_other = spelling == ""
+    is_alike = ~is_other | ((likeness >= _SYNONYM_LIKENESS) & ~(context < _ENDING_LIKENESS))
+    rare = rare[is_alike]
+    frequent = frequent[is_alike]
+    likeness = likeness[is_alike]
+    context = context[is_alike]
+    context_error = use.contexts.error(rare, frequent)
+    error = context_error if use.contents is None else use.contents.error(rare, frequent)
+    return PairUse(
+        rare,
+        frequent,
+        both[is_alike],
+        spelling[is_alike].tolist(),
+        likeness,
+        error,
+        context,
+        context_error,
+    )
+
+
+def propose_merges(use: TagUse) -> list[VocabularyLine]:
+    """Propose to merge tags that mean the same.
+
+    Parameters
+    ----------
+    use : TagUse
+
+    Returns
+    -------
+    list of VocabularyLine
+        The most confident first; no tag is merged twice, and no target is merged itself.
+    """
+    spelled = dict(alike_pairs(use.tags.names))
+    present = use.counts > 0
+    spelled = {pair: why for pair, why in spelled.items() if present[list(pair)].all()}
+    if use.contents is not None:
+        for view in (use.contents, use.contexts):
+            for pair in neighbours(view, _SYNONYM_ROWS):
+                spelled.setdefault(pair, "")
+    if not spelled:
+        return []
+    pairs = pair_use(use, spelled)
+    confidence = merge_confidence(use, pairs)
+    order = np.lexsort((pairs.rare, -use.counts[pairs.rare], -confidence))
+    target_of: dict[int, int] = {}
+    lines = []
+    for k in order.tolist():
+        rare = int(pairs.rare[k])
+        frequent = int(pairs.frequent[k])
+        is_taken = rare in target_of or frequent in target_of or rare in target_of.values()
+        if confidence[k] <= 0 or is_taken:
+            continue
+        target_of[rare] = frequent
+        lines.append(_line(use, pairs, k, float(confidence[k])))
+    return lines
+
+
+def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
+    """Return how sure it is that each pair means the same: above 0.5 with confidence, 0 if not.
+
+    Parameters
+    ----------
+    use : TagUse
+    pairs : PairUse
+    """
+    likeness, lower = _combined(pairs)
+    together = pairs.both / np.maximum(use.counts[pairs.rare], 1)
+    spelling = np.array(pairs.spelling, dtype=object)
+    is_name = np.isin(spelling, list(_SAME_NAME))
+    is_other = spelling == ""
+    enough = np.where(is_name, _SPELLING_LIKENESS, _ENDING_LIKENESS)
+    enough = np.where(is_other, _SYNONYM_LIKENESS, enough)
+    apart = np.where(is_name, 0.5, _RARELY_TOGETHER)
+    apart = np.where(is_other, _SYNONYMS_TOGETHER, apart)
+    # A few rows of the other tag are no picture of it.
+    rows = use.counts[pairs.frequent]
+    is_known = rows >= np.where(is_name, _NAME_ROWS, _ENDING_ROWS)
+    is_known &= is_name | (use.counts[pairs.rare] >= _NAME_ROWS)
+    is_sure = (lower >= enough) & (together <= apart) & is_known
+    is_likely = (likeness >= 0.5) & ~is_other
+    sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
+    likely = 0.5 * np.clip(lower, 0.02, 0.98) * (1.02 - together)
+    # One name in two forms is worth a question, whatever its rows say.
+    return np.where(is_sure, sure, np.where(is_likely | is_name, likely, 0.0))
+
+
+def _combined(pairs: PairUse) -> tuple[Array, Array]:
+    """Return the smaller likeness, and a lower bound of the mean of both."""
+    context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
+    context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
+    # Neither view decides alone, however small its error.
+    precision = 1 / np.maximum(pairs.error, _LEAST_ERROR) ** 2
+    context_precision = 1 / np.maximum(context_error, _LEAST_ERROR) ** 2
+    total = precision + context_precision
+    mean = (precision * pairs.likeness + context_precision * context) / total
+    lower = mean - _SIDE / np.sqrt(total)
+    # A view of few rows is given some doubt.
+    upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
+    smaller = np.minimum(pairs.likeness, context)
+    lower = np.where(upper < _CONTRADICTS, 0, lower)
+    return np.nan_to_num(smaller, nan=0.0), np.nan_to_num(lower, nan=0.0)
+
+
+def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:
+    """Return pairs of tags one of which is among the nearest of the other by its mean row.
+
+    Parameters
+    ----------
+    means : Centroids
+    min_rows : int
+        Rows of a tag from which it takes part.
+    """
+    tags = np.flatnonzero((means.counts >= min_rows) & (means.spread > 0))
+    if len(tags) < 2:
+        return []
+    top = _largest_entries(means, tags)
+    pairs: set[tuple[int, int]] = set()
+    step = 1_000
+    for first in range(0, len(tags), step):
+        block = sp.csr_array(top[first : first + step] @ top.T)
+        line = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+        values = np.where(line + first == block.indices, -1, block.data)
+        order = np.lexsort((-values, line))
+        rank = np.arange(len(order)) - block.indptr[:-1][line]
+        best = order[(rank < _NEAREST) & (values[order] > _NEAR)]
+        ones = tags[line[best] + first]
+        others = tags[block.indices[best]]
+        pairs.update(
+            zip(np.minimum(ones, others).tolist(), np.maximum(ones, others).tolist(), strict=True)
+        )
+    return sorted(pairs)
+
+
+def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
+    """Return the largest entries of mean rows around the center, in rows of unit length."""
+    part = means.means[tags]
+    center = means.center
+    line = np.repeat(np.arange(len(tags)), np.diff(part.indptr))
+    values = part.data - center[part.indices]
+    order = np.lexsort((-values, line))
+    rank = np.arange(len(order)) - part.indptr[:-1][line]
+    chosen = order[rank < _TOP_ENTRIES]
+    chosen = chosen[values[chosen] > 0]
+    column = part.indices[chosen]
+    # A feature that very many tags share tells none of them apart.
+    sharing = np.bincount(column, minlength=len(center))
+    chosen = chosen[sharing[column] <= _MOST_SHARING]
+    data = values[chosen].astype(np.float32)
+    shape = (len(tags), len(center))
+    top = sp.csr_array((data, (line[chosen], part.indices[chosen])), shape=shape)
+    squares = np.asarray(top.multiply(top).sum(axis=1)).ravel()
+    scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
+    return sp.csr_array(sp.diags_array(scale.astype(np.float32)) @ top)
+
+
+def _line(use: TagUse, pairs: PairUse, k: int, confidence: float) -> VocabularyLine:
+    rare = int(pairs.rare[k])
+    frequent = int(pairs.frequent[k])
+    both = int(pairs.both[k])
+    spelling = pairs.spelling[k] or "other name"
+    by = "other tags" if use.contents is None else "texts"
+    reasons = [spelling, f"{by} {min(pairs.likeness[k], 1):.2f} alike"]
+    if use.contents is not None and np.isfinite(pairs.context[k]):
+        reasons.append(f"other tags {min(pairs.context[k], 1):.2f} alike")
+    share = both / use.counts[rare]
+    reasons.append(f"together in {share:.0%} of its rows")
+    return VocabularyLine(
+        "merge",
+        use.tags.names[rare],
+        use.tags.names[frequent],
+        int(use.counts[rare]),
+        int(use.counts[frequent]),
+        both,
+        "; ".join(reasons),
+        confidence=round(confidence, 3),
+    )

@@ -1,0 +1,148 @@
+"""Propose changes to the list of tags, with the evidence for each.
+
+Candidates come from spelling, from mean rows that are neighbours, and from rows that tags share;
+each costs sparse products, no pass over all pairs of tags. What is proposed is decided by use: how
+alike the rows of two tags are, and how often they stand together.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import Number, check_same_length
+from schirn.cleaning._merge_proposals import propose_merges
+from schirn.cleaning._relation_proposals import propose_exclusions, propose_implications
+from schirn.cleaning._tag_faults import propose_drops, propose_splits
+from schirn.cleaning._tag_use import TagUse, unit_rows
+from schirn.cleaning.vocabulary import Vocabulary, VocabularyLine, apply_vocabulary
+from schirn.exceptions import InputError
+from schirn.features import TextFeatures
+from schirn.labels.tags import Tags, read_tags
+
+MOST_PROPOSALS = 100
+
+# Proposals of one kind at most, as a share of all.
+_MOST_EXCLUSIONS = 0.2
+
+
+def propose_vocabulary(
+    tags: Any,
+    X: Any = None,
+    *,
+    vocabulary: Vocabulary | None = None,
+    label_names: Sequence[str] | None = None,
+    separator: str = ";",
+    max_proposals: int = MOST_PROPOSALS,
+) -> Vocabulary:
+    """Propose what to change in the list of tags: merge, imply, exclude, drop, split.
+
+    Nothing is changed. Every proposal is a line with its evidence; accept or reject it, and apply
+    the accepted ones with `Vocabulary.apply`. A tag is compared with others by the rows it stands
+    on: by their features X and by their other tags. Without X, synonyms that are not spelled alike
+    cannot be told from alternatives, and are not proposed.
+
+    Parameters
+    ----------
+    tags : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
+        Tags of every row.
+    X : sequence of n texts, or array or sparse matrix of shape (n, d), optional
+        Features of the rows.
+    vocabulary : Vocabulary, optional
+        Lines that were answered before. They come first in the result, and nothing that they
+        decide is proposed again.
+    label_names : list of str, optional
+        Names of the columns of a matrix.
+    separator : str, default=";"
+        Text between tags.
+    max_proposals : int, default=100
+        The best ones are listed.
+
+    Returns
+    -------
+    Vocabulary
+        Answered lines, then proposals, the best first.
+
+    Raises
+    ------
+    InputError
+        If X has another number of rows than the tags.
+
+    Examples
+    --------
+    >>> from schirn.cleaning import propose_vocabulary
+    >>> texts = ["steel pan", "iron pan", "oak chair", "chair leg", "red lamp"] * 10
+    >>> tags = ["pan;kitchen", "Pan", "chair;oak", "chair", "lamp"] * 10
+    >>> for line in propose_vocabulary(tags, texts):
+    ...     print(line.action, line.tag, line.target, line.rows, line.rows_target)
+    merge Pan pan 10 10
+    """
+    Number(0, integer=True).check("max_proposals", max_proposals)
+    table = read_tags(tags, label_names, separator)
+    answered = () if vocabulary is None else vocabulary.answered
+    if answered:
+        table = _after(Vocabulary(answered), table)
+    use = TagUse(table, _unit_features(X, table))
+    proposals = [*propose_merges(use), *propose_implications(use), *propose_drops(use)]
+    proposals += [*propose_splits(use), *propose_exclusions(use)]
+    proposals = _undecided(proposals, Vocabulary(answered))
+    proposals = _without_second_names(proposals)
+    return Vocabulary([*answered, *_best(proposals, max_proposals)])
+
+
+def _after(vocabulary: Vocabulary, tags: Tags) -> Tags:
+    """Return the tags after the accepted lines."""
+    rows: list[list[str]] = [[] for _ in range(tags.n_rows)]
+    for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
+        rows[row].append(tags.names[column])
+    return read_tags(apply_vocabulary(vocabulary, rows).rows, None)
+
+
+def _unit_features(X: Any, tags: Tags) -> sp.csr_array | None:
+    """Return the features of the rows in unit length; None without features."""
+    if X is None:
+        return None
+    if isinstance(X, str):
+        raise InputError("X must hold the text of every row, not one text", parameter="X")
+    if getattr(X, "ndim", 1) == 1:
+        texts = list(X)
+        check_same_length(len(texts), tags.n_rows)
+        return TextFeatures(max_characters=0).fit_transform(texts)
+    matrix = X if sp.issparse(X) else np.asarray(X)
+    check_same_length(matrix.shape[0], tags.n_rows)
+    return unit_rows(sp.csr_array(matrix, dtype=np.float32))
+
+
+def _undecided(lines: list[VocabularyLine], answered: Vocabulary) -> list[VocabularyLine]:
+    """Leave out proposals that were answered, and those about tags that are decided."""
+    return [line for line in lines if not answered.decides(line)]
+
+
+def _without_second_names(lines: list[VocabularyLine]) -> list[VocabularyLine]:
+    """Leave out what is proposed for a name that another proposal replaces with confidence."""
+    merged = {line.tag for line in lines if line.action == "merge" and line.is_sure}
+    merged |= {line.tag for line in lines if line.action == "drop" and line.is_sure}
+    return [
+        line
+        for line in lines
+        if line.action in ("merge", "drop") or merged.isdisjoint((line.tag, line.target))
+    ]
+
+
+def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
+    """Return the best proposals: sure ones that concern many rows first."""
+
+    def merit(line: VocabularyLine) -> tuple[float, float, str, str]:
+        affected = line.rows
+        if line.action == "imply":
+            affected = line.rows - line.both
+        gain = line.confidence * math.log2(2 + affected) if line.is_sure else 0.0
+        return -gain, -line.confidence, line.tag, line.target
+
+    ordered = sorted(lines, key=merit)
+    most = max(1, int(_MOST_EXCLUSIONS * count))
+    exclusions = [line for line in ordered if line.action == "exclude"][most:]
+    left_out = {id(line) for line in exclusions}
+    return [line for line in ordered if id(line) not in left_out][:count]

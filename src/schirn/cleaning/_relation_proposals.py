@@ -1,0 +1,245 @@
+"""Relations of tags: one that implies another, and two that exclude each other."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import Array
+from schirn.cleaning._spelling import words_of
+from schirn.cleaning._tag_use import TagUse
+from schirn.cleaning.vocabulary import VocabularyLine
+
+# Normal quantile of one-sided 95% bounds.
+_SIDE = 1.645
+# Lower bound of the share of a tag's rows that have the parent; a smaller one suffices if its name
+# holds that of the parent.
+_IMPLIES = 0.6
+_NAMED_IMPLIES = 0.3
+# How much more frequent a parent is, and rows with both from which an implication is proposed.
+_PARENT_FACTOR = 1.5
+_MIN_BOTH = 5
+# Share of the rows without the parent, among all rows, that the tag explains at least.
+_MIN_GAIN = 0.5
+_MOST_PARENTS = 2
+# Rows with and without the parent that are compared, and how alike they are at least if the parent
+# is only missing; pairs that are looked at.
+_COMPARED = 60
+_ALIKE_ROWS = 0.75
+_MOST_PAIRS = 2_000
+# Rows on which two exclusive tags would meet by chance, and the share that may do so by error.
+_EXPECTED = 15.0
+_EXCEPTIONS = 0.02
+_MOST_FREQUENT = 1_000
+_ALIKE_CONTEXTS = 0.3
+_ALIKE_CONTENTS = 0.7
+
+
+def share_interval(successes: Array, totals: Array) -> tuple[Array, Array]:
+    """Return the Wilson interval of a share, each bound at 95%.
+
+    Parameters
+    ----------
+    successes, totals : int arrays
+    """
+    totals = np.maximum(np.asarray(totals, dtype=float), 1)
+    share = successes / totals
+    square = _SIDE**2
+    center = share + square / (2 * totals)
+    width = _SIDE * np.sqrt(share * (1 - share) / totals + square / (4 * totals**2))
+    scale = 1 + square / totals
+    return (center - width) / scale, (center + width) / scale
+
+
+def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
+    """Return pairs of a tag and a much more frequent one that stands on most of its rows.
+
+    Parameters
+    ----------
+    use : TagUse
+
+    Returns
+    -------
+    child, parent, both : int arrays
+    lower : float array
+        Lower bound of the share of the child's rows that have the parent.
+    """
+    common = sp.coo_array(use.common)
+    counts = use.counts
+    child = common.row
+    parent = common.col
+    both = common.data.astype(np.int64)
+    is_pair = (both >= _MIN_BOTH) & (counts[parent] >= _PARENT_FACTOR * counts[child])
+    child = child[is_pair]
+    parent = parent[is_pair]
+    both = both[is_pair]
+    lower, _ = share_interval(both, counts[child])
+    base = counts[parent] / max(use.tags.n_rows, 1)
+    # A parent on nearly all rows is on the child's too, whatever they have to do with each other.
+    gain = (lower - base) / np.maximum(1 - base, 1e-9)
+    is_parent = (lower >= _NAMED_IMPLIES) & (gain >= _MIN_GAIN * _NAMED_IMPLIES)
+    is_parent &= (lower < _IMPLIES) | (gain >= _MIN_GAIN)
+    return child[is_parent], parent[is_parent], both[is_parent], lower[is_parent]
+
+
+def propose_implications(use: TagUse) -> list[VocabularyLine]:
+    """Propose parents for tags that nearly always stand with a more frequent one.
+
+    Tags whose parent is never missing need no proposal.
+
+    Parameters
+    ----------
+    use : TagUse
+
+    Returns
+    -------
+    list of VocabularyLine
+    """
+    child, parent, both, lower = inclusions(use)
+    names = use.tags.names
+    counts = use.counts
+    missing = counts[child] - both
+    words = {tag: set(words_of(names[tag])) for tag in {*child.tolist(), *parent.tolist()}}
+    lines: list[VocabularyLine] = []
+    n_parents: dict[int, int] = {}
+    n_compared = 0
+    for k in np.lexsort((counts[parent], -lower)).tolist():
+        tag = int(child[k])
+        target = int(parent[k])
+        is_named = bool(words[target]) and words[target] < words[tag]
+        if missing[k] == 0 or (lower[k] < _IMPLIES and not is_named):
+            continue
+        if n_parents.get(tag, 0) >= _MOST_PARENTS or n_compared >= _MOST_PAIRS:
+            continue
+        n_compared += 1
+        alike = likeness_without(use, tag, target)
+        if not alike >= _ALIKE_ROWS:
+            continue
+        n_parents[tag] = n_parents.get(tag, 0) + 1
+        _, upper = share_interval(both[[k]], counts[[tag]])
+        evidence = (
+            f"{both[k] / counts[tag]:.0%} of its rows have {names[target]} "
+            f"({lower[k]:.0%} to {upper[0]:.0%}), {missing[k]:,} lack it; by chance "
+            f"{counts[target] / use.tags.n_rows:.0%}; rows without it {min(alike, 1):.2f} alike"
+        )
+        confidence = min(0.99, float(lower[k]) * min(alike, 1) + (0.2 if is_named else 0.0))
+        lines.append(_line(use, "imply", tag, target, int(both[k]), evidence, confidence))
+    return lines
+
+
+def likeness_without(use: TagUse, tag: int, parent: int) -> float:
+    """Return how alike the rows of a tag without its parent are to those with it.
+
+    If the parent is only missing, they are of one kind. If the tag stands for something else there,
+    they differ.
+
+    Parameters
+    ----------
+    use : TagUse
+    tag, parent : int
+
+    Returns
+    -------
+    float
+        1 for rows of one kind; the smaller one by features and by other tags.
+    """
+    rows = use.contexts.rows_of(tag, most=np.iinfo(np.int64).max)
+    of_parent = use.contexts.rows_of(parent, most=np.iinfo(np.int64).max)
+    has_parent = np.isin(rows, of_parent, assume_unique=True)
+    with_parent = _some(rows[has_parent])
+    without = _some(rows[~has_parent])
+    likeness = []
+    for view in (use.contents, use.contexts):
+        if view is None:
+            continue
+        products = view.gram(np.r_[with_parent, without], [tag, parent])
+        n_with = len(with_parent)
+        inside = products[:n_with, :n_with]
+        within = (inside.sum() - np.trace(inside)) / max(n_with * (n_with - 1), 1)
+        across = products[n_with:, :n_with].mean()
+        if within > 0:
+            likeness.append(across / within)
+    return float(min(likeness, default=1.0))
+
+
+def _some(rows: Array) -> Array:
+    if len(rows) <= _COMPARED:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, _COMPARED).astype(int)]
+
+
+def exclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
+    """Return pairs of frequent tags that hardly ever meet, although chance would let them.
+
+    Parameters
+    ----------
+    use : TagUse
+
+    Returns
+    -------
+    rare, frequent, both : int arrays
+    expected : float array
+        Number of rows that would have both by chance.
+    """
+    counts = use.counts
+    n_rows = max(use.tags.n_rows, 1)
+    frequent = np.argsort(-counts, kind="stable")[:_MOST_FREQUENT]
+    frequent = frequent[counts[frequent].astype(float) * counts.max(initial=0) / n_rows > _EXPECTED]
+    expected = np.outer(counts[frequent], counts[frequent]) / n_rows
+    together = use.common[frequent][:, frequent].toarray()
+    first, second = np.nonzero(np.triu(expected >= _EXPECTED, 1))
+    both = together[first, second].astype(np.int64)
+    means = expected[first, second]
+    is_rare = both <= _EXCEPTIONS * means
+    first = first[is_rare]
+    second = second[is_rare]
+    return frequent[second], frequent[first], both[is_rare], means[is_rare]
+
+
+def propose_exclusions(use: TagUse) -> list[VocabularyLine]:
+    """Propose pairs of tags of one kind that never stand together.
+
+    Two tags of unrelated rows never meet either; only tags that stand beside the same other tags
+    are alternatives.
+
+    Parameters
+    ----------
+    use : TagUse
+
+    Returns
+    -------
+    list of VocabularyLine
+    """
+    rare, frequent, both, expected = exclusions(use)
+    if not len(rare):
+        return []
+    likeness = use.contexts.likeness(rare, frequent, both)
+    content = np.zeros(len(rare))
+    if use.contents is not None:
+        content = use.contents.likeness(rare, frequent, both)
+    lines = []
+    for k in np.argsort(-expected, kind="stable").tolist():
+        # Two names of one tag never meet either.
+        if not likeness[k] >= _ALIKE_CONTEXTS or content[k] >= _ALIKE_CONTENTS:
+            continue
+        evidence = (
+            f"together in {both[k]:,} rows, by chance {expected[k]:,.0f}; other tags "
+            f"{min(likeness[k], 1):.2f} alike"
+        )
+        confidence = 0.5 + 0.4 * min(float(likeness[k]), 1.0)
+        tags = (int(rare[k]), int(frequent[k]))
+        lines.append(_line(use, "exclude", *tags, int(both[k]), evidence, confidence))
+    return lines
+
+
+def _line(
+    use: TagUse, action: str, tag: int, target: int, both: int, evidence: str, confidence: float
+) -> VocabularyLine:
+    return VocabularyLine(
+        action,
+        use.tags.names[tag],
+        use.tags.names[target],
+        int(use.counts[tag]),
+        int(use.counts[target]),
+        both,
+        evidence,
+        confidence=round(confidence, 3),
+    )

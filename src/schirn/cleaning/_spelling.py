@@ -1,0 +1,202 @@
+"""Which names of tags are spelled alike, in any language.
+
+No dictionary and no grammar: names are compared by their letters only, and whether two of them mean
+the same is left to how they are used (`schirn.cleaning._tag_use`).
+
+>>> from schirn.cleaning._spelling import name_key, spelling_of
+>>> name_key("Node-JS") == name_key("nodejs")
+True
+>>> spelling_of("lighting", "ligthing")
+'typing error'
+>>> spelling_of("pan", "sofa")
+''
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+# Between two letters or digits, but not between two digits: 3.5 is not 35.
+_GAP = re.compile(r"(?<=\w)(?:(?<!\d)[\s\-'’_.·]+|[\s\-'’_.·]+(?!\d))(?=\w)")
+_WORDS = re.compile(r"[\s\-'’_./·]+")
+_LAST_LETTERS = re.compile(r"[^\W\d_]*$")
+# Shortest key that ignores case and gaps, shortest stem of an inflection, and its longest ending.
+_SHORTEST_KEY = 3
+_SHORTEST_STEM = 3
+_LONGEST_ENDING = 3
+# Letters of a name in which a typing error is believed, and of the longest name that is compared.
+_LONG_NAME = 6
+_LONGEST_NAME = 60
+# Names with one stem or one shape beyond which they are not compared pair by pair.
+_LARGEST_GROUP = 40
+
+SPELLINGS = (
+    "case", "spaces and hyphens", "accents", "order of words", "ending", "typing error",
+)  # fmt: skip
+
+
+def name_key(name: str) -> str:
+    """Return the name without case, gaps and invisible characters.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str
+        The name itself if fewer than three letters are left: US is not us.
+    """
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    visible = "".join(c for c in folded if unicodedata.category(c) != "Cf")
+    key = _GAP.sub("", visible.strip())
+    return key if len(key) >= _SHORTEST_KEY else name
+
+
+def without_accents(text: str) -> str:
+    """Return the text without combining marks."""
+    if text.isascii():
+        return text
+    parts = unicodedata.normalize("NFKD", text)
+    return "".join(c for c in parts if not unicodedata.combining(c))
+
+
+def spelling_of(name: str, other: str) -> str:
+    """Return in what two names differ, "" if they are not spelled alike.
+
+    Parameters
+    ----------
+    name, other : str
+
+    Returns
+    -------
+    {"case", "spaces and hyphens", "accents", "order of words", "ending", "typing error", ""}
+    """
+    if name.casefold() == other.casefold():
+        return "case"
+    key = name_key(name)
+    other_key = name_key(other)
+    if key == other_key:
+        return "spaces and hyphens"
+    plain = without_accents(key)
+    other_plain = without_accents(other_key)
+    if plain == other_plain:
+        return "accents"
+    if _has_other_order(words_of(name), words_of(other)):
+        return "order of words"
+    if _share_stem(plain, other_plain):
+        return "ending"
+    if _is_typing_error(plain, other_plain):
+        return "typing error"
+    return ""
+
+
+def alike_pairs(names: Sequence[str]) -> dict[tuple[int, int], str]:
+    """Return the pairs of names that are spelled alike, and in what they differ.
+
+    Names are grouped by what alike ones share, so the cost grows with the number of names, not of
+    pairs.
+
+    Parameters
+    ----------
+    names : sequence of str
+
+    Returns
+    -------
+    dict from (int, int) to str
+        Positions of the two names, the smaller one first; what `spelling_of` says of them.
+    """
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for j, name in enumerate(names):
+        for shape in set(_shapes(name)):
+            groups[shape].append(j)
+    alike: dict[tuple[int, int], str] = {}
+    for members in groups.values():
+        if not 1 < len(members) <= _LARGEST_GROUP:
+            continue
+        for position, first in enumerate(members):
+            for second in members[position + 1 :]:
+                pair = (first, second)
+                if pair not in alike:
+                    alike[pair] = spelling_of(names[first], names[second])
+    return {pair: spelling for pair, spelling in alike.items() if spelling}
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name, in lower case and without accents."""
+    folded = without_accents(unicodedata.normalize("NFKC", name).casefold())
+    return [word for word in _WORDS.split(folded) if word]
+
+
+def _has_other_order(words: list[str], others: list[str]) -> bool:
+    return words != others and sorted(words) == sorted(others)
+
+
+def _shapes(name: str) -> Iterator[tuple[str, str]]:
+    """Yield what a name shares with every name that is spelled alike."""
+    key = without_accents(name_key(name))
+    if len(key) > _LONGEST_NAME:
+        return
+    yield "key", key
+    words = words_of(name)
+    if len(words) > 1:
+        yield "words", " ".join(sorted(words))
+    for stem in _stems(key):
+        yield "stem", stem
+    # Two texts one error apart are equal after at most one letter of each is deleted.
+    if len(key) >= _LONG_NAME - 1:
+        yield from (("typo", text) for text in _deletions(key))
+
+
+def _stems(key: str) -> Iterator[str]:
+    """Yield the beginnings of a key that may be its stem."""
+    for n_ending in range(_LONGEST_ENDING + 1):
+        length = len(key) - n_ending
+        if length >= _SHORTEST_STEM and length >= 0.6 * len(key):
+            yield key[:length]
+
+
+def _share_stem(key: str, other: str) -> bool:
+    """Whether the keys differ in a short ending of their last word only, of letters."""
+    n_shared = 0
+    for one, two in zip(key, other, strict=False):
+        if one != two:
+            break
+        n_shared += 1
+    endings = key[n_shared:] + other[n_shared:]
+    longest = max(len(key), len(other)) - n_shared
+    # The stem begins with the word: two values of one facet, pdf and png, share no stem.
+    stem = _LAST_LETTERS.search(key[:n_shared])
+    n_stem = len(stem[0]) if stem else 0
+    if not endings.isalpha() or longest > _LONGEST_ENDING:
+        return False
+    if n_stem < _SHORTEST_STEM or n_stem < 0.6 * (n_stem + longest):
+        return False
+    # One key is the stem of the other, or both have a long one.
+    return n_shared == min(len(key), len(other)) or n_stem > _SHORTEST_STEM
+
+
+def _deletions(key: str) -> Iterable[str]:
+    yield key
+    for k in range(len(key)):
+        yield key[:k] + key[k + 1 :]
+
+
+def _is_typing_error(key: str, other: str) -> bool:
+    """Whether one letter is missing, too many, wrong, or swapped with its neighbour."""
+    short, long = sorted((key, other), key=len)
+    if len(short) < _LONG_NAME - 1 or len(long) < _LONG_NAME or len(long) - len(short) > 1:
+        return False
+    start = 0
+    while start < len(short) and short[start] == long[start]:
+        start += 1
+    end = 0
+    while end < len(short) - start and short[-1 - end] == long[-1 - end]:
+        end += 1
+    wrong = short[start : len(short) - end]
+    right = long[start : len(long) - end]
+    if not (wrong + right).isalpha():
+        return False
+    is_swap = len(wrong) == 2 and wrong == right[::-1]
+    return len(right) <= 1 or is_swap

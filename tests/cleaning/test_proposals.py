@@ -1,0 +1,173 @@
+"""Proposals for a list of tags: what is proposed, what is not, and what is never asked again."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from benchmarks.vocabulary import plant, score, shop
+from schirn.cleaning import Vocabulary, VocabularyLine, propose_vocabulary
+from schirn.exceptions import InputError
+from schirn.features import TextFeatures
+
+
+def proposed(vocabulary, action):
+    return {(line.tag, line.target) for line in vocabulary if line.action == action}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return shop(0, 3000)
+
+
+def topic_rows(topics, rng):
+    """Rows of tags and texts from a dict from a tag to the words of its texts."""
+    tags, texts = [], []
+    for tag, (words, count) in topics.items():
+        for _ in range(count):
+            tags.append(list(tag))
+            texts.append(" ".join(rng.choice(words.split(), 4)))
+    return tags, texts
+
+
+FILLING = {
+    (f"topic{j}", f"facet{k}"): (" ".join(f"w{j}x{m}" for m in range(6)), 12)
+    for j in range(6)
+    for k in range(3)
+}
+HTTP = "request server agent proxy tls header socket"
+
+
+def test_names_of_one_thing_are_merged_and_names_of_two_are_not():
+    rng = np.random.default_rng(0)
+    topics = {
+        **FILLING,
+        ("util",): ("helper tools common misc", 40),
+        ("utils",): ("helper tools common misc", 20),
+        ("window",): ("frame title resize border", 30),
+        ("windows",): ("registry microsoft service desktop", 20),
+        ("iot",): ("sensor device home mqtt", 30),
+        ("io-ts",): ("codec type decode runtime", 20),
+        ("axe",): ("wood chop tool blade", 30),
+        ("axes",): ("plot scale tick chart", 20),
+        ("http",): (HTTP, 60),
+        ("https", "http"): (HTTP, 20),
+    }
+    vocabulary = propose_vocabulary(*topic_rows(topics, rng))
+    sure = {(line.tag, line.target) for line in vocabulary if line.is_sure}
+    assert ("utils", "util") in sure
+    merges = {frozenset({line.tag, line.target}) for line in vocabulary if line.action == "merge"}
+    sure_merges = {
+        frozenset({line.tag, line.target})
+        for line in vocabulary
+        if line.action == "merge" and line.is_sure
+    }
+    others = [("window", "windows"), ("iot", "io-ts"), ("axe", "axes")]
+    assert merges.isdisjoint(map(frozenset, others))
+    assert {"http", "https"} not in sure_merges
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_planted_faults(seed):
+    result = score(shop(seed, 3000), seed)
+    hits = [hit for kind in result.recall.values() for hit in kind]
+    assert np.mean(result.relations[:50]) >= 0.9
+    assert np.mean(result.others) >= 0.75
+    assert np.mean(hits) >= 0.7
+    assert result.sure_in_clean <= 5
+
+
+def test_best_first_and_at_most_as_many_as_asked(table):
+    planted = plant(table, 0)
+    vocabulary = propose_vocabulary(planted.tags, table.texts, max_proposals=10)
+    assert len(vocabulary) == 10
+    assert all(line.is_sure for line in vocabulary)
+    assert len(propose_vocabulary(planted.tags, table.texts, max_proposals=0)) == 0
+
+
+def test_counts_are_those_of_the_table(table):
+    planted = plant(table, 0)
+    for line in propose_vocabulary(planted.tags, table.texts):
+        rows = [set(row) for row in planted.tags]
+        assert line.rows == sum(line.tag in row for row in rows)
+        if line.target:
+            assert line.rows_target == sum(line.target in row for row in rows)
+            assert line.both == sum({line.tag, line.target} <= row for row in rows)
+
+
+def test_nothing_that_was_rejected_comes_back(table):
+    planted = plant(table, 0)
+    features = TextFeatures(max_characters=0).fit_transform(table.texts)
+    rng = np.random.default_rng(0)
+    vocabulary = Vocabulary()
+    asked = set()
+    for _ in range(20):
+        vocabulary = propose_vocabulary(
+            planted.tags, features, vocabulary=vocabulary, max_proposals=6
+        )
+        questions = {(line.action, frozenset({line.tag, line.target})) for line in vocabulary.open}
+        assert len(questions) == len(vocabulary.open)
+        assert asked.isdisjoint(questions)
+        asked |= questions
+        answered = len(vocabulary.answered)
+        answers = {answered + k: bool(rng.random() < 0.5) for k in range(len(vocabulary.open))}
+        vocabulary = vocabulary.answer(answers)
+    assert len(asked) >= 40
+
+
+def test_accepted_lines_apply_before_anything_is_proposed():
+    rows = [["pan", "kitchen"], ["Pan"], ["lamp"], ["lamp", "light"]] * 10
+    accepted = VocabularyLine("merge", "Pan", "pan", accept="yes")
+    vocabulary = propose_vocabulary(rows, vocabulary=Vocabulary([accepted]))
+    assert vocabulary[0] == accepted
+    assert all("Pan" not in (line.tag, line.target) for line in vocabulary.lines[1:])
+    assert all(line.rows == 20 for line in vocabulary.lines[1:] if line.tag == "pan")
+
+
+def test_all_proposals_may_be_accepted_together(table):
+    planted = plant(table, 0)
+    vocabulary = propose_vocabulary(planted.tags, table.texts)
+    accepted = vocabulary.answer(dict.fromkeys(range(len(vocabulary)), True))
+    applied = accepted.apply(planted.tags)
+    assert accepted.apply(applied.rows).changes == []
+
+
+def test_sparse_and_dense_features_agree(table):
+    features = TextFeatures(max_characters=0).fit_transform(table.texts)
+    features = sp.csr_array(features[:800])
+    sparse = propose_vocabulary(table.tags[:800], features)
+    dense = propose_vocabulary(table.tags[:800], features.toarray())
+    assert [str(line) for line in sparse] == [str(line) for line in dense]
+
+
+def test_results_do_not_depend_on_the_order_of_tags(table):
+    planted = plant(table, 1)
+    lines = propose_vocabulary(planted.tags, table.texts)
+    turned = propose_vocabulary([row[::-1] for row in planted.tags], table.texts)
+    assert proposed(lines, "merge") == proposed(turned, "merge")
+    assert proposed(lines, "imply") == proposed(turned, "imply")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["a"], ["b"]],
+        [["a"]] * 30,
+        [[], ["a"]],
+        [["a", "b"]] * 40,
+        [["a"] * 1 + [f"t{i}"] for i in range(50)],
+    ],
+)
+@pytest.mark.parametrize("with_texts", [False, True])
+def test_degenerate_tables(rows, with_texts):
+    texts = ["one word"] * len(rows) if with_texts else None
+    vocabulary = propose_vocabulary(rows, texts)
+    assert all(line.action != "merge" or not line.is_sure for line in vocabulary)
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="X has 1 rows"):
+        propose_vocabulary([["a"], ["b"]], ["text"])
+    with pytest.raises(InputError, match="the text of every row"):
+        propose_vocabulary([["a"], ["b"]], "text")
+    with pytest.raises(InputError, match="max_proposals"):
+        propose_vocabulary([["a"]], max_proposals=-1)

@@ -1,0 +1,58 @@
+"""Names that are spelled alike, in any language."""
+
+import pytest
+
+from schirn.cleaning._spelling import alike_pairs, name_key, spelling_of
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "spelling"),
+    [
+        ("Dog", "dog", "case"),
+        ("node-js", "nodejs", "spaces and hyphens"),
+        ("node.js", "Node_JS", "spaces and hyphens"),
+        ("café", "cafe", "accents"),
+        ("date format", "format-date", "order of words"),
+        ("pan", "pans", "ending"),
+        ("activity", "activities", "ending"),
+        ("Straße", "Straßen", "ending"),
+        ("стол", "столы", "ending"),
+        ("lighting", "ligthing", "typing error"),
+        ("weather", "wether", "typing error"),
+    ],
+)
+def test_names_that_are_spelled_alike(name, other, spelling):
+    assert spelling_of(name, other) == spelling
+    assert spelling_of(other, name) == spelling
+    assert alike_pairs([name, "quite different", other]) == {(0, 2): spelling}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("us", "US."),
+        ("3.5", "35"),
+        ("pdf::jpg", "pdf::png"),
+        ("horse", "house"),
+        ("pan", "sofa"),
+        ("sha256", "sha512"),
+        ("c", "c++"),
+    ],
+)
+def test_names_that_only_look_alike(name, other):
+    assert spelling_of(name, other) == ""
+    assert alike_pairs([name, other]) == {}
+
+
+def test_short_names_keep_their_case():
+    assert name_key("US") != name_key("us")
+
+
+def test_many_names_with_one_stem_are_not_compared_pair_by_pair():
+    names = [f"step{chr(97 + j // 26)}{chr(97 + j % 26)}" for j in range(600)]
+    assert len(alike_pairs(names)) < 20 * len(names)
+
+
+def test_degenerate_names():
+    assert alike_pairs([]) == {}
+    assert alike_pairs(["", "-", "--", "x" * 5000, "x" * 4999]) == {}
