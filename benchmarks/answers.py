@@ -29,8 +29,7 @@ out, which the program cannot notice.
 import argparse
 import os
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,14 +112,20 @@ def scores(seed: int, *, wrong: float, apart: float, silent: float, m: int = 300
     z = rng.normal(size=len(row)) + np.where(shows, apart, 0.0)
     names = [f"tag {j}" for j in range(20)]
     confidence, judged = 1 / (1 + np.exp(-z)), np.ones(len(row), dtype=bool)
-    ranking = NoisyLabels(int(row[-1]) + 1, names, row, column, confidence, judged, "scores")
+    ranking = NoisyLabels.from_arrays(
+        int(row[-1]) + 1, names, row, column, confidence, judged, "scores"
+    )
     truth = np.zeros((ranking.n_rows, 20), dtype=np.uint8)
     truth[row, column] = right
     return Table(f"scores, {wrong:.0%} wrong, {apart:g} apart, {silent:.0%} silent", ranking, truth)
 
 
-def tables(kinds: list[str]) -> Iterator[Table]:
-    """All tables whose data are there."""
+def tables(kinds: list[str], names: Collection[str] | None = None) -> Iterator[Table]:
+    """All tables whose data are there, or those of some names."""
+
+    def is_asked_for(name: str) -> bool:
+        return names is None or name in names
+
     if "scores" in kinds:
         for seed, (wrong, apart, silent) in enumerate(
             (wrong, apart, silent)
@@ -128,23 +133,31 @@ def tables(kinds: list[str]) -> Iterator[Table]:
             for apart in (1, 2, 3, 5)
             for silent in (0, 0.05, 0.2)
         ):
-            yield scores(seed, wrong=wrong, apart=apart, silent=silent)
+            table = scores(seed, wrong=wrong, apart=apart, silent=silent)
+            if is_asked_for(table.name):
+                yield table
     if "titles" in kinds:
         for seed, (wrong, mention, silent) in enumerate(
             (wrong, mention, silent)
             for wrong in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
             for mention, silent in ((0.98, 0), (0.94, 0), (0.9, 0), (0.98, 0.2), (0.98, 0.33))
         ):
-            texts, C, T = titles(seed, wrong=wrong, mention=mention, silent=silent, dropped=0.08)
             name = f"titles, {wrong:.0%} wrong, {mention:.0%} mentioned, {silent:.0%} silent"
-            yield Table(name, find_noisy_labels(texts, C), T)
+            if is_asked_for(name):
+                made = titles(seed, wrong=wrong, mention=mention, silent=silent, dropped=0.08)
+                texts, listed, truth = made
+                yield Table(name, find_noisy_labels(texts, listed), truth)
     if "real" in kinds and "SCHIRN_DATA" in os.environ:
-        X, votes, T = draw(Path(os.environ["SCHIRN_DATA"]) / FILE, 0)
-        yield real_table("crowd_relations", X, votes.candidates, T)
-        for name in ANNOTATED:
+        if is_asked_for("crowd_relations"):
+            X, votes, truth = draw(Path(os.environ["SCHIRN_DATA"]) / FILE, 0)
+            yield real_table("crowd_relations", X, votes.candidates, truth)
+        for name in filter(is_asked_for, ANNOTATED):
             texts = annotated(name)
             yield real_table(name, texts.X, texts.listed, texts.truth)
         for name, r in (*((name, 0) for name in REAL), *ADDED):
+            label = f"{name}, {r} wrong tags added" if r else name
+            if not is_asked_for(label):
+                continue
             try:
                 data = load(name)
             except DataError as error:
@@ -153,7 +166,6 @@ def tables(kinds: list[str]) -> Iterator[Table]:
             C: Any = data.candidates
             if r:
                 C = add_noise(data.y_true, r, random_state=r)
-            label = f"{name}, {r} wrong tags added" if r else name
             yield real_table(label, data.X, C, data.y_true)
 
 
@@ -224,7 +236,7 @@ def plain_audit(table: Table, n: int, seed: int) -> dict[str, float]:
     removed, unasked = np.zeros(len(is_wrong), dtype=bool), np.ones(len(is_wrong), dtype=bool)
     removed[usable[order[: result.limit(ranking.precision)]]] = True
     unasked[usable[asked]] = False
-    _, low, high = np.array(result.hits_interval()) / size
+    _, low, high = result.share_interval(size)
     return {
         **quality(is_wrong, removed, unasked),
         "covered": float(low <= is_wrong[ranking.judged].mean() <= high),
@@ -266,7 +278,7 @@ def certificates(runs: int) -> None:
         right[order[rng.permutation(200)[:20]]] = True
         right[order[200:]] = rng.random(len(order) - 200) < 0.5
         place = table.ranking.matrix(np.arange(len(right)))
-        free = replace(table.ranking, keep_one=False)
+        free = table.ranking.at(keep_one=False)
 
         ordered = free.remove(200)
         draws = [
@@ -366,7 +378,7 @@ def main() -> None:
     rows: dict[str, list[dict[str, float]]] = {}
     with threadpool_limits(1):
         for table in tables(args.tables.split(",")):
-            table = table._replace(ranking=replace(table.ranking, precision=args.precision))
+            table = table._replace(ranking=table.ranking.at(precision=args.precision))
             audits = [
                 plain_audit(table, args.answers, seed)
                 if args.plain

@@ -25,8 +25,9 @@ def test_agrees_with_the_plain_transcription(answers):
         for probability in (0.3, 0.6):
             expected_limit = plain.sure_limit(weights, open_score, target, probability)
             assert posterior.limit(target, probability) == expected_limit
-    interval = plain.hits_interval(weights, open_score)
-    np.testing.assert_allclose(posterior.hits_interval(), interval, rtol=1e-9)
+    for count in (12, 60):
+        interval = plain.share_interval(weights, open_score[:count])
+        np.testing.assert_allclose(posterior.share_interval(count), interval, rtol=1e-9)
     assert posterior.expected_hits(7) == pytest.approx(sum(expected[:7]))
 
 
@@ -44,9 +45,10 @@ def test_limit_follows_the_answers():
     )
     step = RankPosterior(scores, np.arange(50) < 10, open_score)
     assert 80 < step.limit(0.9) < 280
-    mean, low, high = step.hits_interval()
-    assert low < 200 < high
+    mean, low, high = step.share_interval(1000)
+    assert low < 0.2 < high
     assert low <= mean <= high
+    assert step.share_interval(100)[0] > 0.9
     assert RankPosterior(scores, np.zeros(50, bool), open_score).limit(0.9) == 0
     everything = RankPosterior(scores, np.ones(50, bool), open_score)
     assert everything.limit(0.9) == 1000
@@ -55,9 +57,9 @@ def test_limit_follows_the_answers():
 def test_no_answers_and_no_open_tags():
     nothing = np.zeros(0)
     prior = RankPosterior(nothing, nothing > 0, normal_scores(np.arange(10)))
-    mean, low, high = prior.hits_interval()
-    assert 0 <= low < mean < high <= 10
+    mean, low, high = prior.share_interval(10)
+    assert 0 <= low < mean < high <= 1
     done = RankPosterior(np.array([0.0]), np.array([True]), nothing)
     assert done.limit(0.5) == 0
-    assert done.hits_interval() == (0, 0, 0)
+    assert np.isnan(done.share_interval(3)).all()
     assert done.expected_hits(3) == 0

@@ -40,7 +40,7 @@ def random_ranking(seed, n_rows=100, n_labels=8, unjudged=False):
     q[np.isin(missing_row, confused) & (missing_column == 1)] += 0.5
     missing = MissingTags(missing_row, missing_column, q, names)
     judged = rng.random(len(row)) < 0.8 if unjudged else np.ones(len(row), dtype=bool)
-    return NoisyLabels(n_rows, names, row, column, p, judged, "test", missing=missing)
+    return NoisyLabels.from_arrays(n_rows, names, row, column, p, judged, "test", missing=missing)
 
 
 def one_per_tag(pairs):
@@ -144,13 +144,19 @@ def test_answered_swaps_are_not_proposed_again(swapped):
 def test_without_pairs_there_are_no_swaps():
     names = ["coat", "jacket"]
     row, column, judged = np.array([0]), np.array([0]), np.ones(1, dtype=bool)
-    nothing_missing = NoisyLabels(1, names, row, column, np.array([0.1]), judged, "test")
+    nothing_missing = NoisyLabels.from_arrays(
+        1, names, row, column, np.array([0.1]), judged, "test"
+    )
     assert len(nothing_missing.swaps()) == 0
     assert list(nothing_missing.swaps().records()) == []
     missing = MissingTags(row, np.array([1]), np.array([0.9]), names)
-    one_row = NoisyLabels(1, names, row, column, np.array([0.1]), judged, "test", missing=missing)
+    one_row = NoisyLabels.from_arrays(
+        1, names, row, column, np.array([0.1]), judged, "test", missing=missing
+    )
     assert len(one_row.swaps()) == 0
-    unjudged = NoisyLabels(1, names, row, column, np.array([0.1]), ~judged, "test", missing=missing)
+    unjudged = NoisyLabels.from_arrays(
+        1, names, row, column, np.array([0.1]), ~judged, "test", missing=missing
+    )
     assert len(unjudged.swaps()) == 0
 
 
@@ -158,7 +164,9 @@ def test_a_table_with_a_single_kind_of_swap():
     names, rows = ["coat", "jacket"], np.arange(4)
     coat, jacket, judged = np.zeros(4, dtype=int), np.ones(4, dtype=int), np.ones(4, dtype=bool)
     missing = MissingTags(rows, jacket, np.full(4, 0.9), names)
-    ranking = NoisyLabels(4, names, rows, coat, np.full(4, 0.1), judged, "test", missing=missing)
+    ranking = NoisyLabels.from_arrays(
+        4, names, rows, coat, np.full(4, 0.1), judged, "test", missing=missing
+    )
     swaps = ranking.swaps()
     np.testing.assert_array_equal(swaps.row, rows)
     # Three other rows, of which none is due to chance; four pairs with either label.

@@ -61,7 +61,7 @@ def verdicts(listed, confidence=None, judged=None, **more):
     values = np.ones(len(row)) if confidence is None else np.asarray(confidence)[row, column]
     known = np.ones(len(row), dtype=bool) if judged is None else np.asarray(judged)[row, column]
     names = [f"t{j}" for j in range(listed.shape[1])]
-    ranking = NoisyLabels(
+    ranking = NoisyLabels.from_arrays(
         len(listed), names, row, column, values, known, "Sieve", keep_one=False, **more
     )
     return ranking.remove(below=0.5)

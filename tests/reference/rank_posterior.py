@@ -55,18 +55,18 @@ def sure_limit(weights, scores, target, probability):
     return max((k + 1 for k, p in enumerate(sure) if p >= probability), default=0)
 
 
-def hits_interval(weights, scores):
-    """Mean and 90% interval of the number of hits."""
-    totals = sorted(
-        (sum((1 - g) * (1 - sigmoid(b + a * s)) for s in scores), w)
+def share_interval(weights, scores):
+    """Mean and 90% interval of the share of hits among some tags."""
+    shares = sorted(
+        (sum((1 - g) * (1 - sigmoid(b + a * s)) for s in scores) / len(scores), w)
         for (a, b, g), w in weights.items()
     )
     below, low, high = 0.0, None, None
-    for total, w in totals:
+    for share, w in shares:
         below += w
-        low = total if low is None and below >= 0.05 else low
-        high = total if high is None and below >= 0.95 else high
-    return sum(total * w for total, w in totals), low, high
+        low = share if low is None and below >= 0.05 else low
+        high = share if high is None and below >= 0.95 else high
+    return sum(share * w for share, w in shares), low, high
 
 
 def normal_score(rank, size):

@@ -2,13 +2,17 @@
 
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._proposals import propose_vocabulary
+from schirn.cleaning._ranked import MissingTags, RankedTags
+from schirn.cleaning._rounds import Answers, Round, Sample
 from schirn.cleaning._storage import Storage
 from schirn.cleaning._text_ranker import TextRanker
+from schirn.cleaning._trade_off import TradeOff
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.find import find_noisy_labels
-from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.policy import Policy
 from schirn.cleaning.questions import Questions
 from schirn.cleaning.ranker import (
     Annotator,
@@ -29,6 +33,7 @@ from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
     "Annotator",
+    "Answers",
     "AppliedVocabulary",
     "CentroidRanker",
     "Certificate",
@@ -40,14 +45,19 @@ __all__ = [
     "MissingTags",
     "Neighbour",
     "NoisyLabels",
+    "Policy",
     "Questions",
+    "RankedTags",
     "Ranker",
     "RankingTask",
     "Reasons",
+    "Round",
+    "Sample",
     "SieveRanker",
     "Storage",
     "Swaps",
     "TextRanker",
+    "TradeOff",
     "UnlistedCells",
     "Vocabulary",
     "VocabularyChange",

@@ -407,7 +407,7 @@ def begin(
     Number(0, high=1, open_low=True).check("target", target)
     about: Any = ranking.missing if of == ADDED else ranking
     answer, known = about.worklist.answer, ranking.known
-    if of != ADDED and known is not None:
+    if of != ADDED:
         answer = np.where(np.isnan(answer) & (known != 0), known > 0, answer)
     if of == SUSPECTS:
         members = np.zeros(len(answer), dtype=bool)
@@ -436,7 +436,7 @@ def begin(
         earlier=dict(zip(cells_of(about, has_answer), values, strict=True)),
         date=str(datetime.date.today()),
         order=drawn_order(tags, table, draw),
-        ranking=replace(ranking, ordered=ranking.removed, ordered_additions=ranking.added),
+        ranking=ranking.with_orders(ranking.removed, ranking.added),
     )
 
 

@@ -13,11 +13,14 @@ from schirn._checkpoint import kept_in, section
 from schirn._input import Array, Number, check_values, location
 from schirn._progress import current, shown
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning._ranked import MissingTags, RankedTags
+from schirn.cleaning._rounds import Answers
 from schirn.cleaning._storage import Storage, bring, check_on_workers, choose_storage, size_of
 from schirn.cleaning._text_ranker import TextRanker
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.groups import group_numbers
-from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.policy import PRECISION, Policy
 from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
 from schirn.estimators import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.exceptions import InputError
@@ -117,9 +120,12 @@ def find_noisy_labels(
         with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
             evidence = _rank(ranker, X, task, storage)
     evidence = _add_prior(evidence, prior, task)
-    ranking = _ranking(evidence, task, _missing(evidence, known, tags), ranker.name, storage)
+    ranked = _ranked(evidence, task, ranker.name, storage)
     index = candidates.index if hasattr(candidates, "iloc") else None
-    return replace(ranking, precision=float(precision), keep_one=keep_one, index=index)
+    ranked = replace(ranked, index=index)
+    missing = _missing(evidence, known, tags)
+    policy = Policy().at(precision, keep_one)
+    return NoisyLabels(ranked, Answers.none(len(ranked.row)), missing, policy)
 
 
 def _check_tags_apart(X: Any, candidates: Any) -> None:
@@ -178,11 +184,9 @@ def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tu
     return X, choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
 
 
-def _ranking(
-    evidence: Evidence, task: RankingTask, missing: MissingTags, method: str, storage: Storage
-) -> NoisyLabels:
+def _ranked(evidence: Evidence, task: RankingTask, method: str, storage: Storage) -> RankedTags:
     tags = task.tags
-    return NoisyLabels(
+    return RankedTags(
         n_rows=tags.n_rows,
         label_names=tags.names,
         row=tags.row,
@@ -192,7 +196,6 @@ def _ranking(
         method=method,
         known=task.known,
         planted_confidence=expit(evidence.planted[~np.isnan(evidence.planted)]),
-        missing=missing,
         annotators=evidence.annotators,
         storage=storage,
     )

@@ -14,9 +14,13 @@ import scipy.sparse as sp
 
 from schirn._entry_points import tool
 from schirn._files import brief
-from schirn._input import Array, Number, OneOf, as_plain
+from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
+from schirn.cleaning._ranked import MissingTags, RankedTags
+from schirn.cleaning._rounds import Answers, Round, Sample
+from schirn.cleaning._share import Interval, forecast_of_hits, number_of_hits
 from schirn.cleaning._storage import Storage
+from schirn.cleaning._trade_off import TARGETS, TradeOff, first_target, trade_offs
 from schirn.cleaning.certificate import (
     KINDS,
     REMOVED,
@@ -26,28 +30,14 @@ from schirn.cleaning.certificate import (
     read_answers,
 )
 from schirn.cleaning.changes import ChangeList, apply_changes, changes_of
-from schirn.cleaning.questions import (
-    LIKELY,
-    LISTED,
-    MISSING,
-    ORDERS,
-    UNSURE,
-    Questions,
-    Worklist,
-)
+from schirn.cleaning.policy import DROP, KEEP, Policy
+from schirn.cleaning.questions import LISTED, MISSING, ORDERS, SWAPS, UNSURE, Questions, Worklist
 from schirn.cleaning.ranker import Annotator
 from schirn.cleaning.swaps import Swaps, best_pairs, confusion, pair_by_row
 from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
 
-PRECISION = 0.9
 NOT_CHECKED = "not checked"
-# Planted tags are counted among this share of the most suspicious tags.
-_SUSPICIOUS_SHARE = 0.1
-
-
-def _no_rows() -> Array:
-    return np.zeros(0, dtype=np.int64)
 
 
 def _check_choice(k: int | None, limit: float | None, name: str) -> None:
@@ -58,62 +48,12 @@ def _check_choice(k: int | None, limit: float | None, name: str) -> None:
         raise InputError(f"give either a number of tags or {name}", parameter="k")
 
 
-@dataclass(frozen=True, eq=False)
-class MissingTags:
-    """Tags that are not listed, ranked by how likely they are to be correct.
-
-    Attributes
-    ----------
-    row, column : (k,) int arrays
-        Sorted by row.
-    label : (k,) object array
-        Name of each tag.
-    confidence : (k,) float array
-        Probability that the tag is correct: by the answers, or by the ranker without any.
-    label_names : list of str
-    """
-
-    row: Array = field(default_factory=_no_rows)
-    column: Array = field(default_factory=_no_rows)
-    model_confidence: Array = field(default_factory=lambda: np.zeros(0))
-    label_names: list[str] = field(default_factory=list)
-    answer: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def __repr__(self) -> str:
-        return f"MissingTags({len(self)} ranked)"
-
-    @property
-    def label(self) -> Array:
-        """Name of each tag."""
-        return np.array(self.label_names, dtype=object)[self.column]
-
-    @cached_property
-    def worklist(self) -> Worklist:
-        """The tags in the order in which they are asked."""
-        answer = np.full(len(self), np.nan) if self.answer is None else self.answer
-        everything = np.ones(len(self), dtype=bool)
-        columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, everything, answer, 1)
-
-    @property
-    def confidence(self) -> Array:
-        """Probability that each tag is correct."""
-        return self.worklist.probability
-
-    def above(self, confidence: float = LIKELY) -> "MissingTags":
-        """Return the tags with at least this confidence."""
-        likely = np.flatnonzero(self.confidence >= confidence)
-        answer = None if self.answer is None else self.answer[likely]
-        row, column, p = (x[likely] for x in (self.row, self.column, self.confidence))
-        return MissingTags(row, column, p, self.label_names, answer)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyLabels:
     """All tags of a table, ranked by suspicion, as parallel arrays sorted by row.
+
+    Four parts make it up: what the ranker found (`ranked` and `missing`), what people answered
+    (`answers`), and what they decided besides (`policy`).
 
     Attributes
     ----------
@@ -126,6 +66,8 @@ class NoisyLabels:
     confidence : (m,) float array
         Lower means more suspicious. Without answers, the probability of being correct by the
         ranker, which no one has checked; with answers, the probability that follows from these.
+    answer : (m,) float array
+        1 for tags answered "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer.
     removed : (m,) bool array
         Tags that were answered "wrong" or are known to be wrong, and, as far as the answers allow
         it at the target precision, the most suspicious ones; or what `remove` ordered.
@@ -136,10 +78,12 @@ class NoisyLabels:
     missing : MissingTags
         Tags that are not listed, ranked.
     wrong_share : float
-        Share of wrong tags among those judged, by the answers; NaN without any.
+        Share of wrong tags among those judged that no rule decides, by the answers; NaN if these
+        cannot tell.
     wrong_share_interval : tuple of two floats
-        90% interval of this share. Without answers it is (0, 1): a wrong tag may look like a right
-        one, so features give no upper bound. Tags known to be right or wrong narrow it.
+        90% interval of this share, which follows from how the questions were drawn, and from no
+        model of the ranking. Without answers it is (0, 1): a wrong tag may look like a right one,
+        so features give no upper bound. Tags known to be right or wrong narrow it.
     n_answers : int
         Number of listed tags that were answered "right" or "wrong".
     method : str
@@ -148,6 +92,7 @@ class NoisyLabels:
         Target precision of removals and additions.
     keep_one : bool
         Whether a row keeps its likeliest tag unless a person called it wrong.
+    rules : dict from label name to {"keep", "drop"}
     annotators : list of Annotator or None
         Quality of every annotator, if `Votes` were given.
     is_checked : bool
@@ -156,29 +101,57 @@ class NoisyLabels:
         Where the features and what was computed from them were stored, and why.
     index : pandas.Index or None
         Index of the rows, if the tags came as a pandas object.
+    draws : int
+        Number of draws for certificates that have answers.
     """
 
-    n_rows: int
-    label_names: list[str]
-    row: Array
-    column: Array
-    model_confidence: Array
-    judged: Array
-    method: str
-    known: Array | None = None
-    planted_confidence: Array = field(default_factory=lambda: np.zeros(0))
+    ranked: RankedTags
+    answers: Answers
     missing: MissingTags = field(default_factory=MissingTags)
-    answer: Array | None = None
-    drawn: Array | None = None
-    precision: float = PRECISION
-    keep_one: bool = True
-    ordered: Array | None = None
-    ordered_additions: Array | None = None
-    is_checked: bool = True
+    policy: Policy = field(default_factory=Policy)
     draws: int = 0
-    annotators: list[Annotator] | None = None
-    storage: Storage | None = None
-    index: Any = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        n_rows: int,
+        label_names: list[str],
+        row: Array,
+        column: Array,
+        confidence: Array,
+        judged: Array,
+        method: str,
+        *,
+        known: Array | None = None,
+        missing: MissingTags | None = None,
+        precision: float | None = None,
+        keep_one: bool | None = None,
+    ) -> "NoisyLabels":
+        """Make a ranking without answers.
+
+        Parameters
+        ----------
+        n_rows : int
+        label_names : list of str
+        row, column : (m,) int arrays
+            Row and label of each tag, sorted by row.
+        confidence : (m,) float array
+            Probability that each tag is correct.
+        judged : (m,) bool array
+            Tags to ask about; the others are kept.
+        method : str
+            Name of what ranked the tags.
+        known : (m,) int array, optional
+            1 for tags known to be right, -1 for wrong ones, 0 elsewhere.
+        missing : MissingTags, optional
+        precision, keep_one : float and bool, optional
+            As in `find_noisy_labels`.
+        """
+        known = np.zeros(len(row), dtype=np.int8) if known is None else known
+        ranked = RankedTags(n_rows, label_names, row, column, confidence, judged, method, known)
+        missing = MissingTags(label_names=label_names) if missing is None else missing
+        policy = Policy().at(precision, keep_one)
+        return cls(ranked, Answers.none(len(row)), missing, policy)
 
     def __repr__(self) -> str:
         unchecked = "" if self.is_checked else f", {NOT_CHECKED}"
@@ -192,9 +165,89 @@ class NoisyLabels:
         return self.report()._repr_html_()
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.ranked.n_rows
+
+    @property
+    def label_names(self) -> list[str]:
+        """Name of each label."""
+        return self.ranked.label_names
+
+    @property
+    def row(self) -> Array:
+        """Row of each tag."""
+        return self.ranked.row
+
+    @property
+    def column(self) -> Array:
+        """Label of each tag."""
+        return self.ranked.column
+
+    @property
     def label(self) -> Array:
         """Label name of each tag."""
-        return np.array(self.label_names, dtype=object)[self.column]
+        return self.ranked.label
+
+    @property
+    def model_confidence(self) -> Array:
+        """Probability that each tag is correct, by the ranker."""
+        return self.ranked.model_confidence
+
+    @property
+    def judged(self) -> Array:
+        """Tags that are not too rare to judge."""
+        return self.ranked.judged
+
+    @property
+    def known(self) -> Array:
+        """1 for tags known to be right, -1 for wrong ones, 0 elsewhere."""
+        return self.ranked.known
+
+    @property
+    def method(self) -> str:
+        """Name of the method that ranked the tags."""
+        return self.ranked.method
+
+    @property
+    def annotators(self) -> list[Annotator] | None:
+        """Quality of every annotator, if votes were given."""
+        return self.ranked.annotators
+
+    @property
+    def storage(self) -> Storage | None:
+        """Where features and intermediate results were stored."""
+        return self.ranked.storage
+
+    @property
+    def index(self) -> Any:
+        """Index of the rows, if the tags came as a pandas object."""
+        return self.ranked.index
+
+    @property
+    def answer(self) -> Array:
+        """1 for "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer."""
+        return self.answers.value
+
+    @property
+    def precision(self) -> float:
+        """Target precision of removals and additions."""
+        return self.policy.precision
+
+    @property
+    def keep_one(self) -> bool:
+        """Whether a row keeps its likeliest tag unless a person called it wrong."""
+        return self.policy.keep_one
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """What to do with all tags of some labels."""
+        return dict(self.policy.rules)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether removals and additions follow from answers."""
+        return self.policy.is_checked
 
     @property
     def verdict(self) -> Array:
@@ -205,24 +258,34 @@ class NoisyLabels:
     @cached_property
     def worklist(self) -> Worklist:
         """The judged tags in the order of suspicion, and the answers about them."""
-        answer = np.full(len(self.row), np.nan) if self.answer is None else self.answer
-        usable = self.judged & (self._known == 0)
-        columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, usable, answer, 0)
+        usable = self.ranked.usable & (self._by_rule == 0)
+        return Worklist(self.row, self.column, self.model_confidence, usable, self.answers, 0)
 
-    @property
-    def _known(self) -> Array:
-        return np.zeros(len(self.row), dtype=np.int8) if self.known is None else self.known
+    @cached_property
+    def _by_rule(self) -> Array:
+        """1 for tags that a rule keeps, -1 for those that it drops, 0 elsewhere."""
+        verdict = np.zeros(len(self.row), dtype=np.int8)
+        for rule, value in ((KEEP, 1), (DROP, -1)):
+            columns = self.policy.columns(rule, self.label_names)
+            verdict[np.isin(self.column, columns)] = value
+        return verdict
+
+    @cached_property
+    def _called_wrong(self) -> Array:
+        """Tags that a person called wrong: by an answer, or else by a rule."""
+        is_open = np.isnan(self.answer)
+        dropped = is_open & (self._by_rule < 0) & (self.known <= 0)
+        return np.asarray((self.answer == 0) | (self.known < 0) | dropped)
 
     @cached_property
     def confidence(self) -> Array:
         """Probability that each tag is correct; lower means more suspicious."""
-        return np.where(self._known == 0, self.worklist.probability, self._known > 0)
+        return np.where(self.known == 0, self.worklist.probability, self.known > 0)
 
     @property
     def n_answers(self) -> int:
         """Number of listed tags that were answered "right" or "wrong"."""
-        return int(np.isin(self.worklist.answer, (0, 1)).sum())
+        return int(np.isin(self.answer, (0, 1)).sum())
 
     # Rank.
 
@@ -263,48 +326,44 @@ class NoisyLabels:
 
     def planted_among_suspects(self) -> float:
         """Share of planted wrong tags that would be among the 10% most suspicious listed ones."""
-        confidences = np.sort(self.model_confidence[self.worklist.usable])
-        if not len(self.planted_confidence) or not len(confidences):
-            return np.nan
-        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
-        return float((self.planted_confidence <= limit).mean())
+        return self.ranked.planted_among_suspects()
 
     @cached_property
     def wrong_share_interval(self) -> tuple[float, float]:
         """90% interval of the share of wrong tags; all shares that are possible without answers."""
-        low, high = self._wrong_numbers[1:]
-        total = max(1, int(self.judged.sum()))
-        return low / total, high / total
+        total = self.n_in_share
+        return self._number_wrong.low / total, self._number_wrong.high / total
 
     @property
     def wrong_share(self) -> float:
-        """Share of wrong tags among those judged, by the answers; NaN without any."""
-        return self._wrong_numbers[0] / max(1, int(self.judged.sum()))
+        """Share of wrong tags among those judged; NaN if the answers cannot tell."""
+        return self._number_wrong.mean / self.n_in_share
+
+    @property
+    def n_in_share(self) -> int:
+        """Number of tags that are judged and that no rule decides, at least 1."""
+        return max(1, int((self.judged & (self._by_rule == 0)).sum()))
+
+    @property
+    def removed_by_rule(self) -> int:
+        """Number of tags that only a rule removes."""
+        is_open = np.isnan(self.answer)
+        return int((is_open & (self._by_rule < 0) & (self.known == 0)).sum())
 
     @cached_property
-    def _wrong_numbers(self) -> tuple[float, float, float]:
-        """Mean and interval of the number of wrong tags among those judged.
-
-        Answers for a certificate are about the tags of one end of the ranking only. The curve that
-        fits them there says too little about all others, so they do not count here.
-        """
-        work = self.worklist
-        if self.drawn is not None and self.drawn.any():
-            work = replace(work, answer=np.where(self.drawn, np.nan, work.answer))
-        wrong = int((self.judged & (self._known < 0)).sum())
-        if not len(work.answered):
-            return np.nan, wrong, wrong + int(work.usable.sum())
-        wrong += int((work.answer[work.answered] == 0).sum())
-        # Nobody can say whether the tags answered "unsure" are wrong.
-        unsure = int((work.usable & (work.answer == UNSURE)).sum())
-        mean, low, high = work.posterior.hits_interval()
-        return wrong + mean, wrong + np.floor(low), wrong + np.ceil(high) + unsure
+    def _number_wrong(self) -> Interval:
+        """Number of wrong tags among those judged that no rule decides."""
+        known_wrong = self.judged & (self.known < 0) & (self._by_rule == 0)
+        n_known = int(known_wrong.sum())
+        mean, low, high = number_of_hits(self.worklist)
+        return Interval(n_known + mean, n_known + low, n_known + high)
 
     def expected_wrong(self, k: int) -> float:
-        """Expected number of wrong tags among the next k suspects, by the answers."""
-        if not len(self.worklist.answered):
-            return np.nan
-        return self.worklist.posterior.expected_hits(k)
+        """Expected number of wrong tags among the next k suspects.
+
+        NaN if the answers about such suspects are too few, or contradict the forecast.
+        """
+        return forecast_of_hits(self.worklist, k)
 
     @property
     def sentence(self) -> str:
@@ -312,9 +371,14 @@ class NoisyLabels:
         low, high = self.wrong_share_interval
         if not self.judged.any():
             return "Every tag is too rare or in all rows, so none is ranked."
-        if np.isnan(self.wrong_share):
+        if not self.n_answers and np.isnan(self.wrong_share):
             return "Nobody can know the number of wrong tags without answers."
         answers = "1 answer" if self.n_answers == 1 else f"{self.n_answers:,} answers"
+        if np.isnan(self.wrong_share):
+            return (
+                f"The tags of {answers} were chosen, not drawn, so they say nothing about the "
+                f"share of wrong tags."
+            )
         return (
             f"Based on {answers}, about {self.wrong_share:.0%} of the tags are wrong ({low:.0%} to "
             f"{high:.0%})."
@@ -328,35 +392,62 @@ class NoisyLabels:
         *,
         kind: str = LISTED,
         order: str | None = None,
+        tag: str | None = None,
         random_state: int | None = 0,
     ) -> Questions:
         """Choose tags to ask a person about; tags that were answered are never asked again.
 
         Fifty answers do most in two steps of 25: the first along all ranks, the second from the
-        most suspicious tags to somewhat beyond the last one that may turn out to be removable.
+        most suspicious tags to somewhat beyond the last one that may turn out to be removable. Of
+        every later round, each fifth question checks the rest: it is drawn from all tags without an
+        answer, so that the share of wrong tags holds whatever else is asked.
 
         Parameters
         ----------
         n : int, default=25
+            Of more than 25 questions at the beginning, only half are spread, but at least 25; the
+            others are about the most suspicious tags.
         kind : {"listed", "missing"}, default="listed"
             Ask about listed tags, or about those in `missing`.
-        order : {"spread", "limit", "suspicious", "close"}, optional
+        order : {"spread", "limit", "suspicious", "close", "swaps"}, optional
             "spread" asks along all ranks, "limit" along those of possible removals, "suspicious"
-            about the most suspicious tags (the likeliest missing ones), and "close" about those
-            that the answers leave most uncertain. None is "spread" for the first n answers, at most
-            25, then "limit".
+            about the most suspicious tags (the likeliest missing ones), "close" about those that
+            the answers leave most uncertain, and "swaps" about those of `swaps`. None is "spread"
+            for the first 25 answers, then "limit".
+        tag : str, optional
+            Ask about tags of this name, the most suspicious first.
         random_state : int, default=0
+
+        Returns
+        -------
+        Questions
+            In random order, or with "suspicious", "close", "swaps" and `tag` the first ones first.
         """
         Number(1, integer=True).check("n", n)
         OneOf((LISTED, MISSING)).check("kind", kind)
         if order is not None:
             OneOf(ORDERS).check("order", order)
-        work = self.worklist if kind == LISTED else self.missing.worklist
+        work = self._worklist_of(kind)
+        chosen = None
+        if tag is not None:
+            column = self._column(tag)
+            chosen = work.order[work.column[work.order] == column]
+        elif order == SWAPS:
+            chosen = self._swapped(kind)
+            chosen = chosen[np.isin(chosen, work.order)]
+        if chosen is not None and not len(chosen):
+            return self._questions(chosen, kind)
         rng = np.random.default_rng(random_state)
-        return self._questions(work.draw(n, order, self.precision, rng), kind)
+        index, inclusion, design = work.draw(n, order, self.precision, rng, chosen)
+        questions = self._questions(index, kind)
+        return replace(questions, round=design, inclusion=inclusion)
 
     def questions_about(self, tags: Iterable[tuple[int, str]], kind: str = LISTED) -> Questions:
-        """Return questions about tags given as (row, label name)."""
+        """Return questions about tags given as (row, label name).
+
+        Nothing is left to chance here, so the answers decide these tags, but say nothing about the
+        share of wrong ones among the others.
+        """
         place = {name: j for j, name in enumerate(self.label_names)}
         cells = []
         for row, label in tags:
@@ -366,10 +457,30 @@ class NoisyLabels:
         rows, columns = np.array(cells, dtype=np.int64).reshape(-1, 2).T
         return self._questions(self._index(rows, columns, kind), kind)
 
+    def _column(self, label: str) -> int:
+        if label not in self.label_names:
+            hint = suggest(str(label), self.label_names)
+            raise InputError(f"there is no label {brief(str(label))}; {hint}", parameter="tag")
+        return self.label_names.index(label)
+
+    def _swapped(self, kind: str) -> Array:
+        """Positions of the listed or of the missing tags of all swaps, the surest first."""
+        swaps = self.swaps()
+        column = swaps.wrong_column if kind == LISTED else swaps.right_column
+        return self._index(swaps.row, column, kind)
+
+    def _worklist_of(self, kind: str) -> Worklist:
+        return self.worklist if kind == LISTED else self.missing.worklist
+
     def _questions(self, index: Array, kind: str) -> Questions:
+        """Return questions about chosen tags."""
         tags: Any = self if kind == LISTED else self.missing
-        row, column = tags.row[index], tags.column[index]
-        return Questions(row, column, tags.label[index], tags.confidence[index], kind)
+        row = tags.row[index]
+        column = tags.column[index]
+        number = self._worklist_of(kind).answers.next_number
+        return Questions(
+            row, column, tags.label[index], tags.confidence[index], kind, round=Round(number)
+        )
 
     def answered(self, questions: Questions, right: Any) -> "NoisyLabels":
         """Return the ranking with more answers; all answers add up, in any order.
@@ -393,23 +504,28 @@ class NoisyLabels:
                 "questions must be what questions() or suspects() returned", parameter="questions"
             )
         tags: Any = self if questions.kind == LISTED else self.missing
-        answers = np.array(tags.worklist.answer)
-        drawn = np.zeros(len(self.row), dtype=bool) if self.drawn is None else self.drawn.copy()
+        answers = self._worklist_of(questions.kind).answers
+        value = answers.value.copy()
         index = self._index(questions.row, questions.column, questions.kind)
         for k, is_right in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
-            value, earlier = UNSURE if is_right is None else float(is_right), answers[k]
-            if value != UNSURE and earlier == 1 - value:
+            new = UNSURE if is_right is None else float(is_right)
+            earlier = value[k]
+            if new != UNSURE and earlier == 1 - new:
                 raise InputError(
                     f"the tag {brief(tags.label[k])} of row {tags.row[k]} was answered both right "
                     f"and wrong",
                     parameter="right",
                 )
-            answers[k] = earlier if value == UNSURE and earlier == earlier else value
+            value[k] = earlier if new == UNSURE and earlier == earlier else new
         draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
+        inclusion = questions.inclusion
+        inclusion = np.ones(len(index)) if inclusion is None else inclusion
+        order = np.argsort(index, kind="stable")
+        sample = Sample(questions.round, index[order], inclusion[order])
+        answers = answers.joined(value, sample) if len(index) else answers
         if questions.kind == LISTED:
-            drawn[index] = (questions.draw is not None) & np.isnan(self.worklist.answer[index])
-            return replace(self, answer=answers, drawn=drawn, draws=draws)
-        return replace(self, missing=replace(self.missing, answer=answers), draws=draws)
+            return replace(self, answers=answers, draws=draws)
+        return replace(self, missing=replace(self.missing, answers=answers), draws=draws)
 
     def _index(self, row: Array, column: Array, kind: str) -> Array:
         """Positions of cells among the listed or missing tags."""
@@ -430,6 +546,112 @@ class NoisyLabels:
 
     # Act.
 
+    def at(self, *, precision: float | None = None, keep_one: bool | None = None) -> "NoisyLabels":
+        """Return the same ranking and answers with another target, and without orders.
+
+        Parameters
+        ----------
+        precision : float, optional
+            Share of the removals and additions that should be right.
+        keep_one : bool, optional
+            Whether each row keeps at least one tag that nobody called wrong.
+
+        Returns
+        -------
+        NoisyLabels
+            Nothing is asked or ranked again.
+        """
+        other = replace(self, policy=self.policy.at(precision, keep_one))
+        # The worklist depends on the answers alone.
+        other.__dict__["worklist"] = self.worklist
+        return other
+
+    def trade_off(self, targets: Sequence[float] = TARGETS) -> list[TradeOff]:
+        """Say for several targets what would be removed, by the answers.
+
+        Parameters
+        ----------
+        targets : sequence of float, default=(0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+            Target precisions.
+
+        Returns
+        -------
+        list of TradeOff
+            One for each target; see `TradeOff` for what it says.
+        """
+        for target in targets:
+            Number(0, high=1, open_low=True).check("targets", target)
+        return trade_offs(self, targets)
+
+    @property
+    def trade_off_sentence(self) -> str:
+        """Why nothing but answers is acted on, and at which target it would be; "" otherwise."""
+        work = self.worklist
+        is_idle = self.policy.removals is None and not work.limit(self.precision)
+        if not is_idle or not len(work.answered) or not len(work.order):
+            return ""
+        removals = (
+            f"At a target of {self.precision:.0%}, only tags that you called wrong are removed"
+        )
+        target = first_target(work, self.precision)
+        if target is None:
+            return f"{removals}: the answers support no other removals at any target down to 50%."
+        n_tags = work.limit(target)
+        return (
+            f"{removals}; at {target:.0%}, {n_tags:,} more would be "
+            f"(precision={target:g} in Python, --precision {target:g} in the program)."
+        )
+
+    def with_rule(self, label: str, rule: str) -> "NoisyLabels":
+        """Return the ranking with a rule about all tags of a label.
+
+        Tags that a rule decides are not asked about, and do not belong to the share of wrong tags.
+        An answer about a single tag wins over the rule.
+
+        Parameters
+        ----------
+        label : str
+        rule : {"keep", "drop", "ask"}
+            Keep all tags of this name, remove all of them (and suggest none), or take the rule
+            away.
+        """
+        policy = self.policy.with_rule(label, rule, self.label_names)
+        excluded = policy.columns(DROP, self.label_names)
+        return replace(self, policy=policy, missing=replace(self.missing, excluded=excluded))
+
+    def with_orders(
+        self, removals: Array | None = None, additions: Array | None = None
+    ) -> "NoisyLabels":
+        """Return the ranking with fixed removals and additions, besides those answered.
+
+        Parameters
+        ----------
+        removals : (m,) bool array, optional
+            Listed tags to remove; None leaves them as they are.
+        additions : (k,) bool array, optional
+            Missing tags to add; None leaves them as they are.
+        """
+        policy = self.policy
+        if removals is not None:
+            policy = replace(policy, removals=removals)
+        if additions is not None:
+            policy = replace(policy, additions=additions)
+        return replace(self, policy=policy)
+
+    def with_suggestions(self, cells: Iterable[tuple[int, str]]) -> "NoisyLabels":
+        """Return the ranking with more tags in `missing`, of which the ranker says nothing.
+
+        Parameters
+        ----------
+        cells : iterable of (row, label name)
+            Tags that are neither listed nor in `missing`; the names may be new.
+        """
+        new = list(cells)
+        names = list(dict.fromkeys([*self.label_names, *(label for _, label in new)]))
+        place = {name: j for j, name in enumerate(names)}
+        missing = self.missing.joined([(row, place[label]) for row, label in new], names)
+        return replace(self, ranked=replace(self.ranked, label_names=names), missing=missing)
+
     def remove(self, k: int | None = None, *, below: float | None = None) -> "NoisyLabels":
         """Order removals that no answers support; every output then says "not checked".
 
@@ -446,7 +668,7 @@ class NoisyLabels:
         chosen = allowed[:k] if below is None else allowed[self.confidence[allowed] < below]
         mask = np.zeros(len(self.row), dtype=bool)
         mask[chosen] = True
-        return replace(self, ordered=mask, is_checked=False)
+        return replace(self, policy=replace(self.policy, removals=mask, is_checked=False))
 
     def add(self, k: int | None = None, *, above: float | None = None) -> "NoisyLabels":
         """Order additions that no answers support; every output then says "not checked".
@@ -463,21 +685,27 @@ class NoisyLabels:
         chosen = order[:k] if above is None else order[self.missing.confidence[order] >= above]
         mask = np.zeros(len(self.missing), dtype=bool)
         mask[chosen] = True
-        return replace(self, ordered_additions=mask, is_checked=False)
+        return replace(self, policy=replace(self.policy, additions=mask, is_checked=False))
 
     @cached_property
     def removed(self) -> Array:
         """Tags to remove."""
-        work = self.worklist
-        chosen = self.ordered
+        chosen = self.policy.removals
         if chosen is None:
-            chosen = self.within_limits(work.order[: work.limit(self.precision)])
-        return (chosen & np.isnan(work.answer)) | (work.answer == 0) | (self._known < 0)
+            chosen = self.removals_at(self.precision)
+        is_open = np.isnan(self.answer) & (self._by_rule <= 0)
+        return np.asarray((chosen & is_open) | self._called_wrong)
+
+    def removals_at(self, precision: float) -> Array:
+        """Mask of the most suspicious tags that the answers allow to remove at a target."""
+        work = self.worklist
+        return self.within_limits(work.order[: work.limit(precision)])
 
     @cached_property
     def added(self) -> Array:
         """Tags of `missing` to add."""
-        work, chosen = self.missing.worklist, self.ordered_additions
+        work = self.missing.worklist
+        chosen = self.policy.additions
         if chosen is None:
             chosen = np.zeros(len(self.missing), dtype=bool)
             chosen[work.order[: work.limit(self.precision)]] = True
@@ -489,8 +717,7 @@ class NoisyLabels:
         if not self.keep_one:
             removed[chosen] = True
             return removed
-        wrong = (self.worklist.answer == 0) | (self._known < 0)
-        n_left = np.bincount(self.row[~wrong], minlength=self.n_rows)
+        n_left = np.bincount(self.row[~self._called_wrong], minlength=self.n_rows)
         by_row = chosen[np.argsort(self.row[chosen], kind="stable")]
         rows = self.row[by_row]
         turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
@@ -614,7 +841,8 @@ class NoisyLabels:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of the whole table."""
-        removed, (low, high) = int(self.removed.sum()), self.wrong_share_interval
+        removed = int(self.removed.sum())
+        low, high = self.wrong_share_interval
         caught = self.planted_among_suspects()
         return {
             "rows": self.n_rows,

@@ -88,14 +88,17 @@ class RankPosterior:
         hits = np.r_[0, np.cumsum(self._weight @ self._hits)]
         return float(np.interp(count, np.r_[0, self._ends], hits))
 
-    def hits_interval(self) -> tuple[float, float, float]:
-        """Mean and 90% interval of the number of hits among the open tags."""
-        total = self._hits.sum(axis=1)
-        order = np.argsort(total)
+    def share_interval(self, count: int) -> tuple[float, float, float]:
+        """Mean and 90% interval of the share of hits among the first `count` open tags."""
+        if not self._size or not count:
+            return np.nan, np.nan, np.nan
+        last = min(int(np.searchsorted(self._ends, count)), len(self._ends) - 1)
+        share = self._hits[:, : last + 1].sum(axis=1) / self._ends[last]
+        order = np.argsort(share)
         below = np.cumsum(self._weight[order])
         at = np.minimum(np.searchsorted(below, (_TAIL, 1 - _TAIL)), len(order) - 1)
-        low, high = total[order][at]
-        return float(self._weight @ total), float(low), float(high)
+        low, high = share[order][at]
+        return float(self._weight @ share), float(low), float(high)
 
 
 def _miss_probability(score: Array) -> Array:

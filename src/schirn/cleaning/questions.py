@@ -5,23 +5,36 @@ looks for wrong ones, of missing tags for correct ones; both are called hits.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from schirn._input import Array
 from schirn.cleaning._correction import corrected_normal_scores, describe_tags
+from schirn.cleaning._rounds import (
+    SPREAD_EVERY,
+    Answers,
+    Round,
+    even_positions,
+    mixed,
+    round_name,
+)
 from schirn.cleaning.posterior import RankPosterior, normal_scores
 
 LISTED, MISSING = "listed", "missing"
-SPREAD, LIMIT, SUSPICIOUS, CLOSE = ORDERS = ("spread", "limit", "suspicious", "close")
+SPREAD, LIMIT, SUSPICIOUS, CLOSE, SWAPS = ORDERS = (
+    *("spread", "limit", "suspicious", "close", "swaps"),
+)
 UNSURE = 0.5
 """Value of an answer "unsure"; "right" is 1, "wrong" 0, and NaN means that nobody has answered."""
 LIKELY = 0.5
 """Probability from which on a tag looks right to the model."""
-_FIRST_STEP = 25
+FIRST_STEP = 25
+"""Questions of the first step, which are spread over all ranks."""
+# Without answers, the second step asks about this share of the ranking, the most suspicious tags.
+_SUSPICIOUS_SHARE = 0.1
 # The second step asks down to somewhat beyond the largest limit that has this probability, which is
 # at least this share of the ranking.
 _PLAUSIBLE, _LEAST_LIMIT = 0.25, 0.03
@@ -30,6 +43,9 @@ _FEWEST_ABOVE = 5
 # Missing tags are added if the target is reached with this probability: a wrong one is a new
 # mistake, while a wrong removal takes one of several tags away.
 _PROBABILITY_TO_ADD = 0.67
+
+
+_COLUMNS = ("row", "column", "label", "confidence")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +63,10 @@ class Questions:
         Whether the tags are in the table, or might be missing from it.
     draw : int or None
         Number of the certificate's draw that asks; None for other questions.
+    round : Round
+        How the tags were chosen.
+    inclusion : (k,) float array or None
+        Probability with which the round asks about each tag; None if all of them were chosen.
     """
 
     row: Array
@@ -55,12 +75,45 @@ class Questions:
     confidence: Array
     kind: str = LISTED
     draw: int | None = None
+    round: Round = field(default_factory=lambda: Round(1))
+    inclusion: Array | None = None
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __repr__(self) -> str:
         return f"Questions({len(self)} {self.kind} tags)"
+
+    def part(self, mask: Any) -> "Questions":
+        """Return some of the questions, which stay those of their round.
+
+        Parameters
+        ----------
+        mask : (k,) bool array, or sequence of int
+        """
+        mask = np.asarray(mask, dtype=None if len(mask) else int)
+        inclusion = None if self.inclusion is None else self.inclusion[mask]
+        columns = (self.row[mask], self.column[mask], self.label[mask], self.confidence[mask])
+        return Questions(*columns, self.kind, self.draw, self.round, inclusion)
+
+    def joined(self, others: "Questions") -> "Questions":
+        """Return these questions and others, which bring their round with them.
+
+        Parameters
+        ----------
+        others : Questions
+            About tags of the same kind.
+        """
+        pairs = ((getattr(self, name), getattr(others, name)) for name in _COLUMNS)
+        columns = [np.concatenate(pair) for pair in pairs]
+        inclusions = [
+            np.ones(len(part)) if part.inclusion is None else part.inclusion
+            for part in (self, others)
+        ]
+        inclusion = np.concatenate(inclusions)
+        row, column, label, confidence = columns
+        joined = Questions(row, column, label, confidence, self.kind, others.draw)
+        return replace(joined, round=others.round, inclusion=inclusion)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield row, label and confidence of each tag."""
@@ -74,6 +127,22 @@ def cells_of(tags: Any, index: Any = slice(None)) -> list[tuple[int, str]]:
     return list(zip(tags.row[index].tolist(), tags.label[index].tolist(), strict=True))
 
 
+class Draw(NamedTuple):
+    """Tags to ask about.
+
+    Attributes
+    ----------
+    tags : (k,) int array
+    inclusion : (k,) float array
+        Probability with which the round asks about each tag; 1 for chosen ones.
+    round : Round
+    """
+
+    tags: Array
+    inclusion: Array
+    round: Round
+
+
 @dataclass(frozen=True, eq=False)
 class Worklist:
     """Tags, the answers about some of them, and what these say about the others.
@@ -84,9 +153,8 @@ class Worklist:
     confidence : (m,) float array
         Probability that each tag is correct, by the ranker.
     usable : (m,) bool array
-        Tags that were judged and are not known already.
-    answer : (m,) float array
-        1 for "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer.
+        Tags that were judged and that nothing else decides.
+    answers : Answers
     hit : {0, 1}
         The answer that the ranking looks for: 0 for listed tags, 1 for missing ones.
     """
@@ -95,8 +163,13 @@ class Worklist:
     column: Array
     confidence: Array
     usable: Array
-    answer: Array
+    answers: Answers
     hit: int
+
+    @property
+    def answer(self) -> Array:
+        """1 for "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer."""
+        return self.answers.value
 
     @cached_property
     def answered(self) -> Array:
@@ -109,7 +182,8 @@ class Worklist:
         usable = np.flatnonzero(self.usable)
         score = normal_scores(self.confidence[usable])
         if len(self.answered):
-            column, index = self.column[usable], np.searchsorted(usable, self.answered)
+            column = self.column[usable]
+            index = np.searchsorted(usable, self.answered)
             X = describe_tags(score, self.row[usable], column)
             score = corrected_normal_scores(X, column, index, self.answer[self.answered] == 1)
         out = np.zeros(len(self.row))
@@ -125,7 +199,8 @@ class Worklist:
     @cached_property
     def posterior(self) -> RankPosterior:
         """What the answers say about tags without one."""
-        score, is_hit = self.normal_score, self.answer[self.answered] == self.hit
+        score = self.normal_score
+        is_hit = self.answer[self.answered] == self.hit
         return RankPosterior(score[self.answered], is_hit, score[self.order])
 
     @cached_property
@@ -135,8 +210,8 @@ class Worklist:
         if len(self.answered):
             hit = self.posterior.hit_probability(self.normal_score[self.order])
             p[self.order] = hit if self.hit else 1 - hit
-        is_told = np.isin(self.answer, (0, 1))
-        return np.where(is_told, self.answer, p)
+        has_verdict = np.isin(self.answer, (0, 1))
+        return np.where(has_verdict, self.answer, p)
 
     def limit(self, target: float) -> int:
         """How many of `order` can be acted on at this precision, by the answers; 0 without any.
@@ -150,26 +225,85 @@ class Worklist:
         n_above = int((score[self.answered] <= score[self.order[k - 1]]).sum()) if k else 0
         return k if n_above >= _FEWEST_ABOVE else 0
 
-    def draw(self, n: int, order: str | None, target: float, rng: np.random.Generator) -> Array:
-        """Choose tags to ask about; see `NoisyLabels.questions`."""
+    def draw(
+        self,
+        n: int,
+        order: str | None,
+        target: float,
+        rng: np.random.Generator,
+        chosen: Array | None = None,
+    ) -> Draw:
+        """Choose tags to ask about; see `NoisyLabels.questions`.
+
+        Parameters
+        ----------
+        n : int
+        order : str or None
+        target : float
+            Target precision of the removals.
+        rng : Generator
+        chosen : int array, optional
+            Tags without an answer to ask about, the first ones first, instead of an order.
+        """
         size = len(self.order)
+        n = min(n, size)
+        # Someone who is unsure about a tag has been asked about it all the same.
+        n_asked = int((self.usable & ~np.isnan(self.answer)).sum())
+        is_first = order is None and chosen is None and n_asked < min(n, FIRST_STEP)
         if order is None:
-            # Someone who is unsure about a tag has been asked about it all the same.
-            n_asked = int((self.usable & ~np.isnan(self.answer)).sum())
-            order = LIMIT if n_asked >= min(n, _FIRST_STEP) else SPREAD
-        high = size
-        if order == LIMIT and len(self.answered):
-            k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))
-            high = min(max(k + k // 2, n), size)
-        elif order == SUSPICIOUS:
-            high = min(n, size)
-        elif order == CLOSE:
-            close = np.argsort(np.abs(self.probability[self.order] - 0.5), kind="stable")
-            return np.asarray(self.order[np.sort(close[:n])])
-        n = min(n, high)
-        # One tag from each of n equal parts, which are at least one tag wide.
-        position = (np.arange(n) + rng.random(n)) * high / max(n, 1)
-        position = np.unique(np.minimum(position.astype(int), size - 1))
-        spare = np.setdiff1d(np.arange(high), position)
-        extra = rng.choice(spare, n - len(position), replace=False)
-        return np.asarray(self.order[np.sort(np.r_[position, extra].astype(int))])
+            order = SPREAD if is_first and n <= FIRST_STEP else LIMIT
+        if chosen is None and order in (SUSPICIOUS, CLOSE):
+            chosen = self.order if order == SUSPICIOUS else self._closest()
+        if n == size:
+            return self._everything()
+        n_spread = n // SPREAD_EVERY
+        if chosen is None and order == SPREAD:
+            n_spread = n
+        elif is_first:
+            n_spread = max(n // 2, min(n, FIRST_STEP))
+        spread = self.order[even_positions(n_spread, size, rng)]
+        if chosen is not None:
+            chosen = chosen[~np.isin(chosen, spread)][: n - n_spread]
+            return self._chosen(chosen, rng.permutation(spread))
+        high = self._ranks_to_ask(n, target)
+        left = self.order[:high]
+        left = left[~np.isin(left, spread)]
+        even = left[even_positions(n - n_spread, len(left), rng)]
+        index = rng.permutation(np.r_[spread, even])
+        cells = self._cells(index)
+        number = self.answers.next_number
+        design = Round(number, round_name(cells), n_spread, size, len(even), high)
+        inclusion = design.inclusion(np.isin(index, self.order[:high]))
+        return Draw(index, inclusion, design)
+
+    def _everything(self) -> Draw:
+        """Return a round of all tags without an answer, the likeliest hits first."""
+        size = len(self.order)
+        name = round_name(self._cells(self.order))
+        return Draw(self.order, np.ones(size), Round(self.answers.next_number, name, size, size))
+
+    def _chosen(self, chosen: Array, spread: Array) -> Draw:
+        """Return a round of chosen tags and of some that check the rest."""
+        index = mixed(chosen, spread)
+        number = self.answers.next_number
+        size = len(self.order)
+        design = Round(number, round_name(self._cells(index)), len(spread), size)
+        inclusion = design.inclusion(np.zeros(len(index), dtype=bool))
+        inclusion[np.isin(index, chosen)] = 1
+        return Draw(index, inclusion, design)
+
+    def _ranks_to_ask(self, n: int, target: float) -> int:
+        """Number of the first ranks to which the second step is limited."""
+        size = len(self.order)
+        if not len(self.answered):
+            return min(max(int(_SUSPICIOUS_SHARE * size), n), size)
+        k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))
+        return min(max(k + k // 2, n), size)
+
+    def _closest(self) -> Array:
+        """Tags without an answer, those that are most uncertain first."""
+        distance = np.abs(self.probability[self.order] - 0.5)
+        return np.asarray(self.order[np.argsort(distance, kind="stable")])
+
+    def _cells(self, index: Array) -> list[tuple[int, int]]:
+        return list(zip(self.row[index].tolist(), self.column[index].tolist(), strict=True))

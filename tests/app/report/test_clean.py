@@ -59,7 +59,7 @@ def make(n=4, labels=("a", "b"), confidence=None, **more):
 
 
 def ranked(*values, **more):
-    return NoisyLabels(*values, "Sieve", keep_one=False, **more).remove(below=0.5)
+    return NoisyLabels.from_arrays(*values, "Sieve", keep_one=False, **more).remove(below=0.5)
 
 
 def test_the_page_needs_nothing_else(digits, ranking):
@@ -105,7 +105,9 @@ def test_swaps_are_listed():
     confidence = np.tile([0.9, 0.2], n)
     missing = MissingTags(np.arange(n), np.full(n, 2), np.full(n, 0.8), ["a", "coat", "jacket"])
     values = (n, missing.label_names, row, column, confidence, np.ones(len(row), dtype=bool))
-    report = NoisyLabels(*values, "Sieve", missing=missing).report(ids=[f"r{i}" for i in range(n)])
+    report = NoisyLabels.from_arrays(*values, "Sieve", missing=missing).report(
+        ids=[f"r{i}" for i in range(n)]
+    )
     swaps = report.swaps()
     assert len(swaps) == 10
     assert {(swap["wrong"], swap["right"]) for swap in swaps} == {("coat", "jacket")}

@@ -31,7 +31,9 @@ def make_ranking():
     column = np.array([labels.index(label) for _, label in CONFIDENCE])
     confidence = np.array(list(CONFIDENCE.values()))
     judged = np.ones(len(row), dtype=bool)
-    ranking = NoisyLabels(3, labels, row, column, confidence, judged, "Sieve", keep_one=False)
+    ranking = NoisyLabels.from_arrays(
+        3, labels, row, column, confidence, judged, "Sieve", keep_one=False
+    )
     return ranking.remove(below=0.5)
 
 

@@ -14,8 +14,7 @@ from schirn.app.review._project import write_project
 from schirn.app.review._table import MAX_IMAGE_BYTES, TableRoles
 from schirn.app.tables._changes import read_changes
 from schirn.app.tables._files import open_table
-from schirn.cleaning import NoisyLabels
-from schirn.cleaning.noisy_labels import MissingTags
+from schirn.cleaning import MissingTags, NoisyLabels
 from schirn.exceptions import DataError, InputError
 
 TAGS = ["dog; beach", "cat", "", "beach;dog;sea", "sea"]
@@ -29,12 +28,12 @@ def verdicts(separator=";"):
     pairs = [(i, names.index(tag)) for i, tags in enumerate(lists) for tag in sorted(tags)]
     row, column = np.array(pairs).T
     removed = (row == 0) & (column == 2)
-    ranking = NoisyLabels(
+    ranking = NoisyLabels.from_arrays(
         n_rows=5,
         label_names=names,
         row=row,
         column=column,
-        model_confidence=np.where(removed, 0.2, 0.8),
+        confidence=np.where(removed, 0.2, 0.8),
         judged=np.ones(len(row), dtype=bool),
         method="Sieve",
         missing=MissingTags(np.array([0]), np.array([3]), np.array([0.9]), names),

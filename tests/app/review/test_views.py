@@ -66,12 +66,12 @@ def written(tmp_path_factory):
     pairs = [(i, j) for i in range(N) for j in ((0, 2) if i < 60 else (1,))]
     row, column = np.array(pairs).T
     confidence = np.where(column == 0, 0.99, 0.15 + 0.3 * row / N)
-    ranking = NoisyLabels(
+    ranking = NoisyLabels.from_arrays(
         n_rows=N,
         label_names=LABELS,
         row=row,
         column=column,
-        model_confidence=confidence,
+        confidence=confidence,
         judged=np.ones(len(row), dtype=bool),
         method="Sieve",
         keep_one=False,

@@ -326,7 +326,7 @@ def make_ranking():
     confidence, judged = np.array([0.9, 0.02, 0.3, 0.7]), np.ones(4, dtype=bool)
     names = ["beach", "dog"]
     missing = MissingTags(np.array([1, 2]), np.array([0, 1]), np.array([0.95, 0.65]), names)
-    return NoisyLabels(
+    return NoisyLabels.from_arrays(
         *(3, names, row, column, confidence, judged, "Sieve"),
         known=np.array([0, 0, -1, 0]),
         missing=missing,

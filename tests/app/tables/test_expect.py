@@ -16,7 +16,7 @@ def ranking():
     rows, columns = np.arange(10), np.array([0] * 6 + [1] * 4)
     confidence = np.linspace(0.1, 0.9, 10)
     every = np.ones(10, dtype=bool)
-    ranked = NoisyLabels(
+    ranked = NoisyLabels.from_arrays(
         10, ["dog", "cat"], rows, columns, confidence, every, "Sieve", keep_one=False
     )
     return ranked.remove(2)

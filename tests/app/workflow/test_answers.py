@@ -60,7 +60,8 @@ def test_the_file_does_not_tell_the_rank(asked):
     _, _, path, _ = asked
     table = pd.read_csv(path)
     assert list(table.columns) == ["row", "tag", "right", "question"]
-    assert table["question"].nunique() == 1
+    # Of round and row, only checksums differ from line to line.
+    assert table["question"].str.rsplit(":", n=3).str[0].nunique() == 1
     assert table["right"].isna().all()
 
 
@@ -176,10 +177,14 @@ def test_hostile_answers(asked):
     table = pd.read_csv(fill(WORDS), dtype=str)
     changes = {
         "the row must be a number from 1, not '0'": ("row", "0"),
-        "row 9999999 of the table has no listed tag": ("row", "9999999"),
-        "has no listed tag 'nothing'": ("tag", "nothing"),
+        "there is no row 9999999": ("row", "9999999"),
+        "was asked about another row or tag": ("tag", "nothing"),
         "'audit' is not a question of this program": ("question", "audit"),
-        "the question is about another table": ("question", f"listed:{'0' * 12}"),
+        "'' is not a question of this program": ("question", ""),
+        "the question is about another table": (
+            "question",
+            f"listed:{'0' * 12}:" + table["question"][0].split(":", 2)[2],
+        ),
     }
     for message, (column, value) in changes.items():
         changed = table.copy()
@@ -194,6 +199,58 @@ def test_hostile_answers(asked):
     table.drop(columns="question").to_csv(path, index=False)
     with pytest.raises(InputError, match="there is no column 'question'"):
         read_answers([path], ranking)
-    # A line of one's own needs no question.
+    # Lines that have changed places, and a whole column that was emptied.
+    table.assign(question=table["question"].to_numpy()[::-1]).to_csv(path, index=False)
+    with pytest.raises(InputError, match="was asked about another row or tag"):
+        read_answers([path], ranking)
     table.assign(question="").to_csv(path, index=False)
-    assert read_answers([path], ranking)[0].n_answers == 9
+    with pytest.raises(InputError, match="is not a question of this program"):
+        read_answers([path], ranking)
+
+
+def test_answers_belong_to_what_the_row_held(asked, tmp_path):
+    """Rows with equal tags have changed places, or a text was edited."""
+    ranking, questions, path, _ = asked
+    content = [f"text {i}" for i in range(ranking.n_rows)]
+    write_questions(path, questions, ranking, content=content)
+    table = pd.read_csv(path, dtype=str).assign(right="no")
+    table.to_csv(path, index=False)
+    assert read_answers([path], ranking, content=content)[0].n_answers == 12
+    row = int(table["row"][3]) - 1
+    changed = [*content]
+    changed[row] = "another text"
+    with pytest.raises(InputError, match=f"row {row + 1} has changed since"):
+        read_answers([path], ranking, content=changed)
+    with pytest.raises(InputError, match="has changed since"):
+        read_answers([path], ranking)
+    # A row with the same text and another name.
+    ids = [f"id {i}" for i in range(ranking.n_rows)]
+    write_questions(path, questions, ranking, ids=ids)
+    table = pd.read_csv(path, dtype=str).assign(right="no")
+    table.to_csv(path, index=False)
+    assert read_answers([path], ranking, ids=ids)[0].n_answers == 12
+    assert read_answers([path], ranking)[0].n_answers == 12
+    with pytest.raises(InputError, match="was asked about another row"):
+        read_answers([path], ranking, ids=ids[::-1])
+
+
+def test_rounds_come_back_from_files(small, tmp_path):
+    ranking = find_noisy_labels(small.X, small.candidates, method="CandidateRidge")
+    paths, expected = [], ranking
+    for k, order in enumerate((None, "suspicious", "limit")):
+        asked = expected.questions(25, order=order)
+        paths.append(tmp_path / f"q{k}.csv")
+        write_questions(paths[-1], asked, expected)
+        table = pd.read_csv(paths[-1], dtype=str)
+        right = small.y_true[asked.row, asked.column] == 1
+        expected = expected.answered(asked, right)
+        told = dict(zip(zip(asked.row + 1, asked.label, strict=True), right, strict=True))
+        cells = zip(table["row"].astype(int), table["tag"].astype(str), strict=True)
+        table["right"] = ["yes" if told[cell] else "no" for cell in cells]
+        table.to_csv(paths[-1], index=False)
+    for order in (paths, paths[::-1]):
+        read = read_answers(order, ranking)[0]
+        assert read.wrong_share == pytest.approx(expected.wrong_share)
+        assert read.wrong_share_interval == pytest.approx(expected.wrong_share_interval)
+        numbers = [sample.round for sample in read.answers.samples]
+        assert numbers == [sample.round for sample in expected.answers.samples]

@@ -85,7 +85,7 @@ def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):
     removed = np.array([False, True, False, True, False, False, False])
     confidence = np.where(removed, 0.25, 0.75)
     judged = np.ones(7, dtype=bool)
-    ranking = NoisyLabels(4, ["cat", "dog"], row, column, confidence, judged, "Sieve")
+    ranking = NoisyLabels.from_arrays(4, ["cat", "dog"], row, column, confidence, judged, "Sieve")
     ranking = ranking.remove(below=0.5)
     table.write_clean(str(tmp_path / "copy.jsonl"), ranking)
     copy = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_text().splitlines()]

@@ -28,7 +28,7 @@ def ranking(*tags, names=("coat", "pan", "red")):
     row, column = np.array(cells).T
     judged = np.ones(len(cells), dtype=bool)
     p = np.linspace(0.1, 0.9, len(cells))
-    return NoisyLabels(3, list(names), row, column, p, judged, "Sieve")
+    return NoisyLabels.from_arrays(3, list(names), row, column, p, judged, "Sieve")
 
 
 def answers(store):
@@ -110,7 +110,7 @@ def test_an_answer_must_be_one(path):
 
 def test_parallel_programs_lose_nothing(path):
     code = (
-        "import sys; from schirn.cleaning import Decision, Decisions\n"
+        "import sys; from schirn.app.workflow import Decision, Decisions\n"
         "for k in range(20): Decisions(sys.argv[1]).add([Decision(f'{sys.argv[2]}-{k}', 't', "
         "'right')])\n"
     )

@@ -272,11 +272,12 @@ class Run:
             self.ranking = self.ranking.add(above=args.add)
         store = open_decisions(args)
         if store is not None:
-            rows, newer = self.source.content(), answered_tags(args.answers, self.ranking)
+            rows = self.source.content()
+            newer = answered_tags(args.answers, self.ranking, **self.bound_to)
             self.ranking, self.carried = store.answer(self.ranking, rows, besides=newer)
         if args.answers:
             self.ranking, self.certificate = read_answers(
-                args.answers, self.ranking, draw_again=args.certify
+                args.answers, self.ranking, **self.bound_to, draw_again=args.certify
             )
         if store is not None:
             store.save(self.ranking, rows, args.name or "")
@@ -318,6 +319,12 @@ class Run:
         numbers = [str(i + 1) for i in range(len(texts))]
         return texts, numbers if self.id_column is None else self.source.ids()
 
+    @property
+    def bound_to(self) -> dict[str, Any]:
+        """The name, if there is one, and the text of each row, to which answers are bound."""
+        texts, ids = self.rows
+        return {"content": texts, "ids": None if self.id_column is None else ids}
+
     def _write_report(self) -> None:
         texts, ids = self.rows
         page = CleanReport(
@@ -336,7 +343,8 @@ class Run:
         """Write the next questions; those about rows that have changed come first."""
         args, ranking, certificate = self.args, self.ranking, self.certificate
         kind, (texts, ids) = MISSING if args.suggest else LISTED, self.rows
-        shown: Any = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
+        shown: Any = {**self.bound_to, "texts": texts if any(texts) else None}
+        shown["ids"] = ids if args.id else None
         if not args.certify:
             certificate = None
             questions = ranking.questions(args.number, kind=kind, random_state=args.seed)

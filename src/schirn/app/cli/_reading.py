@@ -13,7 +13,7 @@ from schirn._text import format_suffix
 from schirn.app.tables import TABLES, Table, is_table_name, open_table, read_merges
 from schirn.app.workflow import Carried, Decisions, TagTable, has_answers
 from schirn.cleaning import NoisyLabels
-from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cleaning.policy import PRECISION
 from schirn.exceptions import InputError
 from schirn.labels.cells import LABEL_COLUMNS
 from schirn.program.data import TEXT_FORMAT

@@ -14,7 +14,8 @@ from schirn._files import brief, content_hash, file_hash, read_archive, whole_fo
 from schirn._input import Array, whole_text
 from schirn.app.review._table import TableRoles, read_roles, write_project_table
 from schirn.app.tables import Table
-from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
+from schirn.cleaning import MissingTags
+from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 
@@ -61,12 +62,12 @@ class Project:
         missing = MissingTags(
             self.row[suggested], self.column[suggested], self.confidence[suggested], self.labels
         )
-        return NoisyLabels(
+        return NoisyLabels.from_arrays(
             n_rows=len(self.ids),
             label_names=self.labels,
             row=self.row[is_listed],
             column=self.column[is_listed],
-            model_confidence=p,
+            confidence=p,
             judged=self.judged[is_listed],
             method=self.method,
             known=known,

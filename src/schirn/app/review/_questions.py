@@ -17,6 +17,7 @@ from schirn.app.review._project import Project
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UNSURE
+from schirn.cleaning.questions import Questions as QuestionsOfRound
 
 OPEN, KEEP, DROP, SKIP = range(4)
 ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
@@ -141,7 +142,7 @@ class Questions:
             Number of the draw.
         """
         ordered = np.isin(self.tags[LISTED], tags)
-        return replace(self.ranking(status), ordered=ordered).certify(random_state=draw)
+        return self.ranking(status).with_orders(ordered).certify(random_state=draw)
 
     def certificate(self, begun: Certificate, status: Array, changed: set[int]) -> Certificate:
         """Return a certificate with the answers given since it was begun.
@@ -173,12 +174,35 @@ class Questions:
         return self._number[tag[0], self._column_of[tag[1]]]
 
     def _rank(self, status: bytes, drawn: bytes) -> NoisyLabels:
-        is_drawn = np.frombuffer(drawn, dtype=bool)[self.tags[LISTED]]
         answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
-        answers, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
         ranking = self._without_answers
-        missing_tags = replace(ranking.missing, answer=missing)
-        return replace(ranking, answer=answers, drawn=is_drawn, missing=missing_tags)
+        for kind in (LISTED, MISSING):
+            for questions in self._rounds(kind, status):
+                ranking = self._with_answers(ranking, questions, answer)
+            tags = self.tags[kind]
+            # What nothing but a person chose says nothing about other tags.
+            other = ranking.answer if kind == LISTED else ranking.missing.answer
+            chosen = tags[np.isnan(other) & ~np.isnan(answer[tags])]
+            questions = ranking.questions_about(self._cells(chosen), kind)
+            ranking = self._with_answers(ranking, questions, answer)
+        return ranking
+
+    def _with_answers(
+        self, ranking: NoisyLabels, questions: QuestionsOfRound, answer: Array
+    ) -> NoisyLabels:
+        """Return the ranking with the answers to a round, as far as there are any."""
+        tags = np.array(self._numbers(questions), dtype=int)
+        values = answer[tags]
+        has_answer = ~np.isnan(values)
+        right = [None if value == UNSURE else bool(value) for value in values[has_answer].tolist()]
+        return ranking.answered(questions.part(has_answer), right)
+
+    def _cells(self, tags: Array) -> list[Tag]:
+        """Return row and name of some tags."""
+        project = self._project
+        rows = project.row[tags].tolist()
+        names = [project.labels[j] for j in project.column[tags].tolist()]
+        return list(zip(rows, names, strict=True))
 
     def _pair_swaps(self, status: bytes) -> dict[int, int]:
         swaps = self.ranking(np.frombuffer(status, dtype=np.uint8)).swaps()
@@ -187,17 +211,25 @@ class Questions:
         return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
 
     def _draw_steps(self, kind: str, status: bytes) -> list[int]:
-        current = np.frombuffer(status, dtype=np.uint8)
-        first = self._draw(self._without_answers, kind, SPREAD)
-        if any(current[tag] == OPEN for tag in first):
-            return first
-        # Only the first answers decide about the second questions, whatever is decided meanwhile.
-        first_answers = np.zeros_like(current)
-        first_answers[first] = current[first]
-        return first + self._draw(self.ranking(first_answers), kind, LIMIT)
+        return [tag for questions in self._rounds(kind, status) for tag in self._numbers(questions)]
 
-    def _draw(self, ranking: NoisyLabels, kind: str, order: str) -> list[int]:
-        questions = ranking.questions(STEP, kind=kind, order=order)
+    def _rounds(self, kind: str, status: bytes) -> list[QuestionsOfRound]:
+        """Return the questions of the first step and, once these are answered, of the second."""
+        current = np.frombuffer(status, dtype=np.uint8)
+        ranking = self._without_answers
+        first = ranking.questions(STEP, kind=kind, order=SPREAD)
+        tags = self._numbers(first)
+        if any(current[tag] == OPEN for tag in tags):
+            return [first]
+        # Only the first answers decide about the second questions, whatever is decided meanwhile.
+        answer = np.full(len(current), np.nan)
+        answer[tags] = _ANSWER[current[tags]]
+        after = self._with_answers(ranking, first, answer)
+        second = after.questions(STEP, kind=kind, order=LIMIT)
+        return [first, second] if len(second) else [first]
+
+    def _numbers(self, questions: QuestionsOfRound) -> list[int]:
+        """Return the numbers of the tags of some questions."""
         cells = zip(questions.row.tolist(), questions.column.tolist(), strict=True)
         return [self._number[cell] for cell in cells]
 

@@ -2,21 +2,29 @@
 
 The file says neither how suspicious a tag is nor why it was chosen, which would bias the answers.
 Its last column says what was asked, so that the lines may be reordered, deleted or joined with
-those of other files.
+those of other files: the table, the round of questions or the draw of a certificate, and a checksum
+of all this, the row number, the tag, and what the row holds. A line that was edited, or that has
+moved to another row, is refused.
 """
 
+import hashlib
+import json
 import os
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe, spreadsheet_text
 from schirn._input import is_missing
 from schirn._text import header_delimiter
 from schirn.app.tables import open_table
 from schirn.app.workflow._decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
+from schirn.cleaning import Round
 from schirn.cleaning.certificate import Certificate, tags_digest
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, Questions, cells_of
@@ -30,7 +38,10 @@ _ANSWERS = {
 }
 _COLUMNS = ("right", "row", "tag", "question")
 _QUESTION = re.compile(
-    rf"({LISTED}|{MISSING}):([0-9a-f]{{12}})(?::certificate:([a-z]+):([0-9]{{1,6}}):([0-9a-f]{{12}}))?"
+    rf"(?P<kind>{LISTED}|{MISSING}):(?P<table>[0-9a-f]{{12}})"
+    r"(?::certificate:(?P<of>[a-z]+):(?P<draw>[0-9]{1,6}):(?P<tags>[0-9a-f]{12}))?"
+    r":(?P<round>[0-9]{1,9}-[0-9a-f]{0,8}(?:-[0-9]{1,12}){4})"
+    r":(?P<id>[0-9a-f]{8}|-):(?P<inclusion>[0-9a-f]{8}):(?P<check>[0-9a-f]{12})"
 )
 
 
@@ -45,6 +56,8 @@ class _Line:
     kind: str
     certificate: tuple[str, int, str] | None
     """What the certificate is about, the number of its draw, and the hash of its tags."""
+    round: Round
+    inclusion: float
 
 
 def write_questions(
@@ -55,6 +68,7 @@ def write_questions(
     certificate: Certificate | None = None,
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
+    content: Sequence[str] | None = None,
     earlier: Mapping[tuple[int, str], object] | None = None,
 ) -> None:
     """Write questions as a CSV file with an empty column, `right`, sorted by row.
@@ -69,6 +83,9 @@ def write_questions(
         What asks.
     texts, ids : sequence of str, optional
         Text and name of each row. Rows are numbered from 1.
+    content : sequence of str, optional
+        What each row holds, such as its whole text. Answers about a row that holds something else
+        by then, or has another name, are refused.
     earlier : dict from (row, tag) to Decision, optional
         Answers from before a row has changed, which are shown.
     """
@@ -76,6 +93,10 @@ def write_questions(
     if certificate is not None:
         question += f":certificate:{certificate.of}:{certificate.draw}"
         question += f":{certificate.tags_sha256[:12]}"
+    question += f":{_text_of_round(questions.round)}"
+    inclusion = questions.inclusion
+    inclusion = np.ones(len(questions)) if inclusion is None else inclusion
+    inclusion_of = dict(zip(cells_of(questions), inclusion.tolist(), strict=True))
     cells = {"id": ids, "text": texts}
     columns = {name: values for name, values in cells.items() if values is not None}
     earlier_column = ("before",) if earlier else ()
@@ -83,12 +104,20 @@ def write_questions(
     for i, label in sorted(cells_of(questions)):
         answer = [str(earlier.get((i, label), ""))] if earlier else []
         values = (str(column[i]) for column in columns.values())
-        lines.append((str(i + 1), *values, label, *answer, "", question))
+        asked = f"{question}:{_id_hash(ids, i)}"
+        bound = (asked, i, label, "" if content is None else content[i])
+        sealed = f"{asked}:{_seal(inclusion_of[i, label], *bound)}"
+        lines.append((str(i + 1), *values, label, *answer, "", sealed))
     _write(path, ("row", *columns, "tag", *earlier_column, "right", "question"), lines)
 
 
 def read_answers(
-    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels, *, draw_again: bool = False
+    paths: Iterable[str | os.PathLike[str]],
+    ranking: NoisyLabels,
+    *,
+    ids: Sequence[str] | None = None,
+    content: Sequence[str] | None = None,
+    draw_again: bool = False,
 ) -> tuple[NoisyLabels, Certificate | None]:
     """Return the ranking with the answers of some files, and the certificate that they continue.
 
@@ -100,13 +129,15 @@ def read_answers(
         .csv, .tsv, .jsonl or .parquet files.
     ranking : NoisyLabels
         What the questions were about.
+    ids, content : sequence of str, optional
+        Name of each row, and what it holds now; see `write_questions`.
     draw_again : bool, default=False
         Whether other tags may be removed than those that the last questions were drawn from. Their
         answers then count as earlier ones, and the next certificate needs more evidence.
     """
     answers: dict[tuple[int, str, str], _Line] = {}
     paths = list(paths)
-    for line in _lines(paths, ranking):
+    for line in _lines(paths, ranking, ids, content):
         key = line.row, line.label, line.kind
         earlier = answers.get(key)
         if earlier is not None and {line.right, earlier.right} == {True, False}:
@@ -118,9 +149,13 @@ def read_answers(
             f"{paths[0]}: there is no answer yet; write yes into the column 'right' if the tag is "
             f"right, no if it is wrong, and ? if you cannot tell"
         )
-    for kind in (LISTED, MISSING):
-        lines = [line for line in answers.values() if (line.kind, line.certificate) == (kind, None)]
-        ranking = ranking.answered(_questions(lines, ranking, kind), [line.right for line in lines])
+    rounds: dict[tuple[str, Round], list[_Line]] = {}
+    for line in answers.values():
+        if line.certificate is None:
+            rounds.setdefault((line.kind, line.round), []).append(line)
+    for (kind, _), lines in sorted(rounds.items()):
+        right = [line.right for line in lines]
+        ranking = ranking.answered(_questions(lines, ranking, kind), right)
     draws: dict[tuple[int, str], list[_Line]] = {}
     for line in answers.values():
         if line.certificate is not None:
@@ -147,10 +182,14 @@ def read_answers(
 
 
 def answered_tags(
-    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels
+    paths: Iterable[str | os.PathLike[str]],
+    ranking: NoisyLabels,
+    *,
+    ids: Sequence[str] | None = None,
+    content: Sequence[str] | None = None,
 ) -> set[tuple[int, str]]:
-    """Return row and name of the tags that files of answers are about."""
-    return {(line.row, line.label) for line in _lines(paths, ranking)}
+    """Return row and name of the tags that files of answers are about; see `read_answers`."""
+    return {(line.row, line.label) for line in _lines(paths, ranking, ids, content)}
 
 
 def write_questions_by_id(
@@ -246,10 +285,50 @@ def _questions(lines: list[_Line], ranking: NoisyLabels, kind: str) -> Questions
                 f"{line.where}: row {line.row + 1} of the table has no {kind} tag "
                 f"{brief(line.label)}"
             )
-    return ranking.questions_about([(line.row, line.label) for line in lines], kind)
+    questions = ranking.questions_about([(line.row, line.label) for line in lines], kind)
+    inclusion = np.array([line.inclusion for line in lines])
+    design = lines[0].round if lines else questions.round
+    return replace(questions, round=design, inclusion=inclusion)
 
 
-def _lines(paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels) -> Iterator[_Line]:
+def _text_of_round(design: Round) -> str:
+    return "-".join(map(str, design))
+
+
+def _round_of_text(text: str) -> Round:
+    number, name, *sizes = text.split("-")
+    return Round(int(number), name, *map(int, sizes))
+
+
+def _seal(inclusion: float, *bound: Any) -> str:
+    """Inclusion probability, which nobody should read, and the checksum of a line."""
+    value = struct.pack(">f", inclusion)
+    key = _digest(bound)
+    hidden = bytes(a ^ b for a, b in zip(value, key, strict=False))
+    return f"{hidden.hex()}:{_digest([*bound, value.hex()]).hex()[:12]}"
+
+
+def _id_hash(ids: Sequence[str] | None, i: int) -> str:
+    return "-" if ids is None else _digest([ids[i]]).hex()[:8]
+
+
+def _inclusion(hidden: str, *bound: Any) -> float:
+    """Inclusion probability of a sealed line."""
+    key = _digest(bound)
+    value = bytes(a ^ b for a, b in zip(bytes.fromhex(hidden), key, strict=False))
+    return float(struct.unpack(">f", value)[0])
+
+
+def _digest(values: Sequence[Any]) -> bytes:
+    return hashlib.sha256(json.dumps(list(values)).encode()).digest()
+
+
+def _lines(
+    paths: Iterable[str | os.PathLike[str]],
+    ranking: NoisyLabels,
+    ids: Sequence[str] | None,
+    content: Sequence[str] | None,
+) -> Iterator[_Line]:
     """Yield the answers of files, with the tags as they are spelled in the table."""
     table, names = _table(ranking), set(ranking.label_names)
     # A spreadsheet may show a name with an apostrophe in front.
@@ -259,18 +338,33 @@ def _lines(paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels) -> Ite
         row = row.removesuffix(".0")
         if not re.fullmatch(r"[1-9][0-9]{0,14}", row):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
-        question = _QUESTION.fullmatch(text or f"{LISTED}:{table}")
+        question = _QUESTION.fullmatch(text)
         if question is None:
             raise InputError(
                 f"{where}: {brief(text)} is not a question of this program; keep the column "
-                f"'question' as it was written, or leave it empty"
+                f"'question' as it was written, or delete the line"
             )
-        kind, digest, of, draw, tags = question.groups()
-        if digest != table:
+        kind, of, draw, tags = question.group("kind", "of", "draw", "tags")
+        if question["table"] != table:
             raise InputError(
                 f"{where}: the question is about another table, or its tags have changed since"
             )
         label = tag if tag in names else plain.get(tag, tag)
+        i = int(row) - 1
+        if i >= ranking.n_rows:
+            raise InputError(f"{where}: there is no row {row}; the table has {ranking.n_rows:,}")
+        asked = text.rsplit(":", 2)[0]
+        bound = (asked, i, label, "" if content is None else content[i])
+        inclusion = _inclusion(question["inclusion"], *bound)
+        is_same = _seal(inclusion, *bound).partition(":")[2] == question["check"]
+        if ids is not None and question["id"] != "-":
+            is_same = is_same and _id_hash(ids, i) == question["id"]
+        if not is_same:
+            raise InputError(
+                f"{where}: was asked about another row or tag, or row {row} has changed since; "
+                f"delete the line, and ask again"
+            )
         answer = None if right == NOT_SURE else right == RIGHT
         certificate = None if of is None else (of, int(draw), tags)
-        yield _Line(where, int(row) - 1, label, answer, kind, certificate)
+        design = _round_of_text(question["round"])
+        yield _Line(where, i, label, answer, kind, certificate, design, inclusion)

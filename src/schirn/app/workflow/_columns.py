@@ -27,8 +27,9 @@ from schirn.app.tables import (
     write_copy,
 )
 from schirn.app.workflow._decisions import RowContent
+from schirn.cleaning import MissingTags
 from schirn.cleaning.changes import ChangeList, changes_of
-from schirn.cleaning.noisy_labels import NOT_CHECKED, MissingTags, NoisyLabels
+from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures, TextFeatures
 from schirn.features.columns import is_category, is_text, read_numbers

@@ -13,7 +13,6 @@ one file; of several answers about a tag, the latest counts.
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import numpy as np
 
 from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
 from schirn._input import is_missing, repeated
-from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
+from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.exceptions import DataError, InputError
 
@@ -274,13 +273,20 @@ class Decisions:
 
 
 def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: int) -> Questions:
-    """Return n questions, first those whose rows have changed since they were answered."""
+    """Return n questions, first those whose rows have changed since they were answered.
+
+    The others remain those of their round.
+    """
     tags: Any = ranking if questions.kind == LISTED else ranking.missing
     unasked = np.isnan(tags.worklist.answer) & np.isin(tags.row, [i for i, _ in carried.changed])
     open_cells = set(cells_of(tags, unasked))
     changed = [cell for cell in carried.changed if cell in open_cells]
-    cells = dict.fromkeys([*changed, *cells_of(questions)])
-    return ranking.questions_about(list(cells)[:n], questions.kind)
+    if not changed:
+        return questions
+    changed = changed[:n]
+    others = [k for k, cell in enumerate(cells_of(questions)) if cell not in set(changed)]
+    others = others[: n - len(changed)]
+    return ranking.questions_about(changed, questions.kind).joined(questions.part(others))
 
 
 def _cells(tags: Any, rows: set[int]) -> list[Cell]:
@@ -293,15 +299,4 @@ def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:
     rows = {row for row, _ in cells}
     cells_of_rows = {*_cells(ranking, rows), *_cells(ranking.missing, rows)}
     new = [cell for cell in cells if cell not in cells_of_rows]
-    if not new:
-        return ranking
-    names = list(dict.fromkeys([*ranking.label_names, *(tag for _, tag in new)]))
-    place = {name: j for j, name in enumerate(names)}
-    old = ranking.missing
-    row = np.r_[old.row, np.array([i for i, _ in new], dtype=np.int64)]
-    column = np.r_[old.column, np.array([place[tag] for _, tag in new], dtype=np.int64)]
-    p = np.r_[old.model_confidence, np.full(len(new), UNSURE)]
-    answer = np.r_[old.worklist.answer, np.full(len(new), np.nan)]
-    order = np.lexsort((column, row))
-    missing = MissingTags(row[order], column[order], p[order], names, answer[order])
-    return replace(ranking, label_names=names, missing=missing)
+    return ranking.with_suggestions(new) if new else ranking

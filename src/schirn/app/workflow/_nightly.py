@@ -32,7 +32,9 @@ from schirn.app.workflow._decisions import (
     Decisions,
     RowContent,
 )
-from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.cleaning import MissingTags
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
 from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
 from schirn.exceptions import DataError
@@ -439,12 +441,12 @@ def _ranking(
 ) -> NoisyLabels:
     """Rank all tags by their probabilities, stored and new."""
     often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
-    return NoisyLabels(
+    return NoisyLabels.from_arrays(
         n_rows=cells.n_rows,
         label_names=cells.names,
         row=cells.row,
         column=cells.column,
-        model_confidence=np.where(np.isnan(p), 0.5, p),
+        confidence=np.where(np.isnan(p), 0.5, p),
         judged=~np.isnan(p) & often[cells.column],
         method=type(model.method_).__name__,
         missing=missing,
@@ -514,4 +516,4 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
     # Of an addition, no state remembers that it was made: only answers add tags.
     none_added = np.zeros(len(ranking.missing), dtype=bool)
     ordered = ranking.within_limits(index[order])
-    return replace(ranking, ordered=ordered, ordered_additions=none_added)
+    return ranking.with_orders(ordered, none_added)

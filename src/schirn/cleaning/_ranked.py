@@ -1,0 +1,176 @@
+"""What a ranker found, before anybody answers: listed tags, and tags that may be missing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schirn._input import Array
+from schirn.cleaning._rounds import Answers
+from schirn.cleaning._share import Interval, number_of_hits
+from schirn.cleaning._storage import Storage
+from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
+from schirn.cleaning.ranker import Annotator
+
+# Planted tags are counted among this share of the most suspicious tags.
+_SUSPICIOUS_SHARE = 0.1
+
+
+def _no_rows() -> Array:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class RankedTags:
+    """Listed tags and what a ranker says about them, as parallel arrays sorted by row.
+
+    Attributes
+    ----------
+    n_rows : int
+    label_names : list of str
+    row, column : (m,) int arrays
+    model_confidence : (m,) float array
+        Probability that each tag is correct, by the ranker.
+    judged : (m,) bool array
+    method : str
+    known : (m,) int array
+        1 for tags known to be right, -1 for wrong ones, 0 elsewhere.
+    planted_confidence : (k,) float array
+        Confidence of tags planted where they do not belong.
+    annotators : list of Annotator or None
+    storage : Storage or None
+    index : pandas.Index or None
+    """
+
+    n_rows: int
+    label_names: list[str]
+    row: Array
+    column: Array
+    model_confidence: Array
+    judged: Array
+    method: str
+    known: Array
+    planted_confidence: Array = field(default_factory=lambda: np.zeros(0))
+    annotators: list[Annotator] | None = None
+    storage: Storage | None = None
+    index: Any = None
+
+    @property
+    def label(self) -> Array:
+        """Name of each tag."""
+        return np.array(self.label_names, dtype=object)[self.column]
+
+    @property
+    def usable(self) -> Array:
+        """Tags to ask about: judged, and not known."""
+        return np.asarray(self.judged & (self.known == 0))
+
+    def planted_among_suspects(self) -> float:
+        """Share of planted wrong tags that would be among the 10% most suspicious listed ones."""
+        confidences = np.sort(self.model_confidence[self.usable])
+        if not len(self.planted_confidence) or not len(confidences):
+            return np.nan
+        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
+        return float((self.planted_confidence <= limit).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class MissingTags:
+    """Tags that are not listed, ranked by how likely they are to be correct.
+
+    Attributes
+    ----------
+    row, column : (k,) int arrays
+        Sorted by row.
+    label : (k,) object array
+        Name of each tag.
+    confidence : (k,) float array
+        Probability that the tag is correct: by the answers, or by the ranker without any.
+    label_names : list of str
+    right_share : float
+        Share of these tags that are correct, by the answers; NaN if these cannot tell.
+    right_share_interval : tuple of two floats
+        90% interval of this share.
+    """
+
+    row: Array = field(default_factory=_no_rows)
+    column: Array = field(default_factory=_no_rows)
+    model_confidence: Array = field(default_factory=lambda: np.zeros(0))
+    label_names: list[str] = field(default_factory=list)
+    answers: Answers | None = None
+    excluded: Array | None = None
+    """Columns of labels that a rule keeps from being suggested."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return f"MissingTags({len(self)} ranked)"
+
+    @property
+    def label(self) -> Array:
+        """Name of each tag."""
+        return np.array(self.label_names, dtype=object)[self.column]
+
+    @cached_property
+    def worklist(self) -> Worklist:
+        """The tags in the order in which they are asked."""
+        answers = Answers.none(len(self)) if self.answers is None else self.answers
+        usable = np.ones(len(self), dtype=bool)
+        if self.excluded is not None:
+            usable = ~np.isin(self.column, self.excluded)
+        return Worklist(self.row, self.column, self.model_confidence, usable, answers, 1)
+
+    @property
+    def answer(self) -> Array:
+        """1 for "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer."""
+        return self.worklist.answer
+
+    @property
+    def confidence(self) -> Array:
+        """Probability that each tag is correct."""
+        return self.worklist.probability
+
+    @cached_property
+    def _number_right(self) -> Interval:
+        return number_of_hits(self.worklist)
+
+    @property
+    def right_share(self) -> float:
+        """Share of these tags that are correct, by the answers; NaN if these cannot tell."""
+        return self._number_right.mean / max(int(self.worklist.usable.sum()), 1)
+
+    @property
+    def right_share_interval(self) -> tuple[float, float]:
+        """90% interval of this share; all shares that are possible without answers."""
+        total = max(int(self.worklist.usable.sum()), 1)
+        return self._number_right.low / total, self._number_right.high / total
+
+    def above(self, confidence: float = LIKELY) -> "MissingTags":
+        """Return the tags with at least this confidence."""
+        likely = np.flatnonzero(self.worklist.usable & (self.confidence >= confidence))
+        p = self.confidence[likely]
+        return MissingTags(self.row[likely], self.column[likely], p, self.label_names)
+
+    def joined(self, cells: Iterable[tuple[int, int]], label_names: list[str]) -> "MissingTags":
+        """Return these tags and others, of which the ranker says nothing.
+
+        Parameters
+        ----------
+        cells : iterable of (row, column)
+            Tags to add.
+        label_names : list of str
+            Names of all labels, those of the ranking first.
+        """
+        new = np.array(list(cells), dtype=np.int64).reshape(-1, 2)
+        row = np.r_[self.row, new[:, 0]]
+        column = np.r_[self.column, new[:, 1]]
+        p = np.r_[self.model_confidence, np.full(len(new), UNSURE)]
+        order = np.lexsort((column, row))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        answers = self.worklist.answers.placed(place[: len(self)], len(order))
+        longer = MissingTags(row[order], column[order], p[order], label_names, answers)
+        return replace(longer, excluded=self.excluded)

@@ -1,0 +1,77 @@
+"""How many tags go at which target: chosen afterwards, with the answers that are there."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from schirn.cleaning.questions import Worklist
+
+if TYPE_CHECKING:
+    from schirn.cleaning.noisy_labels import NoisyLabels
+
+TARGETS = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+# Targets that are tried to find the highest one at which the answers act.
+_STEPS = np.arange(0.95, 0.49, -0.05).round(2)
+
+
+class TradeOff(NamedTuple):
+    """What a target would do.
+
+    Attributes
+    ----------
+    precision : float
+        The target.
+    removed : int
+        Number of tags that would be removed, answered ones included.
+    right_share : float
+        Expected share of the removed tags that are wrong, as they should be; NaN if none is.
+    right_share_interval : tuple of two floats
+        90% interval of this share.
+    wrong_left : float
+        Expected number of wrong tags that would be left; NaN if the answers cannot tell.
+    """
+
+    precision: float
+    removed: int
+    right_share: float
+    right_share_interval: tuple[float, float]
+    wrong_left: float
+
+
+def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOff]:
+    """See `NoisyLabels.trade_off`."""
+    return [_trade_off(ranking, float(target)) for target in targets]
+
+
+def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
+    work = ranking.worklist
+    chosen = ranking.removals_at(target)
+    called_wrong = ranking.at(precision=target).removed & ~chosen
+    n_called_wrong = int(called_wrong.sum())
+    n_chosen = int(chosen.sum())
+    n_removed = n_called_wrong + n_chosen
+    if not n_removed:
+        return TradeOff(target, 0, np.nan, (np.nan, np.nan), _wrong_left(ranking, 0.0))
+    shares = np.zeros(3)
+    if n_chosen:
+        # Limits of a row may keep some of the prefix; its share stands for the others.
+        shares = np.array(work.posterior.share_interval(work.limit(target)))
+    right = (n_called_wrong + shares * n_chosen) / n_removed
+    mean, low, high = right.tolist()
+    return TradeOff(target, n_removed, mean, (low, high), _wrong_left(ranking, mean * n_removed))
+
+
+def _wrong_left(ranking: "NoisyLabels", n_removed: float) -> float:
+    """Expected number of wrong tags besides those that are removed."""
+    by_rule = ranking.removed_by_rule
+    n_wrong = ranking.wrong_share * ranking.n_in_share
+    return float(np.maximum(n_wrong + by_rule - n_removed, 0.0))
+
+
+def first_target(work: Worklist, below: float) -> float | None:
+    """Highest of some targets below one at which the answers act; None if there is none."""
+    for target in _STEPS[_STEPS < below].tolist():
+        if work.limit(target):
+            return float(target)
+    return None

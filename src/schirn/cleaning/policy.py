@@ -1,0 +1,64 @@
+"""What people decide apart from answers: a target, limits, rules about tags, and orders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief
+from schirn._input import Array, Number, OneOf, suggest
+from schirn.exceptions import InputError
+
+PRECISION = 0.9
+KEEP, DROP, ASK = RULES = ("keep", "drop", "ask")
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A target, limits, rules and orders.
+
+    Attributes
+    ----------
+    precision : float
+        Share of the removals that should be right.
+    keep_one : bool
+        Whether each row keeps at least one tag that nobody called wrong.
+    rules : dict from label name to {"keep", "drop"}
+        What to do with all tags of a label.
+    removals, additions : bool arrays or None
+        Listed tags to remove and missing tags to add besides the answers; None leaves both to the
+        answers.
+    is_checked : bool
+        Whether removals and additions follow from answers.
+    """
+
+    precision: float = PRECISION
+    keep_one: bool = True
+    rules: Mapping[str, str] = field(default_factory=dict)
+    removals: Array | None = None
+    additions: Array | None = None
+    is_checked: bool = True
+
+    def at(self, precision: float | None, keep_one: bool | None) -> "Policy":
+        """Return the policy with another target or other limits, and without orders."""
+        precision = self.precision if precision is None else precision
+        Number(0, high=1, open_low=True).check("precision", precision)
+        keep_one = self.keep_one if keep_one is None else bool(keep_one)
+        return Policy(float(precision), keep_one, self.rules)
+
+    def with_rule(self, label: str, rule: str, label_names: list[str]) -> "Policy":
+        """Return the policy with a rule about a label; "ask" takes the rule away."""
+        OneOf(RULES).check("rule", rule)
+        if label not in label_names:
+            hint = suggest(str(label), label_names)
+            raise InputError(f"there is no label {brief(str(label))}; {hint}", parameter="label")
+        rules: dict[str, Any] = {**self.rules, label: rule}
+        if rule == ASK:
+            del rules[label]
+        return replace(self, rules=rules)
+
+    def columns(self, rule: str, label_names: list[str]) -> Array:
+        """Columns of the labels that have a rule."""
+        named = [j for j, name in enumerate(label_names) if self.rules.get(name) == rule]
+        return np.array(named, dtype=np.int64)

@@ -1,0 +1,256 @@
+"""The share of wrong tags by design: unbiased, whatever is asked and whatever the curve says."""
+
+import numpy as np
+import pytest
+
+from schirn.cleaning import MissingTags, NoisyLabels
+from schirn.exceptions import InputError
+
+
+def made_up(seed=0, n_rows=400, wrong=0.2, apart=1.0):
+    """A ranking that parts right and wrong tags by `apart` deviations, and what is right."""
+    rng = np.random.default_rng(seed)
+    row, column = np.nonzero(rng.random((n_rows, 6)) < 0.4)
+    right = rng.random(len(row)) >= wrong
+    confidence = 1 / (1 + np.exp(-rng.normal(size=len(row)) - apart * right))
+    judged = np.ones(len(row), dtype=bool)
+    names = list("abcdef")
+    ranking = NoisyLabels.from_arrays(n_rows, names, row, column, confidence, judged, "made up")
+    return ranking, right
+
+
+def answer(ranking, right, questions):
+    return ranking.answered(questions, ranking.matrix(right)[questions.row, questions.column])
+
+
+def after_rounds(ranking, right, seed, order, n_rounds=4):
+    for k in range(n_rounds):
+        options = {"order": order} if k and order != "tag" else {}
+        options |= {"tag": "a"} if k and order == "tag" else {}
+        ranking = answer(
+            ranking, right, ranking.questions(25, random_state=9 * seed + k, **options)
+        )
+    return ranking
+
+
+@pytest.mark.parametrize("order", ["limit", "suspicious", "close", "tag"])
+def test_the_interval_covers_the_share_in_every_order(order):
+    """Of 40 audits, binomial(40, 0.9) is below 31 with a probability of 1%."""
+    covered, means, widths = 0, [], []
+    for seed in range(40):
+        ranking, right = made_up(seed, apart=[0.0, 1.0, 2.0, 4.0][seed % 4])
+        ranking = after_rounds(ranking, right, seed, order)
+        low, high = ranking.wrong_share_interval
+        share = (~right).mean()
+        covered += low <= share <= high
+        means.append(ranking.wrong_share - share)
+        widths.append(high - low)
+    assert covered >= 31
+    # Unbiased: the mean of 40 errors is within three of its standard deviations.
+    assert abs(np.mean(means)) < 3 * np.std(means) / np.sqrt(40)
+    assert np.mean(widths) < 0.25
+
+
+def test_rounds_estimate_without_bias_although_the_curve_is_wrong():
+    """The ranking is upside down for half of the names, so that no curve fits."""
+    errors = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        ranking, right = made_up(seed, apart=3)
+        p = np.where(ranking.column % 2, ranking.model_confidence, 1 - ranking.model_confidence)
+        values = (ranking.row, ranking.column, p, ranking.judged, "upside down")
+        ranking = NoisyLabels.from_arrays(ranking.n_rows, ranking.label_names, *values)
+        ranking = after_rounds(ranking, right, int(rng.integers(1000)), "suspicious")
+        errors.append(ranking.wrong_share - (~right).mean())
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(40)
+
+
+def test_chosen_tags_change_the_bounds_only():
+    ranking, right = made_up()
+    suspects = ranking.suspects(40)
+    chosen = answer(ranking, right, suspects)
+    assert np.isnan(chosen.wrong_share)
+    n_wrong = (chosen.answer == 0).sum()
+    n_right = (chosen.answer == 1).sum()
+    n_tags = len(chosen.row)
+    assert chosen.wrong_share_interval == (n_wrong / n_tags, 1 - n_right / n_tags)
+    assert "chosen, not drawn" in chosen.sentence
+    # 40 chosen tags that are mostly wrong do not move the estimate from 25 spread ones upwards.
+    spread = answer(ranking, right, ranking.questions(25))
+    both = answer(spread, right, spread.suspects(40))
+    assert abs(both.wrong_share - spread.wrong_share) < 0.05
+    assert (both.answer == 0).sum() > (both.answer == 1).sum()
+
+
+def test_every_fifth_question_of_a_later_round_checks_the_rest():
+    ranking, right = made_up()
+    first = ranking.questions(25)
+    assert (first.round.n_spread, first.round.n_open) == (25, len(ranking.row))
+    assert first.inclusion == pytest.approx(np.full(25, 25 / len(ranking.row)))
+    after = answer(ranking, right, first)
+    for options in ({}, {"order": "suspicious"}, {"order": "close"}, {"tag": "b"}):
+        later = after.questions(25, **options)
+        assert (later.round.number, later.round.n_spread, len(later)) == (2, 5, 25)
+    chosen = after.questions(25, tag="b")
+    np.testing.assert_array_equal(np.flatnonzero(chosen.inclusion < 1), [4, 9, 14, 19, 24])
+    assert set(chosen.label[chosen.inclusion == 1]) == {"b"}
+
+
+def test_inclusion_probabilities_are_those_of_the_draws():
+    """How often 600 draws ask about each tag, against the probability that the round states."""
+    ranking, right = made_up(n_rows=60)
+    ranking = answer(ranking, right, ranking.questions(25))
+    counts = np.zeros(len(ranking.row))
+    stated = np.full(len(ranking.row), np.nan)
+    for seed in range(600):
+        asked = ranking.questions(25, order="limit", random_state=seed)
+        index = ranking._index(asked.row, asked.column, "listed")
+        counts[index] += 1
+        stated[index] = asked.inclusion
+    seen = ~np.isnan(stated)
+    assert seen.sum() == len(ranking.worklist.order)
+    assert abs(counts[seen] / 600 - stated[seen]).max() < 0.1
+    assert (counts[seen] / 600).mean() == pytest.approx(stated[seen].mean(), rel=0.02)
+
+
+def test_a_round_that_is_answered_in_part_counts_in_part():
+    """Stopping in the middle of a round makes the interval wider, but not wrong."""
+    errors = []
+    for seed in range(40):
+        ranking, right = made_up(seed, apart=2)
+        ranking = answer(ranking, right, ranking.questions(25, random_state=seed))
+        asked = ranking.questions(25, order="suspicious", random_state=seed)
+        part = answer(ranking, right, asked.part(np.arange(25) < 12))
+        errors.append(part.wrong_share - (~right).mean())
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(40)
+    # In two parts, a round is still one round.
+    whole = answer(ranking, right, asked)
+    rest = answer(part, right, asked.part(np.arange(25) >= 12))
+    assert whole.wrong_share_interval == pytest.approx(rest.wrong_share_interval)
+    assert len(rest.answers.samples) == 2
+
+
+def test_the_same_estimate_serves_missing_tags():
+    covered = 0
+    for seed in range(30):
+        listed, right = made_up(seed, wrong=0.7, apart=2)
+        missing = MissingTags(listed.row, listed.column, listed.model_confidence, list("abcdef"))
+        none = np.zeros(0, dtype=int)
+        values = (none, none, np.zeros(0), np.zeros(0, bool), "made up")
+        ranking = NoisyLabels.from_arrays(400, list("abcdef"), *values, missing=missing)
+        assert ranking.missing.right_share_interval == (0, 1)
+        assert np.isnan(ranking.missing.right_share)
+        truth = listed.matrix(right)
+        for step in range(3):
+            asked = ranking.questions(25, kind="missing", random_state=100 * seed + step)
+            ranking = ranking.answered(asked, truth[asked.row, asked.column])
+        low, high = ranking.missing.right_share_interval
+        covered += low <= right.mean() <= high
+    assert covered >= 23
+
+
+def test_forecasts_need_answers_that_support_them():
+    ranking, right = made_up(n_rows=1500, wrong=0.3, apart=3)
+    assert np.isnan(ranking.expected_wrong(50))
+    ranking = answer(ranking, right, ranking.questions(25))
+    ranking = answer(ranking, right, ranking.questions(25))
+    order = ranking.worklist.order[:50]
+    assert ranking.expected_wrong(50) == pytest.approx((~right[order]).sum(), abs=10)
+    # The most suspicious tags turn out to be right, which contradicts the forecast.
+    suspects = ranking.suspects(12)
+    assert np.isnan(ranking.answered(suspects, [True] * 12).expected_wrong(10))
+
+
+def test_fifty_questions_at_once_are_two_steps():
+    ranking, right = made_up(n_rows=1500, wrong=0.1, apart=2)
+    asked = ranking.questions(50)
+    assert (asked.round.n_spread, asked.round.n_even) == (25, 25)
+    assert asked.round.n_ranks == len(ranking.row) // 10
+    spread = ranking.questions(50, order="spread")
+    wrong = ~ranking.matrix(right)
+    n_wrong, n_wrong_spread = (wrong[q.row, q.column].sum() for q in (asked, spread))
+    assert n_wrong > n_wrong_spread
+    low, high = answer(ranking, right, asked).wrong_share_interval
+    assert low <= (~right).mean() <= high
+
+
+def test_trade_off_is_chosen_afterwards():
+    ranking, right = made_up(n_rows=1500, wrong=0.3, apart=2)
+    assert [line.removed for line in ranking.trade_off()] == [0] * 6
+    for _ in range(3):
+        ranking = answer(ranking, right, ranking.questions(25))
+    lines = ranking.trade_off()
+    assert [line.precision for line in lines] == [0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
+    assert (np.diff([line.removed for line in lines]) >= 0).all()
+    assert (np.diff([line.wrong_left for line in lines]) <= 0).all()
+    for line in lines:
+        other = ranking.at(precision=line.precision)
+        assert line.removed == other.removed.sum()
+        assert other.confidence is not None
+        low, high = line.right_share_interval
+        assert low <= line.right_share <= high
+        assert line.right_share >= line.precision - 1e-9
+        assert (~right[other.removed]).mean() > line.right_share - 0.12
+    last = lines[-1]
+    n_left = (~right).sum() - (~right[ranking.at(precision=0.5).removed]).sum()
+    low, high = ranking.wrong_share_interval
+    assert abs(last.wrong_left - n_left) < (high - low) * len(right)
+    with pytest.raises(InputError, match="targets"):
+        ranking.trade_off([1.5])
+    with pytest.raises(InputError, match="precision"):
+        ranking.at(precision=0)
+
+
+def test_a_target_out_of_reach_is_said_with_one_that_acts():
+    ranking, right = made_up(n_rows=1500, wrong=0.4, apart=1)
+    assert ranking.trade_off_sentence == ""
+    for _ in range(4):
+        ranking = answer(ranking, right, ranking.questions(25))
+    strict = ranking.at(precision=0.99)
+    assert strict.removed.sum() == (ranking.answer == 0).sum()
+    sentence = strict.trade_off_sentence
+    assert "At a target of 99%, only tags that you called wrong are removed" in sentence
+    target = float(sentence.partition("(precision=")[2].split(" ")[0])
+    acting = strict.at(precision=target)
+    assert acting.removed.sum() > strict.removed.sum()
+    assert acting.trade_off_sentence == ""
+
+
+def test_rules_decide_all_tags_of_a_name():
+    ranking, right = made_up(n_rows=800)
+    for _ in range(2):
+        ranking = answer(ranking, right, ranking.questions(25))
+    ruled = ranking.with_rule("a", "drop").with_rule("b", "keep")
+    assert ruled.rules == {"a": "drop", "b": "keep"}
+    is_open = np.isnan(ruled.answer)
+    a, b = ruled.label == "a", ruled.label == "b"
+    assert ruled.removed[a & is_open].all()
+    assert not ruled.removed[b & is_open].any()
+    # An answer about one tag wins over the rule.
+    np.testing.assert_array_equal(ruled.removed[~is_open], ruled.answer[~is_open] == 0)
+    assert not set(ruled.questions(500).label) & {"a", "b"}
+    assert len(ruled.questions(5, tag="a")) == 0
+    low, high = ruled.wrong_share_interval
+    others = ~(a | b)
+    assert low <= (~right[others]).mean() <= high
+    assert "a" not in set(ruled.remove(200).label[ruled.remove(200).policy.removals])
+    # It is undone like a change.
+    undone = ruled.with_rule("a", "ask").with_rule("b", "ask")
+    assert undone.rules == {}
+    np.testing.assert_array_equal(undone.removed, ranking.removed)
+    assert undone.wrong_share_interval == ranking.wrong_share_interval
+    with pytest.raises(InputError, match="there is no label 'z'"):
+        ranking.with_rule("z", "keep")
+    with pytest.raises(InputError, match="rule"):
+        ranking.with_rule("a", "perhaps")
+
+
+def test_a_rule_keeps_a_name_from_being_suggested():
+    missing = MissingTags(np.arange(6), np.arange(6) % 2, np.linspace(0.4, 0.9, 6), list("ab"))
+    one = np.zeros(1, dtype=int)
+    values = (one, one, np.ones(1), np.ones(1, dtype=bool), "made up")
+    ranking = NoisyLabels.from_arrays(6, list("ab"), *values, missing=missing)
+    ruled = ranking.with_rule("b", "drop")
+    assert set(ruled.questions(9, kind="missing").label) == {"a"}
+    assert ruled.add(6).added.sum() == 3
+    assert ranking.add(6).added.sum() == 6
