@@ -24,7 +24,7 @@ _DEVICE_BLOCKS = 16
 # A product of fewer operations ends before a second thread has started.
 _SMALL_PRODUCT = 2e7
 # Namespaces by type of array: to find one takes as long as a small product.
-_LIBRARIES: dict[type, Any] = {}
+_LIBRARIES: dict[type, Any] = {np.ndarray: np}
 
 Array = Any
 """A two-dimensional array of NumPy, PyTorch or CuPy."""
@@ -36,12 +36,18 @@ def namespace(array: Any) -> Any:
     >>> namespace(np.zeros(2)) is np
     True
     """
+    kind = type(array)
+    if kind not in _LIBRARIES:
+        _LIBRARIES[kind] = _library(array)
+    return _LIBRARIES[kind]
+
+
+def _library(array: Any) -> Any:
+    """The namespace of an array of a new type."""
     if isinstance(array, np.ndarray | np.generic | int | float) or sp.issparse(array):
         return np
-    if type(array) not in _LIBRARIES:
-        compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
-        _LIBRARIES[type(array)] = compat.array_namespace(array)
-    return _LIBRARIES[type(array)]
+    compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
+    return compat.array_namespace(array)
 
 
 def is_device_array(X: Any) -> bool:
