@@ -86,10 +86,12 @@ class FeatureStatistics:
     def merge(self, other: "FeatureStatistics") -> "FeatureStatistics":
         """Statistics of the rows of both."""
         n = self.n + other.n
-        gap, share = other.mean - self.mean, other.n / max(n, 1)
+        gap = other.mean - self.mean
+        share = other.n / max(n, 1)
         mean = self.mean + share * gap
         square = self.square + other.square + gap**2 * self.n * share
-        negative, filled = self.negative or other.negative, self.filled + other.filled
+        negative = self.negative or other.negative
+        filled = self.filled + other.filled
         return FeatureStatistics(n, self.dtype, self.sparse, negative, filled, mean, square)
 
     def scale(self, kind: str = "auto") -> FeatureScale:
@@ -117,7 +119,8 @@ def feature_statistics(X: Any) -> FeatureStatistics:
         pieces = (feature_statistics(A) for _, A in row_pieces(X, step))
         return reduce(FeatureStatistics.merge, pieces)
     values = X.data if sp.issparse(X) else X
-    filled, dtype = to_numpy((X != 0).sum(axis=0)), to_numpy(values[:0]).dtype
+    filled = to_numpy((X != 0).sum(axis=0))
+    dtype = to_numpy(values[:0]).dtype
     negative = bool((values < 0).any())
     return FeatureStatistics(n, dtype, sp.issparse(X), negative, filled, *moments(X))
 

@@ -101,7 +101,9 @@ class KernelInverse:
         C, mean = (A.astype(np.float64 if double else np.float32, copy=False) for A in (C, mean))
         # Smaller weights would drown in the rounding errors of K or C.
         least = max(n * eps(K) * float(abs(K.diagonal()).max()), 16 * eps(C) * norm)
-        self._inverses, self._intercepts, self._groups = [], [], groups
+        self._inverses = []
+        self._intercepts = []
+        self._groups = groups
         for lam in lams:
             A: Any = C.copy()
             A.flat[:: n + 1] += float(max(lam, least))
@@ -134,7 +136,8 @@ class HeldOutInverse:
     def __init__(
         self, inverses: Sequence[np.ndarray], held: np.ndarray, groups: np.ndarray | None
     ) -> None:
-        held, train = np.sort(held), np.setdiff1d(np.arange(len(inverses[0])), held)
+        held = np.sort(held)
+        train = np.setdiff1d(np.arange(len(inverses[0])), held)
         groups = None if groups is None else groups[train]
         self._ridges = []
         for M in inverses:
@@ -150,7 +153,8 @@ class HeldOutInverse:
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the training rows left out, and of the rows held out, for targets Q."""
-        left_out, held_out = [], []
+        left_out = []
+        held_out = []
         for M, back, cross, diagonal, blocks in self._ridges:
             q = Q.astype(M.dtype)
             # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
@@ -183,7 +187,8 @@ def left_out_scores(
         return
     eigenvalues, U = np.linalg.eigh(_centred(K)[0])
     eigenvalues = np.maximum(eigenvalues, 0)
-    total, UQ = U.sum(axis=0), U.T @ Q
+    total = U.sum(axis=0)
+    UQ = U.T @ Q
     for lam in lams:
         d = 1 / (eigenvalues + lam)
         ones = U @ (d * total)
@@ -196,7 +201,8 @@ def left_out_scores(
 def _centred(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """K with rows and columns of mean 0, and the mean of its rows."""
     mean = K.mean(axis=0, dtype=np.float64)
-    C, remainder = K, mean
+    C = K
+    remainder = mean
     # In single precision, what the first pass leaves would make C indefinite.
     for _ in range(1 if K.dtype == np.float64 else 2):
         C = C - remainder.astype(K.dtype)

@@ -66,8 +66,9 @@ def shift_by_gram(
     xp = namespace(gram)
     squared, V = xp.linalg.eigh(gram)
     top = float(squared[-1])
-    zero, coarse = (top * ratio for ratio in _resolution(gram.dtype))
-    zero, coarse = max(zero, floor), max(coarse, 10 * floor)
+    zero_ratio, coarse_ratio = _resolution(gram.dtype)
+    zero = max(top * zero_ratio, floor)
+    coarse = max(top * coarse_ratio, 10 * floor)
     if strict and bool(xp.any((squared > zero) & (squared < coarse))):
         return None
     s = xp.sqrt(xp.where(squared > zero, squared, 0 * squared))
@@ -85,13 +86,18 @@ def _shifted(s: Any, V: Any, tau: float, term: RankTerm) -> SingularMap:
 def right_singular_vectors(G: Array) -> tuple[Array, Array]:
     """Singular values (0 if not resolved) and right singular vectors of G."""
     squared, V = np.linalg.eigh(G.T @ G)
+    zero_ratio, coarse_ratio = _resolution(G.dtype)
     top = squared[-1] if squared.size else 0.0
-    zero, coarse = (top * ratio for ratio in _resolution(G.dtype))
-    if np.any((squared > zero) & (squared < coarse)):
+    # The eigenvalues are in ascending order.
+    n_null = int(np.searchsorted(squared, top * zero_ratio, side="right"))
+    if n_null < len(squared) and squared[n_null] < top * coarse_ratio:
         _, s, Vt = svd(G, full_matrices=False, lapack_driver="gesdd", check_finite=False)
-        V, s = Vt.T, np.where(s > s[0] * max(G.shape) * np.finfo(G.dtype).eps, s, 0)
-        return s, V
-    return np.sqrt(np.where(squared > zero, squared, 0)), V
+        floor = s[0] * max(G.shape) * np.finfo(G.dtype).eps
+        return np.where(s > floor, s, 0), Vt.T
+    # Rounding errors may be negative.
+    s = np.sqrt(np.maximum(squared, 0))
+    s[:n_null] = 0
+    return s, V
 
 
 def _resolution(dtype: Any) -> tuple[float, float]:

@@ -148,7 +148,8 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     >>> bool(np.allclose(W, np.linalg.solve(X.T @ X + 0.1 * np.eye(2), X.T @ Y)))
     True
     """
-    xp, n = namespace(X), X.shape[0]
+    xp = namespace(X)
+    n = X.shape[0]
     exact_mean = column_sums(X) / n if fit_intercept else None
     mean = None if exact_mean is None else xp.astype(exact_mean, X.dtype)
     centred = X if mean is None or sp.issparse(X) else X - mean
@@ -209,7 +210,8 @@ def space_of_gram(
     xp = namespace(basis)
     # Squares of tiny values vanish in single precision.
     is_resolved = eigenvalues > xp.finfo(dtype).tiny
-    eigenvalues, basis = xp.astype(eigenvalues[is_resolved], dtype), basis[:, is_resolved]
+    eigenvalues = xp.astype(eigenvalues[is_resolved], dtype)
+    basis = basis[:, is_resolved]
     basis = np.ascontiguousarray(basis, dtype=dtype) if xp is np else xp.astype(basis, dtype)
     F = None
     if how == "gram-rows":
@@ -242,7 +244,8 @@ def gram_matrix(A: Any) -> Array:
     if sp.issparse(A):
         A = A.astype(np.float64)
         return (A.T @ A).toarray()
-    xp, d = namespace(A), A.shape[1]
+    xp = namespace(A)
+    d = A.shape[1]
     if A.dtype == xp.float64:
         return A.T @ A
     K = xp.zeros((d, d), dtype=xp.float64, device=A.device)
@@ -277,7 +280,8 @@ def coarsest_gram_ridge(X: Any) -> float:
     if not sp.issparse(X):
         xp = namespace(X)
         A = xp.astype(A, xp.float64)
-    rows, columns = A @ A.sum(0), A.T @ A.sum(1)
+    rows = A @ A.sum(0)
+    columns = A.T @ A.sum(1)
     return float(max(rows.max(), columns.max())) * float(np.finfo(np.float64).eps) ** 0.4
 
 
@@ -306,7 +310,8 @@ def column_sums(X: Any) -> Array:
     """Sums in double precision: a long column of single precision loses its digits."""
     if sp.issparse(X):
         return X.T @ np.ones(X.shape[0])
-    xp, pieces = namespace(X), row_pieces(X, piece_rows(X, X.shape[1]))
+    xp = namespace(X)
+    pieces = row_pieces(X, piece_rows(X, X.shape[1]))
     # PyTorch copies what it sums in double precision.
     return sum(xp.sum(rows, axis=0, dtype=xp.float64) for _, rows in pieces)
 
@@ -327,7 +332,9 @@ def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:
     double = xp.astype(centred, xp.float64, copy=False)
     U, s, Vt = xp.linalg.svd(double, full_matrices=False)
     keep = s > max(float(s[0]) * max(X.shape) * eps(s), xp.finfo(X.dtype).tiny ** 0.5)
-    U, s, V = U[:, keep], s[keep], Vt[keep].T
+    U = U[:, keep]
+    s = s[keep]
+    V = Vt[keep].T
     F, eigenvalues, V = (xp.astype(A, X.dtype) for A in (U * s, s**2, V))
     V = np.ascontiguousarray(V) if xp is np else V
     return _space(X, eigenvalues, V, F, mean, "svd")

@@ -47,9 +47,11 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     # Sorting 16-bit integers takes a tenth of the time.
     labels = Y.indices.astype(np.int16 if l < 2**15 else np.int64)
     label = labels if other is None else like(labels, other, "own")
-    xp, row = namespace(label), cell_rows(Y.indptr, label)
+    xp = namespace(label)
+    row = cell_rows(Y.indptr, label)
     order = xp.argsort(label, stable=True)
-    label, row = xp.astype(label[order], xp.int64), row[order]
+    label = xp.astype(label[order], xp.int64)
+    row = row[order]
     return Cells(label, row, (n, l), label * n + row)
 
 
@@ -140,7 +142,8 @@ class Coordinates:
         """F'B from the sums of `FeatureRows.project` (or `total`) over all blocks."""
         if self.basis is None:
             return total if total.ndim == 1 else total.T
-        XtB, sums = total[..., :-1].T, total[..., -1]
+        XtB = total[..., :-1].T
+        sums = total[..., -1]
         if self.mean is None:
             return self.basis.T @ XtB
         centred = XtB - np.multiply.outer(self.mean, sums)

@@ -150,7 +150,8 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
         block if location(block) == "dask" else delayed(block, traverse=False) for block in blocks
     ]
     # The words travel once, not with each block.
-    sent, calls = delayed(transform), delayed(call, pure=False)
+    sent = delayed(transform)
+    calls = delayed(call, pure=False)
     return [calls(sent, block) for block in lazy]
 
 
@@ -183,7 +184,8 @@ class DaskRows(RowStore):
         self._open()
 
     def _open(self, reread: bool = False) -> None:
-        client, (X, Y, read) = self._client, self._source
+        client = self._client
+        X, Y, read = self._source
         rows = _futures(client, X, "X", reread)
         sizes = client.gather(client.map(_measure, rows, pure=False))
         labels = self._candidates(Y, [n for n, _, _ in sizes], reread)
@@ -227,7 +229,8 @@ class DaskRows(RowStore):
 
     def _balance(self, blocks: list[Any]) -> tuple[list[Any], list[str]]:
         """The blocks, some copied to workers that hold fewer than their share; their workers."""
-        threads, holders = _threads(self._client), self._client.who_has(blocks)
+        threads = _threads(self._client)
+        holders = self._client.who_has(blocks)
         total = sum(threads.values())
         room = {worker: -(-len(blocks) * n // total) for worker, n in threads.items()}
         owners: list[str | None] = []
@@ -286,7 +289,8 @@ class DaskRows(RowStore):
 
     def close(self) -> None:
         """Release all futures."""
-        self._blocks, self._pairs = [], []
+        self._blocks = []
+        self._pairs = []
 
     def _run(self, function: Step, message: tuple[Any, ...]) -> list[Any]:
         """Run one step; futures of at most `_SUMS` sums over some blocks each."""
@@ -449,7 +453,8 @@ def _step_each(
     group: list[Any], pair: Any, function: Step, message: tuple[Any, ...], differing: list[Any]
 ) -> tuple[list[Any], Any]:
     """The new states of a group, and its sums."""
-    states, total = [], None
+    states = []
+    total = None
     for block, *rest in _blocks(group, pair, message, differing):
         state, sums = function(block, *rest)
         states.append(state)

@@ -57,7 +57,10 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     """
     if layout.device:
         return _factor_device(store, ridge, fit_intercept)
-    n, d, dtype, sparse = layout.n, layout.d, layout.dtype, layout.sparse
+    n = layout.n
+    d = layout.d
+    dtype = layout.dtype
+    sparse = layout.sparse
     if d > MOST_FEATURES:
         raise InputError(
             f"X has {d:,} features, and above {MOST_FEATURES:,} the matrix of features by features "
@@ -81,8 +84,10 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     if mean is not None and sparse:
         K -= np.outer(mean, mean * n)
     eigenvalues, basis = gram_spectrum(K, rounding((n, d), dtype))
-    eigenvalues, basis = eigenvalues.astype(dtype), np.ascontiguousarray(basis, dtype=dtype)
-    penalty, shift = np.ones_like(eigenvalues), None
+    eigenvalues = eigenvalues.astype(dtype)
+    basis = np.ascontiguousarray(basis, dtype=dtype)
+    penalty = np.ones_like(eigenvalues)
+    shift = None
     if mean is not None:
         eigenvalues, penalty = with_intercept(eigenvalues, n)
         mean = mean.astype(dtype)

@@ -61,7 +61,8 @@ class FileRows(RowStore):
         check_same_length(X.shape[0], Y.shape[0])
         self._X = X
         self._scratch = ScratchFolder(X.scratch)
-        self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._reader = ThreadPoolExecutor(1)
+        self._writer = ThreadPoolExecutor(1)
         self._edges = np.concatenate([[0], np.cumsum(X.block_sizes)]).tolist()
         self._preparations: list[tuple[Callable[..., Block], tuple[Any, ...]]] = []
         # The type of the state of each block.

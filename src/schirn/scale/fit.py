@@ -93,7 +93,8 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     if sp.issparse(y):
         _finish(model, fit)
         return
-    Q, flat = fit.confidence, flat_cells(fit.confidence, X)
+    Q = fit.confidence
+    flat = flat_cells(fit.confidence, X)
     _finish(model, fit, _dense(like(fit.noise, X, "own"), flat, Q.shape))
     model.label_confidence_ = _dense(like(Q.data, X), flat, Q.shape)
 
@@ -157,7 +158,8 @@ def judge_by_ridge(
     """
     coordinates = factor.coordinates
     w, _ = coordinates.solve(targets, 1.0, lam)
-    n, l = coordinates.n_rows, w.shape[1]
+    n = coordinates.n_rows
+    l = w.shape[1]
     stride = sample_stride(n, l)
     store.step(_leave_one_out, coordinates.send(w), factor.leverage(lam), stride)
     sampled = store.gather(_sample, stride)
@@ -197,7 +199,8 @@ def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> tuple[np.ndar
     """Candidates of each row; their labels, noise and confidence, sorted by row."""
     scores = to_numpy(state.scores)
     confidence = calibration.confidence(scores, np.ones(len(scores), dtype=np.uint8))
-    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
+    row = to_numpy(block.cells.row)
+    label = to_numpy(block.cells.label)
     order = np.argsort(row, kind="stable")
     counts = np.bincount(row, minlength=block.cells.shape[0])
     noise = to_numpy(state.noise)[order]
@@ -216,8 +219,10 @@ def sample_start(block: Block, stride: int) -> int:
 
 def sample_candidates(block: Block, stride: int) -> np.ndarray:
     """Candidates (m, l) of the sampled rows."""
-    (n, l), first = block.cells.shape, sample_start(block, stride)
-    label, row = to_numpy(block.cells.label), to_numpy(block.cells.row) - first
+    n, l = block.cells.shape
+    first = sample_start(block, stride)
+    label = to_numpy(block.cells.label)
+    row = to_numpy(block.cells.row) - first
     chosen = row % stride == 0
     candidates = np.zeros((len(range(first, n, stride)), l), dtype=np.uint8)
     candidates[row[chosen] // stride, label[chosen]] = 1

@@ -25,9 +25,11 @@ _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64"
 def check_in_memory(name: str, X: Any) -> None:
     """Raise InputError for rows in files or on a GPU, which the method `name` cannot use."""
     if location(X) == "files":
-        where, remedy = "in files", "load them"
+        where = "in files"
+        remedy = "load them"
     elif is_device_array(X) and on_gpu(X):
-        where, remedy = "on a GPU", "copy them there (X.cpu() or X.get())"
+        where = "on a GPU"
+        remedy = "copy them there (X.cpu() or X.get())"
     else:
         return
     raise InputError(
@@ -80,7 +82,8 @@ class BlockSummary:
 
 def summarise(block: Block, state: Any) -> BlockSummary:
     """Summarise a block in one pass over its rows."""
-    X, first = block.rows.X, block.rows.first
+    X = block.rows.X
+    first = block.rows.first
     n, l = block.cells.shape
     empty = first + np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
     bad = None
@@ -130,7 +133,8 @@ def _listed_on_device(y: Array, X: Array) -> sp.csr_array | None:
     """CSR of a 0/1 array; None if it is empty or has another type or other values."""
     if 0 in y.shape or str(y.dtype).removeprefix("torch.") not in _DEVICE_TYPES:
         return None
-    xp, y = namespace(X), like(y, X, "own")
+    xp = namespace(X)
+    y = like(y, X, "own")
     listed = y != 0
     if not bool(xp.all(y == listed)):
         return None

@@ -67,7 +67,8 @@ def check_room(size: int, what: str) -> None:
 
 def scratch_folder() -> str:
     """The folder for temporary files: that of the system, or /var/tmp if that is in memory."""
-    folder, fallback = tempfile.gettempdir(), "/var/tmp"
+    folder = tempfile.gettempdir()
+    fallback = "/var/tmp"
     chosen = any(name in os.environ for name in ("TMPDIR", "TEMP", "TMP"))
     if chosen or not _is_in_memory(folder):
         return folder

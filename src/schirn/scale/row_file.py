@@ -101,7 +101,8 @@ class RowFile:
         """Sources and rows of blocks of limited size."""
         blocks = []
         for source in self._sources:
-            n, width = source.shape[0], int(source.size) * source.dtype.itemsize // source.shape[0]
+            n = source.shape[0]
+            width = int(source.size) * source.dtype.itemsize // source.shape[0]
             step = block_rows or max(1, _BLOCK_BYTES // max(1, width))
             blocks += [(source, slice(i, min(i + step, n))) for i in range(0, n, step)]
         return blocks
@@ -131,7 +132,9 @@ class RowFile:
 def copy_to_file(blocks: Iterable[np.ndarray]) -> RowFile:
     """Copy blocks of one width and type to a temporary file, which is removed with the result."""
     folder = ScratchFolder(scratch_folder())
-    path, shapes, dtype = folder.path / "rows.bin", [], np.dtype(float)
+    path = folder.path / "rows.bin"
+    shapes = []
+    dtype = np.dtype(float)
     try:
         with path.open("wb") as stream:
             for block in blocks:
@@ -178,7 +181,8 @@ def _map_npy(path: Any) -> np.memmap:
 
 def _check_matrix(X: Any, place: str = "") -> Any:
     """Raise DataError unless X is a matrix of numbers with rows."""
-    shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", np.dtype(object))
+    shape = getattr(X, "shape", ())
+    dtype = getattr(X, "dtype", np.dtype(object))
     if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
         raise DataError(f"{place}X must be a matrix of numbers, not of shape {shape}, type {dtype}")
     return sp.csr_array(X) if sp.issparse(X) else X
@@ -194,7 +198,8 @@ def _read(source: Any, rows: slice) -> np.ndarray:
     """Read rows without touching the mapped pages, which would count as memory of the process."""
     first = np.frombuffer(source._mmap, dtype=np.uint8).ctypes.data
     start = source.offset - source.offset % ALLOCATIONGRANULARITY + source.ctypes.data - first
-    n, width = rows.stop - rows.start, source.shape[1]
+    n = rows.stop - rows.start
+    width = source.shape[1]
     offset = start + rows.start * width * source.dtype.itemsize
     block = np.fromfile(source.filename, source.dtype, n * width, offset=offset)
     if block.size < n * width:

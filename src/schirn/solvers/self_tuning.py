@@ -155,7 +155,8 @@ def search_grid(
             split.judge(alive, tilt)
         totals = np.sum([split.precision(alive, [tilt] * len(alive)) for split in splits], axis=0)
         for group, total in zip(alive, totals / n_scored, strict=True):
-            score[group], done[group] = float(total), k
+            score[group] = float(total)
+            done[group] = k
         alive = _best(alive, score, max(_KEPT, -(-len(alive) // 2)))
     final_score = np.array([score[group] for group in groups])
     last = np.array([done[group] for group in groups])
@@ -165,7 +166,8 @@ def search_grid(
         weights = [points[p].tilt for p in finalists_left]
         final_groups = [groups[p] for p in finalists_left]
         totals = np.sum([split.precision(final_groups, weights) for split in splits], axis=0)
-        final_score[finalists_left], last[finalists_left] = totals / n_scored, rounds + 1
+        final_score[finalists_left] = totals / n_scored
+        last[finalists_left] = rounds + 1
     best = _leaders(points, final_score, last == last.max())
     chosen = best[0]
     if fit is not None and len(best) > 1:
@@ -256,12 +258,15 @@ class _Split:
     def __init__(
         self, space: RowSpace, Y: np.ndarray, rows: Array, listed: np.ndarray, filters: Filters
     ):
-        self.space, self.rows, self.filters = space, rows, filters
+        self.space = space
+        self.rows = rows
+        self.filters = filters
         where = space.eigenvalues
         self.xp = namespace(where)
         self.listed = like(listed, where, "own")
         self.n_scored = 1 if listed.shape[1] == 1 else len(listed)
-        self.candidates, self.Y = Y, like(Y, where)
+        self.candidates = Y
+        self.Y = like(Y, where)
         self.cells = tuple(like(index, where, "own") for index in np.nonzero(Y))
         self.ones_f = space.project(self.xp.ones_like(self.Y[:, :1]))
         self.noise: dict[_Group, Array] = {}
@@ -351,7 +356,8 @@ def _sum_of_precisions(listed: Array, scores: Array) -> np.ndarray:
     """
     xp = namespace(scores)
     if scores.shape[2] == 1:
-        listed, scores = listed.T, xp.permute_dims(scores, (2, 1, 0))
+        listed = listed.T
+        scores = xp.permute_dims(scores, (2, 1, 0))
     mask = xp.stack([listed] * scores.shape[1], axis=1)
     below = xp.nextafter(scores, xp.full_like(scores, -np.inf))
     order = xp.argsort(-xp.where(mask, below, scores), axis=-1)
