@@ -57,7 +57,7 @@ from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import VOLATILE
 
 # The property tests check the same tables.
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "app"))
 from tables.random_tables import check_csv, check_jsonl, check_parquet
 
 METHODS = "CandidateRidge,OracleRidge,NLR,Schirn"

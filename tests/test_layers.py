@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 # From the bottom up. A package may import itself and every package on a lower line, also inside a
 # function; packages on one line do not import each other unless a pair is named below.
 LAYERS = (
-    "exceptions _files _input _optional _progress _checkpoint _entry_points _text",
+    "exceptions _files _input _optional _progress _checkpoint _entry_points _sklearn _text",
     "linalg labels",
     "metrics",
     "noise scale",

@@ -8,12 +8,17 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError, ModelFileError
+from schirn.features import TextFeatures
 from schirn.noise.calibration import Calibration
 from schirn.persist import read_notes
 
@@ -327,3 +332,54 @@ def test_names_with_half_of_a_surrogate_pair_can_be_saved(tmp_path):
     model = schirn.CandidateRidge().fit(X, [["x\ud83d"], ["dog"], ["x\ud83d", "dog"]] * 4)
     schirn.save(model, tmp_path / "x.schirn")
     assert schirn.load(tmp_path / "x.schirn").label_names_ == ["dog", "x\ufffd"]
+
+
+def sparse_pipeline():
+    steps = [("words", TextFeatures()), ("method", schirn.Sieve(features="none", kernel="linear"))]
+    return Pipeline(steps)
+
+
+TEXTS = ["red pan", "steel pan", "red chair", "oak chair"] * 6
+NAMES = [["pan"], ["pan", "steel"], ["chair"], ["chair", "oak"]] * 6
+
+
+def test_pipelines_of_scikit_learn_are_saved(tmp_path):
+    X = np.random.default_rng(0).standard_normal((60, 8))
+    Y = (X[:, :3] > 0).astype(int)
+    Y[:, 0] |= Y.sum(1) == 0
+    rows = {
+        "scaled": (make_pipeline(StandardScaler(), PCA(5), schirn.Sieve()), X, Y),
+        "passed": (Pipeline([("a", "passthrough"), ("b", schirn.Sieve())]), X, Y),
+        "text": (sparse_pipeline(), TEXTS, NAMES),
+    }
+    for name, (pipeline, features, labels) in rows.items():
+        pipeline.fit(features, labels)
+        schirn.save(pipeline, tmp_path / name)
+        same = schirn.load(tmp_path / name)
+        assert type(same) is Pipeline
+        assert list(same.named_steps) == list(pipeline.named_steps)
+        assert_array_equal(same.predict(features), pipeline.predict(features))
+        assert_array_equal(same.predict_proba(features), pipeline.predict_proba(features))
+        # Equal models give equal bytes.
+        schirn.save(same, tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_other_pipelines_are_refused(tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(InputError, match="pipelines that end with one, not LogisticRegression"):
+        schirn.save(make_pipeline(StandardScaler(), LogisticRegression()), path)
+    with pytest.raises(InputError, match="not fitted; call fit before save"):
+        schirn.save(sparse_pipeline(), path)
+    other = make_pipeline(
+        QuantileTransformer(n_quantiles=5), schirn.CandidateRidge(lam=1.0, fit_intercept=True)
+    )
+    other.fit([[0.0], [1.0]] * 5, [[0, 1], [1, 0]] * 5)
+    with pytest.raises(InputError, match="QuantileTransformer, which a model file cannot hold"):
+        schirn.save(other, path)
+    broken = make_pipeline(StandardScaler(), schirn.CandidateRidge(lam=1.0, fit_intercept=True))
+    broken.fit([[0.0], [1.0]] * 5, [[0, 1], [1, 0]] * 5)
+    broken.steps[0] = ("standardscaler", StandardScaler().fit([[0.0, 1.0]]))
+    with pytest.raises(InputError, match="does not take the 2 features of its steps"):
+        schirn.save(broken, path)
+    assert not path.exists()

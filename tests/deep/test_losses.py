@@ -264,3 +264,14 @@ def test_under_lightning(tmp_path):
     assert module.loss.passes == 3
     assert module.loss.confidences.written.all()
     assert np.isfinite(float(trainer.callback_metrics["held out"]))
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, float("nan")])
+def test_candidates_are_zero_or_one(value):
+    loss = PartialMultiLabelLoss(n_rows=4, n_labels=3)
+    candidates = torch.ones(4, 3)
+    candidates[2, 1] = value
+    with pytest.raises(InputError, match="candidates must be 0 or 1, but one of them is"):
+        loss(torch.zeros(4, 3), candidates, torch.arange(4))
+    with pytest.raises(InputError, match="candidates must be 0 or 1"):
+        loss.eval()(torch.zeros(4, 3), candidates)

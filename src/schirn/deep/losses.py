@@ -32,9 +32,9 @@ class PartialMultiLabelLoss(nn.Module):
     on candidates predicts the probability of being listed rather than of being true; a sigmoid of
     the logits, fitted to the candidates of the last rows of each pass, corrects for this.
 
-    Call the loss with logits, candidates and row indices. In evaluation mode (`eval()`) nothing is
-    learned, row indices are not needed, and the value is the mean negative log-likelihood of the
-    candidates: use it on held-out rows for early stopping.
+    Call the loss with logits, candidates (0 or 1) and row indices. In evaluation mode (`eval()`)
+    nothing is learned, row indices are not needed, and the value is the mean negative
+    log-likelihood of the candidates: use it on held-out rows for early stopping.
 
     Parameters
     ----------
@@ -160,6 +160,7 @@ class PartialMultiLabelLoss(nn.Module):
     def _end_pass(self) -> None:
         """Fit the sigmoid to the most recent rows and the noise law to the pass's posteriors."""
         logits, candidates = (torch.cat(batches) for batches in zip(*self._last, strict=True))
+        check_values(candidates.cpu())
         fitted = calibrate(logits.cpu().numpy(), candidates.cpu().numpy() > 0)
         self.calibration = fitted.slope, fitted.offset
         if self._sums is None:
@@ -224,7 +225,10 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor, rank_weight: float) -> T
 def check_batch(
     outputs: Tensor, candidates: Tensor, rows: Tensor | None, n_labels: int, *, needs_rows: bool
 ) -> None:
-    """Raise InputError if the shapes of a batch do not match; values are not checked."""
+    """Raise InputError if the shapes of a batch do not match, or candidates are not 0 and 1.
+
+    Values on a GPU are not checked, which would have to be waited for.
+    """
     if candidates.ndim != 2 or candidates.shape[1] != n_labels:
         raise InputError(
             f"the candidates have shape {tuple(candidates.shape)}, expected (rows, {n_labels})"
@@ -243,6 +247,22 @@ def check_batch(
         raise InputError(
             f"row indices of shape {tuple(rows.shape)} do not match {len(candidates)} rows"
         )
+    if candidates.device.type == "cpu":
+        check_values(candidates)
+
+
+def check_values(candidates: Tensor) -> None:
+    """Raise InputError for candidates other than 0 and 1.
+
+    Parameters
+    ----------
+    candidates : Tensor
+        In main memory.
+    """
+    is_wrong = (candidates != 0) & (candidates != 1)
+    if is_wrong.any():
+        value = candidates[is_wrong][0].item()
+        raise InputError(f"candidates must be 0 or 1, but one of them is {value:g}")
 
 
 def at_least_single(x: Tensor) -> Tensor:

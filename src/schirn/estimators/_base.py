@@ -6,11 +6,11 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +31,7 @@ from schirn._input import (
     validated_rows,
 )
 from schirn._progress import shown, stage, untracked
+from schirn._sklearn import BaseEstimator, ClassifierMixin
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_empty_rows, label_lists
 from schirn.linalg.arrays import is_device_array, near, pick, threads_for, to_numpy
@@ -97,9 +98,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     threshold: ThresholdRule
     checkpoint: Any
 
-    def fit(
-        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
-    ) -> "PartialMultiLabelClassifier":
+    def fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
         """Train on rows and their candidate labels.
 
         Parameters
@@ -357,6 +356,7 @@ class RowSpaceMethod(LinearMethod):
     """
 
     fit_intercept: bool
+    lam_: float
     _grid: ClassVar[dict[str, tuple[float, ...]]] = {}
     """The values tried for each parameter that may be None, in order of preference."""
     _untuned: ClassVar[dict[str, float]] = {}

@@ -1,7 +1,7 @@
 """The two references: ridge on the candidates, and ridge on the truth."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -150,7 +150,7 @@ class OracleRidge(_Ridge):
         y_clean: Any = None,
         *,
         label_names: Sequence[str] | None = None,
-    ) -> "OracleRidge":
+    ) -> Self:
         """Train on the true labels.
 
         Parameters

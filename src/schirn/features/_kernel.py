@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +17,7 @@ from schirn._input import (
     parameter,
     validated_rows,
 )
+from schirn._sklearn import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from schirn.linalg.arrays import row_pieces
 from schirn.linalg.features import Kernel, learn_scale, nystroem_map, sample_width, width_sample
 

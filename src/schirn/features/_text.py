@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, declare_parameters, is_missing
+from schirn._sklearn import BaseEstimator, TransformerMixin
 from schirn.exceptions import InputError
 
 _MAX_WORDS = 50_000

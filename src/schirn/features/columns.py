@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from schirn._files import brief
 from schirn._input import Array, declare_parameters, is_missing
+from schirn._sklearn import BaseEstimator
 from schirn._text import to_numbers
 from schirn.exceptions import InputError
 

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, reason_of
 from schirn._input import Array, is_missing, suggest
 from schirn._optional import optional
 from schirn._progress import track
+from schirn._sklearn import BaseEstimator, TransformerMixin
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.features._pixels import FINGERPRINT, N_FEATURES, describe
 

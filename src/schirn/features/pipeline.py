@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, declare_parameters
+from schirn._sklearn import ClassifierMixin
 from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method
 from schirn.exceptions import InputError
 from schirn.features.table import ColumnChoice, TableFeatures, arrays_of

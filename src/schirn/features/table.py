@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn import config_context
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
@@ -22,6 +21,7 @@ from schirn._input import (
     stacked_lists,
     suggest,
 )
+from schirn._sklearn import BaseEstimator, TransformerMixin
 from schirn._text import check_columns
 from schirn.exceptions import InputError
 from schirn.features._text import TextFeatures

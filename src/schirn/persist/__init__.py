@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,9 +35,12 @@ from schirn.estimators import PartialMultiLabelClassifier, method_named, methods
 from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.persist._model import PIPELINE, all_records, check_model, class_of, final_step
 from schirn.persist._model import RECORDS as RECORDS
-from schirn.persist._model import all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 FORMAT = "schirn-model"
 VERSION = 1
@@ -63,7 +66,7 @@ _NUMBERS = "biuf"
 
 
 def save(
-    model: PartialMultiLabelClassifier | TagPipeline,
+    model: "PartialMultiLabelClassifier | TagPipeline | Pipeline",
     path: str | os.PathLike[str],
     *,
     include_training: bool = True,
@@ -73,8 +76,10 @@ def save(
 
     Parameters
     ----------
-    model : PartialMultiLabelClassifier or TagPipeline
-        A fitted method of `schirn.methods()`, or a pipeline with one.
+    model : PartialMultiLabelClassifier, TagPipeline or sklearn.pipeline.Pipeline
+        A fitted method of `schirn.methods()`, or a pipeline whose last step is one. The other
+        steps of a scikit-learn pipeline may be `TextFeatures`, scalers, `Normalizer`, `PCA` and
+        `TruncatedSVD`; its options `memory` and `verbose` are not saved.
     path : path
         Any suffix; the program uses ``.schirn``. An existing file is replaced.
     include_training : bool
@@ -97,12 +102,13 @@ def save(
     >>> bool((same.predict(data.X) == model.predict(data.X)).all())
     True
     """
-    if _model_class(type(model).__name__) is not type(model):
-        raise InputError(
-            f"only methods of schirn can be saved ({', '.join(_models())}), "
-            f"not {type(model).__name__}"
-        )
-    if not hasattr(model, "label_names_"):
+    for part in (model, final_step(model)):
+        if _model_class(type(part).__name__) is not type(part):
+            raise InputError(
+                f"only methods of schirn can be saved ({', '.join(_models())}), and pipelines "
+                f"that end with one, not {type(part).__name__}"
+            )
+    if not hasattr(final_step(model), "label_names_"):
         raise InputError(f"this {type(model).__name__} is not fitted; call fit before save")
     encoder = Encoder(() if include_training else TRAINING_ATTRIBUTES)
     entry = encoder.estimator(model)
@@ -113,13 +119,11 @@ def save(
     _write(Path(path), entry, encoder.arrays, notes or {})
 
 
-def load(
-    path: str | os.PathLike[str], *, max_bytes: int | None = None
-) -> PartialMultiLabelClassifier | TagPipeline:
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read a model that `save` wrote.
 
     Nothing in the file is executed: it contains no pickle, and its class is looked up in
-    `schirn.methods()` only, or is `TagPipeline`.
+    `schirn.methods()` only, or is `TagPipeline` or the `Pipeline` of scikit-learn.
 
     Parameters
     ----------
@@ -130,8 +134,8 @@ def load(
 
     Returns
     -------
-    PartialMultiLabelClassifier or TagPipeline
-        What was saved: a pipeline if the model learns from the columns of a table.
+    PartialMultiLabelClassifier, TagPipeline or sklearn.pipeline.Pipeline
+        What was saved: a `TagPipeline` if the model learns from the columns of a table.
 
     Raises
     ------
@@ -153,9 +157,7 @@ def load(
                 f"({', '.join(_models())}) does not have"
             )
         arrays = _read_arrays(path, archive, header["arrays"], limit)
-        model: PartialMultiLabelClassifier | TagPipeline = Decoder(arrays).estimator(
-            header["model"], lambda _: cls
-        )
+        model = Decoder(arrays).estimator(header["model"], lambda _: cls)
         check_model(model)
         return model
 
@@ -200,12 +202,14 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def _models() -> list[str]:
-    """Names of all classes that a file may hold by themselves."""
+    """Names of all classes of schirn that a file may hold by themselves."""
     return [*methods(), "TagPipeline"]
 
 
 def _model_class(name: str) -> Any:
     """Return the class of this name that a file may hold by itself, or None."""
+    if name == PIPELINE:
+        return class_of(name)
     return TagPipeline if name == "TagPipeline" else method_named(name)
 
 
@@ -373,14 +377,19 @@ class Encoder:
     def estimator(self, model: Any) -> dict[str, Any]:
         """Return class name, parameters and fitted attributes."""
         params = model.get_params(deep=False)
-        # A place on this machine, of a fit that is done.
-        params |= {"checkpoint": None} if "checkpoint" in params else {}
         others = {*params, *_NOT_STATE, *self._leave_out}
         attributes = {k: v for k, v in vars(model).items() if k not in others}
         name = type(model).__name__
+        saved = params
+        if "checkpoint" in params:
+            # A place on this machine, of a fit that is done.
+            saved = {**params, "checkpoint": None}
+        elif name == PIPELINE:
+            # Its other options are about fitting, and differ between versions of scikit-learn.
+            saved = {"steps": model.steps}
         return {
             "class": name,
-            "params": {k: self.value(v, f"{name}.{k}") for k, v in params.items()},
+            "params": {k: self.value(v, f"{name}.{k}") for k, v in saved.items()},
             "attributes": {k: self.value(v, f"{name}.{k}") for k, v in attributes.items()},
         }
 

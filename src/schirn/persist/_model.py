@@ -38,9 +38,11 @@ RECORDS: dict[str, type[Any]] = {
 # Transformers whose fitted state consists of numbers and arrays.
 _TRANSFORMERS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler"), "sklearn.preprocessing"),
-    **dict.fromkeys(("Normalizer", "StandardScaler"), "sklearn.preprocessing"),
+    **dict.fromkeys(("Normalizer", "RobustScaler", "StandardScaler"), "sklearn.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "sklearn.decomposition"),
 }
+PIPELINE = "Pipeline"
+"""Name of the pipeline of scikit-learn."""
 # The features of a `TagPipeline`.
 _FEATURES: dict[str, type[Any]] = {
     "CategoryColumns": CategoryColumns,
@@ -58,7 +60,9 @@ def all_records() -> dict[str, type[Any]]:
 
 
 def class_of(name: str) -> Any:
-    """Return the method or transformer of this name, or None."""
+    """Return the method, transformer or pipeline of this name, or None."""
+    if name == PIPELINE:
+        return getattr(import_module("sklearn.pipeline"), name)
     if name in _TRANSFORMERS:
         return getattr(import_module(_TRANSFORMERS[name]), name)
     return _FEATURES[name] if name in _FEATURES else method_named(name)
@@ -70,6 +74,9 @@ def check_model(model: Any) -> None:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            if type(model).__name__ == PIPELINE:
+                _check_steps(model)
+                model = model.steps[-1][1]
             if isinstance(model, TagPipeline):
                 _check_pipeline(model)
                 model = model.method_
@@ -94,6 +101,29 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
     for verdict in verdicts:
         if verdict.shape != (verdicts[0].shape[0], len(names)) or not 0 <= verdict.max() <= 1:
             raise ValueError("noise_ and label_confidence_ are not of the same rows and labels")
+
+
+def final_step(model: Any) -> Any:
+    """Return the last step of a pipeline of scikit-learn, and any other model itself."""
+    return model.steps[-1][1] if type(model).__name__ == PIPELINE else model
+
+
+def _check_steps(pipeline: Any) -> None:
+    """Pass a few rows through the steps of a pipeline of scikit-learn."""
+    *transformers, last = [step for _, step in pipeline.steps]
+    if not isinstance(last, PartialMultiLabelClassifier):
+        raise ValueError("its last step is not a method of schirn")
+    rows: Any = None
+    for step in transformers:
+        if step in (None, "passthrough"):
+            continue
+        if rows is None and isinstance(step, TextFeatures):
+            rows = ["a text", "another one"]
+        elif rows is None:
+            rows = np.random.RandomState(0).standard_normal((7, step.n_features_in_))
+        rows = step.transform(rows)
+    if rows is not None and rows.shape[1] != last.n_features_in_:
+        raise ValueError(f"its method does not take the {rows.shape[1]} features of its steps")
 
 
 def _check_pipeline(pipeline: TagPipeline) -> None:

@@ -107,9 +107,10 @@ def _method_of(model: Any) -> Any:
     if not isinstance(method, Sieve | LinearMethod):
         raise InputError(f"to_onnx knows Sieve and linear methods, not {type(method).__name__}")
     check_is_fitted(method)
-    if getattr(method, "transformer_", None) is not None:
+    transformer = getattr(method, "transformer_", None)
+    if transformer is not None:
         raise InputError(
-            f"a graph cannot hold the transformer {method.transformer_!r}; apply it before, and "
+            f"a graph cannot hold the transformer {transformer!r}; apply it before, and "
             f"fit the method on its output"
         )
     return method

@@ -1,7 +1,9 @@
 """Models in MLflow: a flavour of their own, and `pyfunc`, which MLflow serves and batches."""
 
+import json
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from schirn.persist import load, save
 __all__ = ["load_model", "log_model", "save_model"]
 
 _FILE = "model.schirn"
+_EXAMPLE = "input_example.json"
+_SERVED_EXAMPLE = "serving_input_payload.json"
+_MOST_FEATURES = 1_000
 
 
 def save_model(
@@ -21,6 +26,8 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     mlflow_model: Any = None,
+    signature: Any = None,
+    input_example: Any = None,
 ) -> None:
     """Write a folder that MLflow loads.
 
@@ -32,18 +39,97 @@ def save_model(
         A new folder.
     mlflow_model : mlflow.models.Model, optional
         The description of the model, if MLflow makes it.
+    signature : mlflow.models.ModelSignature, optional
+        Columns and types of rows and predictions; by default those of the model.
+    input_example : DataFrame, optional
+        Some rows; by default one row of the columns that the model learned from, or none if it
+        needs pictures, vectors or more than 1,000 features.
     """
     pyfunc = optional("mlflow.pyfunc", "mlflow", "Saving models for MLflow")
     models = optional("mlflow.models", "mlflow", "Saving models for MLflow")
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     save(model, folder / _FILE, include_training=False)
-    requirement = f"schirn[table]=={schirn.__version__}"
-    (folder / "requirements.txt").write_text(f"{requirement}\n")
+    (folder / "requirements.txt").write_text("\n".join([*requirements(), ""]))
     described = mlflow_model or models.Model()
     pyfunc.add_to_model(described, loader_module=__name__, data=_FILE)
     described.add_flavor("schirn", data=_FILE, schirn_version=schirn.__version__)
+    example = example_of(model) if input_example is None else input_example
+    described.signature = _signature(model, example) if signature is None else signature
+    if example is not None:
+        described.saved_input_example_info = _write_example(folder, example)
     described.save(str(folder / "MLmodel"))
+
+
+def requirements() -> list[str]:
+    """Return what a model needs, in versions that can be installed.
+
+    Returns
+    -------
+    list of str
+        A version under development is not in any index, so it stands for the release before which
+        it comes.
+    """
+    release, _, development = schirn.__version__.partition(".dev")
+    own = f"schirn>={release}.dev0" if development else f"schirn=={release}"
+    packages = ("numpy", "scipy", "scikit-learn", "pandas")
+    return [own, *(f"{name}=={version(name)}" for name in packages)]
+
+
+def example_of(model: PartialMultiLabelClassifier | TagPipeline) -> Any:
+    """Return a DataFrame with one row that a model can tag, or None.
+
+    Parameters
+    ----------
+    model : TagPipeline or method
+    """
+    pandas = optional("pandas", "table", "A DataFrame of rows")
+    if not isinstance(model, TagPipeline):
+        d = model.n_features_in_
+        names = getattr(model, "feature_names_in_", None)
+        columns = [f"feature {j}" for j in range(d)] if names is None else names
+        return pandas.DataFrame([[0.0] * d], columns=columns) if d <= _MOST_FEATURES else None
+    cells: dict[str, Any] = {"text": "a text", "categories": "a", "columns": 0.0}
+    features = model.features_
+    kinds = {name: kind for kind in features.kinds for name in features.names_of(kind)}
+    if not {*kinds.values()} <= {*cells}:
+        return None
+    return pandas.DataFrame([{name: cells[kind] for name, kind in kinds.items()}])
+
+
+def _signature(model: PartialMultiLabelClassifier | TagPipeline, example: Any) -> Any:
+    """Return columns and types of the rows, the predictions and the option `threshold`."""
+    models = optional("mlflow.models", "mlflow", "Saving models for MLflow")
+    types = optional("mlflow.types", "mlflow", "Saving models for MLflow")
+    schema = optional("mlflow.types.schema", "mlflow", "Saving models for MLflow")
+    text = types.DataType.string
+    number = types.DataType.double
+    inputs = None
+    if example is not None:
+        columns = [(name, example[name].dtype.kind in "biuf") for name in example.columns]
+        inputs = [types.ColSpec(number if is_number else text, name) for name, is_number in columns]
+    outputs = [types.ColSpec(schema.Array(text), "tags")]
+    outputs += [types.ColSpec(number, name) for name in model.label_names_]
+    # Options that a signature does not list are ignored by MLflow.
+    threshold = schema.ParamSpec("threshold", text, "")
+    return models.ModelSignature(
+        inputs=None if inputs is None else types.Schema(inputs),
+        outputs=types.Schema(outputs),
+        params=types.ParamSchema([threshold]),
+    )
+
+
+def _write_example(folder: Path, example: Any) -> dict[str, str]:
+    """Write rows as MLflow keeps them; return what its description says about them."""
+    rows = {"columns": list(example.columns), "data": example.to_numpy().tolist()}
+    (folder / _EXAMPLE).write_text(json.dumps(rows))
+    (folder / _SERVED_EXAMPLE).write_text(json.dumps({"dataframe_split": rows}))
+    return {
+        "artifact_path": _EXAMPLE,
+        "serving_input_path": _SERVED_EXAMPLE,
+        "type": "dataframe",
+        "pandas_orient": "split",
+    }
 
 
 def log_model(
@@ -90,16 +176,34 @@ class _Predictor:
         self.model = model
 
     def predict(self, X: Any, params: dict[str, Any] | None = None) -> Any:
-        """Return the tags of rows, and the probability of each label, as a DataFrame."""
+        """Return the tags of rows, and the probability of each label, as a DataFrame.
+
+        Parameters
+        ----------
+        X : DataFrame
+        params : dict, optional
+            ``{"threshold": "0.9"}`` or ``{"threshold": "top-3"}``: the rule of `predict`.
+        """
         pandas = optional("pandas", "table", "A DataFrame of predictions")
         method: Any = getattr(self.model, "method_", self.model)
         scores = self.model.decision_function(X)
-        predicted = method.apply_threshold(scores, threshold=(params or {}).get("threshold"))
+        threshold = _rule((params or {}).get("threshold"))
+        predicted = method.apply_threshold(scores, threshold=threshold)
         names = self.model.label_names_
         tags = [[names[j] for j in row.nonzero()[0]] for row in predicted]
         frame = pandas.DataFrame(method.calibration_.probability(scores), columns=names)
         frame.insert(0, "tags", tags, allow_duplicates=True)
         return frame
+
+
+def _rule(text: Any) -> Any:
+    """Return a threshold: parameters of MLflow have one type, so numbers come as texts."""
+    if text is None or text == "":
+        return None
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text
 
 
 def _load_pyfunc(path: str) -> _Predictor:

@@ -9,7 +9,11 @@ import threading
 import time
 
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import schirn
+from schirn import Sieve
 from schirn.app.cli import main
 from schirn.persist import is_model_file, read_notes
 
@@ -155,3 +159,13 @@ def test_versions_of_a_table_have_folders_of_their_own(place, capsys, monkeypatc
         assert main(["review", name, "--text", "title", "--terminal"]) == 0
     folders = sorted(path.name for path in place.iterdir() if path.is_dir())
     assert folders == ["sales.v1-review", "sales.v2-review"]
+
+
+def test_a_pipeline_of_scikit_learn_is_no_model_of_tables(place, capsys):
+    model = make_pipeline(StandardScaler(), Sieve())
+    schirn.save(model.fit([[0.0], [1.0], [2.0]] * 5, [[0, 1], [1, 0], [1, 1]] * 5), "m.schirn")
+    for command in (["predict", "m.schirn", "items.csv"], ["serve", "m.schirn"]):
+        assert main(command) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "Pipeline" in err

@@ -99,9 +99,15 @@ def run(args: argparse.Namespace) -> None:
         if is_pipe:
             args.output = str(Path(folder, f"stdout{kind}"))
         stage("reading the model")
-        model, notes = load(args.model), read_notes(args.model)
+        model = load(args.model)
+        notes = read_notes(args.model)
+        if not hasattr(model, "label_names_"):
+            raise InputError(
+                f"{args.model}: is a Pipeline of scikit-learn, which does not know the columns of "
+                f"a table; use it in Python: schirn.load({args.model!r})"
+            )
         rows = _row_stream(args, model, stream, kind)
-        if rows is not None:
+        if rows is not None and isinstance(model, TagPipeline):
             result = _predict_blocks(args, model, notes, rows, is_pipe)
         else:
             if args.data == "-":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from starlette.types import ASGIApp
 from uvicorn import Config
@@ -21,6 +21,7 @@ from schirn.app.serving._connections import OPTIONS, PatientProtocol
 from schirn.app.serving._metrics import Metrics
 from schirn.app.serving.app import Limits, create_app
 from schirn.exceptions import InputError
+from schirn.features import TagPipeline
 from schirn.persist import load, read_notes
 
 # A worker has to import the libraries and read the model, on a machine that may be busy.
@@ -49,8 +50,10 @@ class Application:
             "trained": notes.get("time"),
             "by": notes.get("schirn"),
         }
+        # Anything else is refused there.
+        model = cast(TagPipeline, load(self.model))
         return create_app(
-            load(self.model),
+            model,
             token=self.token,
             limits=self.limits,
             metrics=metrics,

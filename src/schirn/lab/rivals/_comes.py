@@ -1,7 +1,7 @@
 """COMES, consistent risk estimators, with estimated and with true priors."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -211,7 +211,7 @@ class OracleCOMES(COMES):
         y_clean: Any = None,
         *,
         label_names: Sequence[str] | None = None,
-    ) -> "OracleCOMES":
+    ) -> Self:
         """Train on the candidates, with the priors of the true labels.
 
         Parameters
