@@ -28,6 +28,7 @@ _COMMANDS = {
     "apply": "apply a list of changes to a copy of a table",
     "undo": "revert a list of changes in a copy of a table",
     "certificate": "check a certificate",
+    "vocabulary": "propose what to change in the list of tags",
     "fit": "train a method and write the model to a file",
     "predict": "predict labels, or judge the labels of new rows",
     "update": "judge only new and changed rows of a table",

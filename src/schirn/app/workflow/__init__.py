@@ -22,6 +22,7 @@ from schirn.app.workflow._nightly import ADVICE as ADVICE
 from schirn.app.workflow._nightly import TagState, Update, update_tags
 from schirn.app.workflow._nightly import state_after_training as state_after_training
 from schirn.app.workflow._nightly import state_path as state_path
+from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
 
 __all__ = [
     "Carried",
@@ -30,5 +31,7 @@ __all__ = [
     "RowContent",
     "TagState",
     "Update",
+    "read_vocabulary",
     "update_tags",
+    "write_vocabulary",
 ]

@@ -1,0 +1,90 @@
+"""The program: proposals for the list of tags, answered in the file, never asked twice."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from schirn.app.cli import main
+from schirn.app.workflow import read_vocabulary
+
+WORDS = {
+    "coat": "warm winter zip hood sleeve",
+    "pan": "steel fry handle kitchen lid",
+    "lamp": "light bulb shade desk bright",
+}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Kinds with a parent; a third of the pans are called Pan, and some lamps lack the parent."""
+    rng = np.random.default_rng(0)
+    parents = {"coat": "clothing", "pan": "kitchenware", "lamp": "furniture"}
+    rows = []
+    for i in range(240):
+        kind = list(WORDS)[i % 3]
+        name = "Pan" if kind == "pan" and rng.random() < 0.3 else kind
+        tags = [name] if kind == "lamp" and rng.random() < 0.2 else [name, parents[kind]]
+        if rng.random() < 0.95:
+            tags.append("shop")
+        rows.append((" ".join(rng.choice(WORDS[kind].split(), 4)), ";".join(tags)))
+    with (tmp_path / "items.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("title", "tags"), *rows])
+    return tmp_path / "items.csv"
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def test_proposals_are_printed_and_written(table, tmp_path, capsys):
+    before = table.read_bytes()
+    assert run("vocabulary", table, "--text", "title", "-o", tmp_path / "v.csv") == 0
+    printed = capsys.readouterr()
+    assert "merge" in printed.out
+    assert "write yes or no into its column 'accept'" in printed.err
+    questions = {
+        (line.action, line.tag, line.target) for line in read_vocabulary(tmp_path / "v.csv")
+    }
+    assert ("merge", "Pan", "pan") in questions
+    assert table.read_bytes() == before
+
+
+def test_answers_are_kept_and_nothing_is_asked_twice(table, tmp_path):
+    path = tmp_path / "v.csv"
+    run("vocabulary", table, "--text", "title", "-o", path, "--number", "2")
+    with path.open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert len(lines) == 2
+    for line, accept in zip(lines, ("yes", "no"), strict=True):
+        line["accept"] = accept
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+    run("vocabulary", table, "--text", "title", "-o", path)
+    again = read_vocabulary(path)
+    assert [line.accept for line in again][:2] == ["yes", "no"]
+    asked = {(line["action"], line["tag"], line["target"]) for line in lines}
+    assert asked.isdisjoint((line.action, line.tag, line.target) for line in again.open)
+
+
+def test_json(table, tmp_path, capsys):
+    assert run("vocabulary", table, "--text", "title", "--json", "--number", "3") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["lines"]) == sum(document["proposals"].values()) <= 3
+    assert set(document["lines"][0]) == {
+        *("action", "tag", "target", "rows", "rows_target", "both", "evidence", "accept"),
+    }
+
+
+def test_bad_arguments(table, tmp_path, capsys):
+    assert run("vocabulary", table, "-o", tmp_path / "v.txt") == 2
+    assert "must end in .csv" in capsys.readouterr().err
+    assert run("vocabulary", table, "-o", table) == 2
+    assert "is the input" in capsys.readouterr().err
+    (tmp_path / "v.csv").write_text("from,to\na,b\nb,c\n")
+    assert run("vocabulary", table, "--text", "title", "-o", tmp_path / "v.csv") == 2
+    assert "lines 2 and 3" in capsys.readouterr().err
+    assert (tmp_path / "v.csv").read_text() == "from,to\na,b\nb,c\n"
