@@ -33,6 +33,18 @@ Array = Any
 def namespace(array: Any) -> Any:
     """The functions for this array: those of `numpy` or of another library.
 
+    Parameters
+    ----------
+    array : array, sparse matrix or number
+        Of NumPy, PyTorch, CuPy or another library that array-api-compat knows.
+
+    Returns
+    -------
+    module
+        With the names of the array API standard.
+
+    Examples
+    --------
     >>> namespace(np.zeros(2)) is np
     True
     """
@@ -53,6 +65,16 @@ def _library(array: Any) -> Any:
 def is_device_array(X: Any) -> bool:
     """Return True for an array of PyTorch or CuPy.
 
+    Parameters
+    ----------
+    X : object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> is_device_array(np.zeros(2))
     False
     """
@@ -60,7 +82,16 @@ def is_device_array(X: Any) -> bool:
 
 
 def to_numpy(A: Any) -> np.ndarray:
-    """A copy in main memory, or A itself if it is a NumPy array."""
+    """A copy in main memory, or A itself if it is a NumPy array.
+
+    Parameters
+    ----------
+    A : array of any library
+
+    Returns
+    -------
+    ndarray
+    """
     if type(A).__module__.partition(".")[0] == "torch":
         return A.detach().cpu().numpy()
     return A.get() if hasattr(A, "get") else np.asarray(A)
@@ -70,6 +101,18 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     """`values` as an array of the library and on the device of `other`.
 
     The result has the type of `other`, or `dtype`; dtype "own" keeps the type of the values.
+
+    Parameters
+    ----------
+    values : array-like
+    other : array
+        Names library, device and type.
+    dtype : dtype, "own" or None
+        The type of the result; None takes that of `other`, "own" keeps that of the values.
+
+    Returns
+    -------
+    array
     """
     kind = None if isinstance(dtype, str) and dtype == "own" else dtype or other.dtype
     if isinstance(other, np.ndarray):
@@ -82,7 +125,17 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
 
 
 def pick(X: Any, rows: np.ndarray) -> Any:
-    """The given rows of an array of any library, or of a CSR array."""
+    """The given rows of an array of any library, or of a CSR array.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+    rows : (m,) ndarray of int
+
+    Returns
+    -------
+    (m, d) array or CSR array
+    """
     if not is_device_array(X):
         return X[rows]
     return namespace(X).take(X, like(rows, X, "own"), axis=0)
@@ -91,6 +144,18 @@ def pick(X: Any, rows: np.ndarray) -> Any:
 def take_cells(S: Array, flat: Array) -> Array:
     """Entries of (n, l) arrays at flat positions; S may be a stack of them.
 
+    Parameters
+    ----------
+    S : (..., n, l) array
+    flat : (c,) array of int
+        Positions in a flattened (n, l) array.
+
+    Returns
+    -------
+    (..., c) array
+
+    Examples
+    --------
     >>> take_cells(np.array([[1, 2], [3, 4]]), np.array([3, 0]))
     array([4, 1])
     """
@@ -106,6 +171,19 @@ def dense_part(X: Any) -> Array:
 def cell_rows(indptr: np.ndarray, other: Array) -> Array:
     """Row of every cell of a CSR matrix, on the device of `other`.
 
+    Parameters
+    ----------
+    indptr : (n + 1,) ndarray
+        Row pointers of a CSR matrix.
+    other : array
+        Names the device.
+
+    Returns
+    -------
+    (nnz,) array of int
+
+    Examples
+    --------
     >>> cell_rows(np.array([0, 2, 2, 3]), np.zeros(0))
     array([0, 0, 2])
     """
@@ -119,6 +197,18 @@ def cell_rows(indptr: np.ndarray, other: Array) -> Array:
 def flat_cells(Y: sp.csr_array, other: Array) -> Array:
     """Positions of the stored cells in a flattened (n, l) array, on the device of `other`.
 
+    Parameters
+    ----------
+    Y : (n, l) CSR array
+    other : array
+        Names the device.
+
+    Returns
+    -------
+    (nnz,) array of int
+
+    Examples
+    --------
     >>> flat_cells(sp.csr_array([[0, 1], [1, 1]]), np.zeros(0))
     array([1, 2, 3])
     """
@@ -126,12 +216,32 @@ def flat_cells(Y: sp.csr_array, other: Array) -> Array:
 
 
 def rows_per_block(width: int) -> int:
-    """Number of rows of `width` numbers that are handled at a time."""
+    """Number of rows of `width` numbers that are handled at a time.
+
+    Parameters
+    ----------
+    width : int
+
+    Returns
+    -------
+    int
+    """
     return max(1, BLOCK_CELLS // max(1, width))
 
 
 def piece_rows(other: Array, width: int) -> int:
-    """Rows of `width` numbers in a piece of a product, where the array `other` is."""
+    """Rows of `width` numbers in a piece of a product, where the array `other` is.
+
+    Parameters
+    ----------
+    other : array
+        Devices take larger pieces than main memory, for fewer launches.
+    width : int
+
+    Returns
+    -------
+    int
+    """
     more = 1 if isinstance(other, np.ndarray) else _DEVICE_BLOCKS
     return max(1, more * BLOCK_CELLS // max(1, width))
 
@@ -139,6 +249,17 @@ def piece_rows(other: Array, width: int) -> int:
 def row_slices(n: int, width: int) -> list[slice]:
     """Slices of n rows of `width` numbers, each a block.
 
+    Parameters
+    ----------
+    n : int
+    width : int
+
+    Returns
+    -------
+    list of slice
+
+    Examples
+    --------
     >>> row_slices(5, BLOCK_CELLS // 3)
     [slice(0, 3, None), slice(3, 5, None)]
     """
@@ -151,6 +272,20 @@ def row_pieces(X: Any, step: int | None = None) -> Iterator[tuple[int, Any]]:
 
     Pages of a file are released after use.
 
+    Parameters
+    ----------
+    X : (n, d) array
+    step : int, optional
+        Rows of a piece.
+
+    Yields
+    ------
+    first : int
+        Index of the first row of the piece.
+    rows : (step, d) array
+
+    Examples
+    --------
     >>> [(first, piece.shape) for first, piece in row_pieces(np.zeros((5, 2)), 3)]
     [(0, (3, 2)), (3, (2, 2))]
     """
@@ -162,7 +297,13 @@ def row_pieces(X: Any, step: int | None = None) -> Iterator[tuple[int, Any]]:
 
 
 def release(A: Any) -> None:
-    """Take the pages of an array that is mapped from a file out of memory; the file keeps them."""
+    """Take the pages of an array that is mapped from a file out of memory; the file keeps them.
+
+    Parameters
+    ----------
+    A : array
+        Anything else than a mapped array is left alone.
+    """
     base = A
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
         base = base.base
@@ -180,7 +321,17 @@ def release(A: Any) -> None:
 
 
 def near(values: Any, X: Any) -> Any:
-    """`values`, such as the weights of a model, on the device of X or in main memory."""
+    """`values`, such as the weights of a model, on the device of X or in main memory.
+
+    Parameters
+    ----------
+    values : array
+    X : array or sparse matrix
+
+    Returns
+    -------
+    array of the library and the type of X
+    """
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return to_numpy(values)
     if type(values) is type(X) and values.device == X.device and values.dtype == X.dtype:
@@ -189,12 +340,30 @@ def near(values: Any, X: Any) -> Any:
 
 
 def eps(A: Array) -> float:
-    """The rounding unit of the type of A."""
+    """The rounding unit of the type of A.
+
+    Parameters
+    ----------
+    A : array of floats
+
+    Returns
+    -------
+    float
+    """
     return float(namespace(A).finfo(A.dtype).eps)
 
 
 def on_gpu(A: Array) -> bool:
-    """Return True if A lies on a GPU."""
+    """Return True if A lies on a GPU.
+
+    Parameters
+    ----------
+    A : object
+
+    Returns
+    -------
+    bool
+    """
     kind = type(A).__module__.partition(".")[0]
     return kind == "cupy" or (kind == "torch" and A.device.type != "cpu")
 
@@ -204,6 +373,20 @@ def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels:
 
     The cells are sorted by label, so the order of summation is fixed in all libraries.
 
+    Parameters
+    ----------
+    labels : (c,) array of int, ascending
+    rows : (c,) array of int
+    values : (c,) array
+    F : (n, r) array, or sparse matrix in main memory
+    n_labels : int
+
+    Returns
+    -------
+    (n_labels, r) array
+
+    Examples
+    --------
     >>> F = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> cells_product(np.array([0, 1]), np.array([1, 0]), np.array([2.0, 1.0]), F, 3)
     array([[6., 8.],
@@ -236,7 +419,22 @@ def _torch_cells_product(
 
 
 def pick_device(torch: Any, device: str) -> str:
-    """Return the PyTorch device to use; "auto" is a GPU if one is available."""
+    """Return the PyTorch device to use; "auto" is a GPU if one is available.
+
+    Parameters
+    ----------
+    torch : module
+    device : {"auto", "cpu", "cuda"}
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        If a GPU is named and there is none.
+    """
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
         raise InputError(
@@ -249,7 +447,13 @@ def pick_device(torch: Any, device: str) -> str:
 
 @contextmanager
 def threads_for(operations: float) -> Iterator[None]:
-    """Use one BLAS thread inside the `with` block if each of its products has few operations."""
+    """Use one BLAS thread inside the `with` block if each of its products has few operations.
+
+    Parameters
+    ----------
+    operations : float
+        Multiplications and additions of the smallest product that matters.
+    """
     if operations >= _SMALL_PRODUCT:
         yield
         return

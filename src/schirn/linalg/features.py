@@ -43,7 +43,16 @@ class FeatureScale(NamedTuple):
     shift: np.ndarray
 
     def transform(self, X: Any) -> Any:
-        """The scaled rows, in the container of X."""
+        """The scaled rows, in the container of X.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+
+        Returns
+        -------
+        (n, d) array or CSR array
+        """
         if self.kind == "none":
             return X
         if self.kind == "spread":
@@ -84,7 +93,16 @@ class FeatureStatistics:
     """Sum of squared deviations from the mean."""
 
     def merge(self, other: "FeatureStatistics") -> "FeatureStatistics":
-        """Statistics of the rows of both."""
+        """Statistics of the rows of both.
+
+        Parameters
+        ----------
+        other : FeatureStatistics
+
+        Returns
+        -------
+        FeatureStatistics
+        """
         n = self.n + other.n
         gap = other.mean - self.mean
         share = other.n / max(n, 1)
@@ -95,7 +113,16 @@ class FeatureStatistics:
         return FeatureStatistics(n, self.dtype, self.sparse, negative, filled, mean, square)
 
     def scale(self, kind: str = "auto") -> FeatureScale:
-        """The scaling for these statistics, see `learn_scale`."""
+        """The scaling for these statistics, see `learn_scale`.
+
+        Parameters
+        ----------
+        kind : {"auto", "text", "spread", "none"}
+
+        Returns
+        -------
+        FeatureScale
+        """
         none = np.zeros(0, dtype=self.dtype)
         if kind == "auto":
             density = self.filled.sum() / max(1, self.n * len(self.filled))
@@ -113,7 +140,16 @@ class FeatureStatistics:
 
 
 def feature_statistics(X: Any) -> FeatureStatistics:
-    """Statistics of the rows of X."""
+    """Statistics of the rows of X.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+
+    Returns
+    -------
+    FeatureStatistics
+    """
     n, d = X.shape
     if not sp.issparse(X) and n > (step := piece_rows(X, d)):
         pieces = (feature_statistics(A) for _, A in row_pieces(X, step))
@@ -149,6 +185,16 @@ def has_unit_rows(X: Any) -> bool:
 
     Empty rows say nothing; a matrix without any other row has no unit rows.
 
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> has_unit_rows(sp.csr_array([[0.6, 0.8], [0.0, 0.0]]))
     True
     """
@@ -162,6 +208,16 @@ def has_unit_rows(X: Any) -> bool:
 def standard_factor(X: Any) -> Array:
     """Reciprocal standard deviation of every feature; 0 for a constant one.
 
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+
+    Returns
+    -------
+    (d,) ndarray
+
+    Examples
+    --------
     >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
     array([0.5, 0. ])
     """
@@ -171,7 +227,18 @@ def standard_factor(X: Any) -> Array:
 
 
 def moments(X: Any) -> tuple[Array, Array]:
-    """Mean of every feature and the sum of its squared deviations, in double precision."""
+    """Mean of every feature and the sum of its squared deviations, in double precision.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+
+    Returns
+    -------
+    mean : (d,) ndarray
+    square : (d,) ndarray
+        Sums of squared deviations.
+    """
     if sp.issparse(X):
         return _sparse_moments(X)
     double = namespace(X).astype(X, namespace(X).float64, copy=False)
@@ -188,7 +255,20 @@ def _sparse_moments(X: sp.csr_array) -> tuple[Array, Array]:
 
 
 def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
-    """Reciprocals of standard deviations; 0 for a constant feature."""
+    """Reciprocals of standard deviations; 0 for a constant feature.
+
+    Parameters
+    ----------
+    mean : (d,) ndarray
+    deviation : (d,) ndarray
+        Standard deviations.
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    (d,) ndarray
+    """
     # The mean of equal values carries a rounding error.
     varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
     return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
@@ -197,6 +277,16 @@ def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
 def is_centred(X: "Array | sp.csr_array") -> bool:
     """Return True if every column has mean zero, as after StandardScaler; False for sparse X.
 
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> is_centred(np.array([[1.0, 5.0], [-1.0, -5.0]])), is_centred(np.eye(2))
     (True, False)
     """
@@ -239,7 +329,17 @@ class KernelExpansion(NamedTuple):
     """(experts, labels)"""
 
     def scores(self, Z: Any) -> list[Array]:
-        """Ridge scores of every expert."""
+        """Ridge scores of every expert.
+
+        Parameters
+        ----------
+        Z : (m, d) array or CSR array
+            Scaled rows.
+
+        Returns
+        -------
+        list of (m, l) arrays
+        """
         K = Z if self.support is None else self.kernel(Z, on_device(self.support, Z))
         if sp.issparse(Z) or isinstance(Z, np.ndarray):
             pairs = zip(self.weights, self.offsets, strict=True)
@@ -252,6 +352,15 @@ def sparse_products(A: Any, B: Any) -> np.ndarray:
     """Products A B' of sparse rows, dense.
 
     Features of many rows would take most of the time of a sparse product; those are dense.
+
+    Parameters
+    ----------
+    A : (m, d) CSR array
+    B : (n, d) CSR array
+
+    Returns
+    -------
+    (m, n) ndarray
     """
     frequent = np.bincount(A.indices, minlength=A.shape[1]) > _FREQUENT * A.shape[0]
     columns = np.flatnonzero(frequent)
@@ -261,7 +370,17 @@ def sparse_products(A: Any, B: Any) -> np.ndarray:
 
 
 def on_device(support: Any, Z: Any) -> Any:
-    """Training rows or landmarks on the device of Z."""
+    """Training rows or landmarks on the device of Z.
+
+    Parameters
+    ----------
+    support : (n, d) array or CSR array
+    Z : (m, d) array or sparse matrix
+
+    Returns
+    -------
+    (n, d) array or CSR array
+    """
     if sp.issparse(Z) or isinstance(Z, np.ndarray):
         return support
     return like(support.toarray() if sp.issparse(support) else support, Z)
@@ -270,6 +389,17 @@ def on_device(support: Any, Z: Any) -> Any:
 def squared_distances(A: Any, B: Any) -> Array:
     """Squared distances between the rows of A and the rows of B, dense.
 
+    Parameters
+    ----------
+    A : (m, d) array or CSR array
+    B : (n, d) array or CSR array
+
+    Returns
+    -------
+    (m, n) array
+
+    Examples
+    --------
     >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([[25.,  1.]])
     """
@@ -282,12 +412,32 @@ def squared_distances(A: Any, B: Any) -> Array:
 
 
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Sorted indices of the rows whose distances are measured."""
+    """Sorted indices of the rows whose distances are measured.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    rng : RandomState
+
+    Returns
+    -------
+    ndarray of int
+    """
     return np.sort(rng.choice(n, min(n, _DISTANCE_SAMPLE), replace=False))
 
 
 def sample_width(sample: Any) -> float:
-    """Median squared distance of all pairs of distinct rows; 1 if all are equal."""
+    """Median squared distance of all pairs of distinct rows; 1 if all are equal.
+
+    Parameters
+    ----------
+    sample : (m, d) array or CSR array
+
+    Returns
+    -------
+    float
+    """
     xp = namespace(sample)
     largest = max(float(xp.max(_squares(sample))), 1e-300)
     distance = xp.triu(squared_distances(sample, sample), k=1)
@@ -301,6 +451,15 @@ def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
     """R such that inner products of the features K(x, landmarks) R approximate the kernel.
 
     In double precision, so that the smallest eigenvalues are no rounding errors.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : (p, d) array or CSR array
+
+    Returns
+    -------
+    (p, r) array
     """
     xp = namespace(landmarks)
     exact = landmarks.astype(np.float64) if xp is np else xp.astype(landmarks, xp.float64)

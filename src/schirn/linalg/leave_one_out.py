@@ -62,6 +62,16 @@ def below_one(leverage: Array, smallest: float | None = None) -> Array:
     """Leverages clipped to at most 1 - `smallest`, by default the root of the rounding unit.
 
     A row like no other predicts itself: its leverage is 1, up to rounding.
+
+    Parameters
+    ----------
+    leverage : array
+    smallest : float, optional
+        Lower bound of 1 - h.
+
+    Returns
+    -------
+    array
     """
     # A method of the array, because PyTorch without array-api-compat has it too.
     return leverage.clip(None, 1 - (eps(leverage) ** 0.5 if smallest is None else smallest))
@@ -114,11 +124,32 @@ class KernelInverse:
             self._intercepts.append(1 / n - mean @ M)
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out."""
+        """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out.
+
+        Parameters
+        ----------
+        Q : (n, l) array
+            Targets.
+
+        Returns
+        -------
+        left_out : (e, n, l) array
+        held_out : (e, 0, l) array
+        """
         return self.hold_out(np.arange(0)).fit(Q)
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
+        """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b.
+
+        Parameters
+        ----------
+        Q : (n, l) array
+            Targets.
+
+        Returns
+        -------
+        list of ((n, l) array, (l,) array)
+        """
         q = Q.astype(self._inverses[0].dtype)
         return [
             ((M @ q).astype(np.float64), (intercept @ q).astype(np.float64))
@@ -126,7 +157,17 @@ class KernelInverse:
         ]
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
-        """The same ridges trained without some rows."""
+        """The same ridges trained without some rows.
+
+        Parameters
+        ----------
+        held : (m,) ndarray of int
+            Indices of the rows.
+
+        Returns
+        -------
+        HeldOutInverse
+        """
         return HeldOutInverse(self._inverses, held, self._groups)
 
 

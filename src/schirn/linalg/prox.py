@@ -31,6 +31,18 @@ def noise_threshold(alpha: float, rule: NoiseRule) -> float:
     gives N = 1 if M > (1 + alpha)/2 ("exact"). Shrinking first and taking the sign, as printed in
     the paper, gives M > alpha/2 ("printed"). On candidates M = 1 - C.
 
+    Parameters
+    ----------
+    alpha : float
+        Price of calling a candidate noise.
+    rule : {"exact", "printed"}
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> noise_threshold(0.5, "exact"), noise_threshold(0.5, "printed")
     (0.25, 0.75)
     """
@@ -42,6 +54,17 @@ def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
 
     With G'G = V S^2 V' the result is G V f(S)/S V': an l x l eigenproblem instead of an SVD.
     Null directions of G stay untouched.
+
+    Parameters
+    ----------
+    G : (n, l) ndarray
+    tau : float
+        The shift, at least 0.
+    term : {"high", "low"}
+
+    Returns
+    -------
+    SingularMap
     """
     return _shifted(*right_singular_vectors(G), tau, term)
 
@@ -84,7 +107,18 @@ def _shifted(s: Any, V: Any, tau: float, term: RankTerm) -> SingularMap:
 
 
 def right_singular_vectors(G: Array) -> tuple[Array, Array]:
-    """Singular values (0 if not resolved) and right singular vectors of G."""
+    """Singular values (0 if not resolved) and right singular vectors of G.
+
+    Parameters
+    ----------
+    G : (n, l) ndarray
+
+    Returns
+    -------
+    s : (r,) ndarray
+        Singular values, in any order.
+    V : (l, r) ndarray
+    """
     squared, V = np.linalg.eigh(G.T @ G)
     zero_ratio, coarse_ratio = _resolution(G.dtype)
     top = squared[-1] if squared.size else 0.0

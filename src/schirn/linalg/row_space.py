@@ -55,7 +55,16 @@ class RowSpace:
         return self.eigenvalues.dtype
 
     def project(self, B: "Array | sp.csr_array") -> Array:
-        """F'B for a dense or sparse n x l matrix B."""
+        """F'B for a dense or sparse n x l matrix B.
+
+        Parameters
+        ----------
+        B : (n, l) array or CSR array
+
+        Returns
+        -------
+        (r, l) array
+        """
         if self.F is not None:
             return np.asarray((B.T @ self.F).T) if sp.issparse(B) else self.F.T @ B
         XtB = self.X.T @ B
@@ -66,7 +75,16 @@ class RowSpace:
         return np.vstack([self.basis.T @ (XtB - self.mean[:, None] * total), total])
 
     def expand(self, w: Array) -> Array:
-        """F w: the scores of the training rows for coordinates w."""
+        """F w: the scores of the training rows for coordinates w.
+
+        Parameters
+        ----------
+        w : (r, l) array
+
+        Returns
+        -------
+        (n, l) array
+        """
         if self.F is not None:
             return self.F @ w
         W = self.basis @ (w if self.mean is None else w[:-1])
@@ -74,7 +92,17 @@ class RowSpace:
         return scores if self.mean is None else scores + (w[-1] - self.mean @ W)
 
     def coefficients(self, w: Array) -> tuple[Array, Array]:
-        """Weights W (d x l) and intercepts b (l) with X W + b = F w."""
+        """Weights W (d x l) and intercepts b (l) with X W + b = F w.
+
+        Parameters
+        ----------
+        w : (r, l) array
+
+        Returns
+        -------
+        W : (d, l) array
+        b : (l,) array
+        """
         inner = w if self.mean is None else w[:-1]
         if self.how == "gram-rows":
             dual = self.basis @ (inner / self.eigenvalues[: len(inner), None] ** 0.5)
@@ -88,7 +116,16 @@ class RowSpace:
         return W, w[-1] - self.mean @ W
 
     def transform(self, X: "Array | sp.csr_array") -> Array:
-        """Rows of F for new rows of X: their scores are `transform(X) @ w`."""
+        """Rows of F for new rows of X: their scores are `transform(X) @ w`.
+
+        Parameters
+        ----------
+        X : (m, d) array or CSR array
+
+        Returns
+        -------
+        (m, r) array
+        """
         if self.how != "gram-rows":
             return self._times_basis(X)
         # By products of new rows with training rows, because V itself would be d x r.
@@ -101,22 +138,65 @@ class RowSpace:
         return _with_ones(F)
 
     def ridge(self, FtB: Array, t: float) -> Array:
-        """Coordinates of the ridge solution with weight t for targets B, given F'B."""
+        """Coordinates of the ridge solution with weight t for targets B, given F'B.
+
+        Parameters
+        ----------
+        FtB : (r, l) array
+        t : float
+
+        Returns
+        -------
+        (r, l) array
+        """
         return FtB / (self.eigenvalues + t * self.penalty)[:, None]
 
     def leverage(self, t: float) -> Array:
-        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), clipped below 1."""
+        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), clipped below 1.
+
+        Parameters
+        ----------
+        t : float
+            Ridge weight.
+
+        Returns
+        -------
+        (n,) array
+        """
         return below_one(self.diagonal(1 / (self.eigenvalues + t * self.penalty)))
 
     def diagonal(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F'; one column for each column of the weights."""
+        """Diagonal of F diag(weights) F'; one column for each column of the weights.
+
+        Parameters
+        ----------
+        weights : (r,) or (r, k) array
+
+        Returns
+        -------
+        (n,) or (n, k) array
+        """
         blocks = row_slices(self.shape[0], len(weights))
         if self.F is not None:
             return np.concatenate([self.F[rows] ** 2 @ weights for rows in blocks])
         return np.concatenate([self._times_basis(self.X[rows]) ** 2 @ weights for rows in blocks])
 
     def leave_one_out(self, B: Array, fitted: Array, t: float) -> Array:
-        """Scores of each row by the ridge fitted to all the others."""
+        """Scores of each row by the ridge fitted to all the others.
+
+        Parameters
+        ----------
+        B : (n, l) array
+            Targets.
+        fitted : (n, l) array
+            Scores of the ridge fitted to all rows.
+        t : float
+            Ridge weight.
+
+        Returns
+        -------
+        (n, l) array
+        """
         return leave_one_out(B, fitted, self.leverage(t))
 
     def _times_basis(self, X: Any) -> Array:
@@ -181,6 +261,19 @@ def ridge(space: RowSpace, Y: Array, lam: float) -> RidgeResult:
     """Minimise ||X W - Y||_F^2 + lam ||W||_F^2 over W.
 
     The leave-one-out scores are exact: row i is scored by the solution without row i.
+
+    Parameters
+    ----------
+    space : RowSpace
+        The factored X.
+    Y : (n, l) array
+        Targets.
+    lam : float
+        Ridge weight.
+
+    Returns
+    -------
+    RidgeResult
     """
     w = space.ridge(space.project(Y), lam)
     scores = space.expand(w)
@@ -240,6 +333,14 @@ def gram_matrix(A: Any) -> Array:
     """A'A, dense and in double precision.
 
     Squaring halves the digits: single precision would keep too few of a small direction.
+
+    Parameters
+    ----------
+    A : (n, d) array or sparse matrix
+
+    Returns
+    -------
+    (d, d) array of float64
     """
     if sp.issparse(A):
         A = A.astype(np.float64)
@@ -260,6 +361,16 @@ def gram_is_accurate(K: Array, ridge: float) -> bool:
 
     The largest row sum bounds S_max^2. K is taken before centring, because the error of the
     entries that cancel there is what remains.
+
+    Parameters
+    ----------
+    K : (d, d) array
+    ridge : float
+        The smallest ridge weight that will be used.
+
+    Returns
+    -------
+    bool
     """
     xp = namespace(K)
     largest = float(xp.max(xp.sum(xp.abs(K), axis=0)))
@@ -272,6 +383,16 @@ def coarsest_gram_ridge(X: Any) -> float:
     The largest row sum of |X||X|' and |X|'|X| bounds that of the Gram matrices, and costs four
     products with a vector.
 
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> gram_is_accurate(gram_matrix(X), coarsest_gram_ridge(X))
     True
@@ -286,14 +407,38 @@ def coarsest_gram_ridge(X: Any) -> float:
 
 
 def gram_spectrum(K: Array, floor: float) -> tuple[Array, Array]:
-    """Eigenvalues of K above `floor` times the largest, in ascending order, and eigenvectors."""
+    """Eigenvalues of K above `floor` times the largest, in ascending order, and eigenvectors.
+
+    Parameters
+    ----------
+    K : (d, d) array
+    floor : float
+
+    Returns
+    -------
+    eigenvalues : (r,) array
+    vectors : (d, r) array
+    """
     eigenvalues, vectors = namespace(K).linalg.eigh(K)
     keep = eigenvalues > max(float(eigenvalues[-1]), 1e-300) * floor
     return eigenvalues[keep], vectors[:, keep]
 
 
 def with_intercept(eigenvalues: Array, n: int) -> tuple[Array, Array]:
-    """Eigenvalues and penalties, with those of the unpenalised column of n ones at the end."""
+    """Eigenvalues and penalties, with those of the unpenalised column of n ones at the end.
+
+    Parameters
+    ----------
+    eigenvalues : (r,) array
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    eigenvalues : (r + 1,) array
+    penalty : (r + 1,) array
+        1 where the ridge applies, 0 for the intercept.
+    """
     xp = namespace(eigenvalues)
     one = xp.ones((1,), dtype=eigenvalues.dtype, device=eigenvalues.device)
     penalty = xp.concat([xp.ones_like(eigenvalues), 0 * one])
@@ -301,13 +446,32 @@ def with_intercept(eigenvalues: Array, n: int) -> tuple[Array, Array]:
 
 
 def rounding(shape: tuple[int, int], dtype: Any) -> float:
-    """Ratio of squared singular values below which an X of this type is rounding noise."""
+    """Ratio of squared singular values below which an X of this type is rounding noise.
+
+    Parameters
+    ----------
+    shape : (int, int)
+    dtype : dtype
+
+    Returns
+    -------
+    float
+    """
     unit = np.finfo(np.float32 if str(dtype).endswith("float32") else np.float64).eps
     return max(max(shape) * float(np.finfo(np.float64).eps), (16 * float(unit)) ** 2)
 
 
 def column_sums(X: Any) -> Array:
-    """Sums in double precision: a long column of single precision loses its digits."""
+    """Sums in double precision: a long column of single precision loses its digits.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+
+    Returns
+    -------
+    (d,) array of float64
+    """
     if sp.issparse(X):
         return X.T @ np.ones(X.shape[0])
     xp = namespace(X)
