@@ -38,6 +38,18 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
 
     A CSR matrix has neither duplicates nor stored zeros.
 
+    Parameters
+    ----------
+    Y : (n, l) array or CSR array
+    other : array, optional
+        Names the device; None is main memory.
+
+    Returns
+    -------
+    Cells
+
+    Examples
+    --------
     >>> cells = candidate_cells(np.array([[0, 1], [1, 1]]))
     >>> cells.label.tolist(), cells.row.tolist()
     ([0, 1, 1], [1, 0, 1])
@@ -62,19 +74,55 @@ class DenseRows:
     F: Array
 
     def expand(self, w: Array) -> Array:
-        """(F w)', one label after the other."""
+        """(F w)', one label after the other.
+
+        Parameters
+        ----------
+        w : (r, l) array
+
+        Returns
+        -------
+        (l, n) array
+        """
         return w.T @ self.F.T
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'F."""
+        """B'F.
+
+        Parameters
+        ----------
+        label : (c,) array of int, ascending
+        row : (c,) array of int
+        values : (c,) array
+            B is 0 but for these cells.
+        n_labels : int
+
+        Returns
+        -------
+        (l, r) array
+        """
         return cells_product(label, row, values, self.F, n_labels)
 
     def total(self) -> Array:
-        """1'F."""
+        """1'F.
+
+        Returns
+        -------
+        (r,) array
+        """
         return namespace(self.F).sum(self.F, axis=0)
 
     def squares(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F', some rows at a time."""
+        """Diagonal of F diag(weights) F', some rows at a time.
+
+        Parameters
+        ----------
+        weights : (r,) or (r, k) array
+
+        Returns
+        -------
+        (n,) or (n, k) array
+        """
         return namespace(self.F).concat([F**2 @ weights for _, F in row_pieces(self.F)])
 
 
@@ -87,7 +135,17 @@ class FeatureRows:
     """Index of the first row among all rows."""
 
     def expand(self, message: tuple[Array, Array]) -> Array:
-        """(X W + b)', one label after the other."""
+        """(X W + b)', one label after the other.
+
+        Parameters
+        ----------
+        message : (W, b)
+            Weights (d, l) and intercepts (l,).
+
+        Returns
+        -------
+        (l, n) array
+        """
         W, b = message
         if sp.issparse(self.X):
             return np.add((self.X @ W).T, b[:, None], order="C")
@@ -97,18 +155,46 @@ class FeatureRows:
         return scores
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'X, with the sums of B as the last column."""
+        """B'X, with the sums of B as the last column.
+
+        Parameters
+        ----------
+        label : (c,) array of int, ascending
+        row : (c,) array of int
+        values : (c,) array
+            B is 0 but for these cells.
+        n_labels : int
+
+        Returns
+        -------
+        (l, d + 1) array
+        """
         values = values.astype(self.X.dtype)
         sums = np.bincount(label, values, minlength=n_labels).astype(self.X.dtype)
         return np.column_stack([cells_product(label, row, values, self.X, n_labels), sums])
 
     def total(self) -> Array:
-        """1'X, and the number of rows."""
+        """1'X, and the number of rows.
+
+        Returns
+        -------
+        (d + 1,) array
+        """
         n = self.X.shape[0]
         return np.append(np.ones(n, dtype=self.X.dtype) @ self.X, self.X.dtype.type(n))
 
     def squares(self, message: tuple[Array, Array, float]) -> Array:
-        """||A'x - a||^2 + c of each row x, some rows at a time."""
+        """||A'x - a||^2 + c of each row x, some rows at a time.
+
+        Parameters
+        ----------
+        message : (A, a, c)
+            A matrix (d, r), a vector (r,) and a number.
+
+        Returns
+        -------
+        (n,) array
+        """
         A, a, c = message
         pieces = []
         for _, X in row_pieces(self.X, max(1, _PROJECTED_CELLS // max(1, A.shape[1]))):
@@ -130,7 +216,16 @@ class Coordinates:
     mean: np.ndarray | None = None
 
     def send(self, w: Array) -> Any:
-        """The message for `FeatureRows.expand`."""
+        """The message for `FeatureRows.expand`.
+
+        Parameters
+        ----------
+        w : (r, l) array
+
+        Returns
+        -------
+        array, or (W, b)
+        """
         if self.basis is None:
             return w
         if self.mean is None:
@@ -139,7 +234,17 @@ class Coordinates:
         return W, w[-1] - self.mean @ W
 
     def receive(self, total: Array) -> Array:
-        """F'B from the sums of `FeatureRows.project` (or `total`) over all blocks."""
+        """F'B from the sums of `FeatureRows.project` (or `total`) over all blocks.
+
+        Parameters
+        ----------
+        total : array
+            Labels are the rows.
+
+        Returns
+        -------
+        (r, l) or (r,) array
+        """
         if self.basis is None:
             return total if total.ndim == 1 else total.T
         XtB = total[..., :-1].T
@@ -150,7 +255,20 @@ class Coordinates:
         return np.concatenate([self.basis.T @ centred, sums[None]])
 
     def solve(self, rhs: Array, mu: float, ridge: float) -> tuple[Array, Array]:
-        """w with (mu F'F + ridge) w = rhs, and F'F w."""
+        """w with (mu F'F + ridge) w = rhs, and F'F w.
+
+        Parameters
+        ----------
+        rhs : (r, l) array
+        mu : float
+        ridge : float
+
+        Returns
+        -------
+        w : (r, l) array
+        normal : (r, l) array
+            F'F w.
+        """
         column = (slice(None), None)
         w = rhs / (mu * self.eigenvalues[column] + ridge * self.penalty[column])
         return w, self.eigenvalues[column] * w
@@ -190,6 +308,18 @@ class PerBlock(list[Any]):
 def message_for(message: tuple[Any, ...], block: int) -> tuple[Any, ...]:
     """The message for one block.
 
+    Parameters
+    ----------
+    message : tuple
+    block : int
+        Number of the block.
+
+    Returns
+    -------
+    tuple
+
+    Examples
+    --------
     >>> message_for((1, PerBlock(["a", "b"])), 1)
     (1, 'b')
     """
@@ -203,18 +333,59 @@ class RowStore(Protocol):
     """
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
-        """Run one step on all blocks and return the sums."""
+        """Run one step on all blocks and return the sums.
+
+        Parameters
+        ----------
+        function : callable
+            f(block, state, *message) -> (new state, sums).
+        *message : objects
+            Sent to all blocks.
+
+        Returns
+        -------
+        tuple of sums
+        """
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """Return f(block, state, *message) of every block, in order."""
+        """Return f(block, state, *message) of every block, in order.
+
+        Parameters
+        ----------
+        function : callable
+            f(block, state, *message).
+        *message : objects
+
+        Returns
+        -------
+        list
+        """
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
-        """Replace every block by f(block, *message)."""
+        """Replace every block by f(block, *message).
+
+        Parameters
+        ----------
+        function : callable
+            f(block, *message) -> Block.
+        *message : objects
+        """
 
     def start(self, function: Step, *message: Any) -> list[Any]:
         """Run one step on all blocks and return sums over groups of blocks, for `near` or `here`.
 
         Where the rows are far away, the program goes on while the step runs.
+
+        Parameters
+        ----------
+        function : callable
+            f(block, state, *message) -> (new state, sums).
+        *message : objects
+            Sent to all blocks.
+
+        Returns
+        -------
+        list of sums, or of their futures
         """
         return [self.step(function, *message)]
 
@@ -232,7 +403,16 @@ class RowStore(Protocol):
         return function(*args)
 
     def here(self, value: Any) -> Any:
-        """Bring a result of `start` or `near` to this process."""
+        """Bring a result of `start` or `near` to this process.
+
+        Parameters
+        ----------
+        value : object
+
+        Returns
+        -------
+        object
+        """
         return value
 
 
@@ -265,6 +445,17 @@ class MemoryRows(RowStore):
 def add_sums(a: Any, b: Any) -> Any:
     """Add the sums of two blocks, entry by entry, also in nested tuples; None counts as zero.
 
+    Parameters
+    ----------
+    a, b : tuples, numbers, arrays, lists or None
+        Of one structure.
+
+    Returns
+    -------
+    the same structure
+
+    Examples
+    --------
     >>> add_sums((1, None, (2, 2)), (2, 3.0, (1, 0)))
     (3, 3.0, (3, 2))
     """
@@ -277,12 +468,34 @@ def add_sums(a: Any, b: Any) -> Any:
 
 
 def one_block(X: Any) -> MemoryRows:
-    """Rows in memory without candidates as one block."""
+    """Rows in memory without candidates as one block.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+
+    Returns
+    -------
+    MemoryRows
+    """
     return MemoryRows([Block(FeatureRows(X), candidate_cells(sp.csr_array((X.shape[0], 0))))])
 
 
 def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
-    """All rows of a factored X as one block."""
+    """All rows of a factored X as one block.
+
+    Parameters
+    ----------
+    space : RowSpace
+        The factored X, in memory or on a device.
+    Y : (n, l) array or CSR array
+        Candidates, 0/1.
+
+    Returns
+    -------
+    store : MemoryRows
+    coordinates : Coordinates
+    """
     cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
     rows: Any = FeatureRows(space.X) if space.F is None else DenseRows(space.F)
     frame = (space.basis, space.mean) if space.F is None else ()
@@ -291,7 +504,16 @@ def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
 
 
 def stacked_rows(pieces: Sequence[Any]) -> Any:
-    """Rows of several blocks, one below the other."""
+    """Rows of several blocks, one below the other.
+
+    Parameters
+    ----------
+    pieces : list of arrays or CSR arrays
+
+    Returns
+    -------
+    array or CSR array
+    """
     if len(pieces) == 1:
         return pieces[0]
     if sp.issparse(pieces[0]):
@@ -300,5 +522,14 @@ def stacked_rows(pieces: Sequence[Any]) -> Any:
 
 
 def same(value: Any) -> Any:
-    """The value itself, for `RowStore.near` to bring it to the rows."""
+    """The value itself, for `RowStore.near` to bring it to the rows.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    object
+    """
     return value

@@ -56,7 +56,17 @@ _SUMS = 16
 
 
 def current_client() -> Any:
-    """The Dask client of this thread or program."""
+    """The Dask client of this thread or program.
+
+    Returns
+    -------
+    distributed.Client
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
     distributed = optional("distributed", "distributed", "training on a Dask cluster")
     try:
         return distributed.get_client()
@@ -69,7 +79,18 @@ def current_client() -> Any:
 
 @contextmanager
 def connected(address: str, purpose: str) -> Iterator[Any]:
-    """Connect to the Dask scheduler at this address, which must have at least one worker."""
+    """Connect to the Dask scheduler at this address, which must have at least one worker.
+
+    Parameters
+    ----------
+    address : str
+    purpose : str
+        What needs the package `distributed`, for the error if it is missing.
+
+    Yields
+    ------
+    distributed.Client
+    """
     distributed = optional("distributed", "distributed", purpose)
     try:
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
@@ -96,6 +117,16 @@ def lazy_blocks(readers: Sequence[Callable[[], Any]], files: Sequence[str]) -> l
     """Delayed blocks that the workers of the current client read, each from one of these files.
 
     Raises InputError unless all workers see the files.
+
+    Parameters
+    ----------
+    readers : list of callables
+        Each returns a block.
+    files : list of str
+
+    Returns
+    -------
+    list of delayed blocks
     """
     client = current_client()
     try:
@@ -120,7 +151,16 @@ def _first_missing(files: list[str]) -> str | None:
 
 
 def kind_of_blocks(X: Any) -> str:
-    """Return what a lazy X holds, by its first block: "texts", "sparse" or "dense"."""
+    """Return what a lazy X holds, by its first block: "texts", "sparse" or "dense".
+
+    Parameters
+    ----------
+    X : Dask array or list of lazy blocks
+
+    Returns
+    -------
+    {"texts", "sparse", "dense"}
+    """
     if hasattr(X, "to_delayed"):
         return "dense"
     client = current_client()
@@ -135,7 +175,16 @@ def _kind(block: Any) -> str:
 
 
 def gather_blocks(X: Any) -> list[Any]:
-    """The blocks of a lazy X in the memory of this process."""
+    """The blocks of a lazy X in the memory of this process.
+
+    Parameters
+    ----------
+    X : Dask array or list of lazy blocks
+
+    Returns
+    -------
+    list
+    """
     client = current_client()
     return list(client.gather(_futures(client, X, "X")))
 
@@ -144,6 +193,16 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
     """Delayed features of blocks of texts, which the workers compute with a fitted `transform`.
 
     A block is a list of texts, or lazy.
+
+    Parameters
+    ----------
+    blocks : list
+    transform : callable
+        f(texts) -> features.
+
+    Returns
+    -------
+    list of delayed features
     """
     delayed = optional("dask", "distributed", "Dask blocks").delayed
     lazy = [
@@ -156,12 +215,33 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
 
 
 def rows_per_block(n: int, most: int) -> int:
-    """Rows of a block, so that every thread of the current client has one."""
+    """Rows of a block, so that every thread of the current client has one.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    most : int
+        Largest number of rows of a block.
+
+    Returns
+    -------
+    int
+    """
     return max(1, min(most, -(-n // sum(_threads(current_client()).values()))))
 
 
 def in_memory(X: Any) -> Any:
-    """Rows of a lazy X in the memory of this process, for few rows."""
+    """Rows of a lazy X in the memory of this process, for few rows.
+
+    Parameters
+    ----------
+    X : Dask array or list of lazy blocks
+
+    Returns
+    -------
+    (n, d) array or CSR array
+    """
     return stacked_rows(list(map(as_rows, gather_blocks(X))))
 
 
@@ -248,7 +328,16 @@ class DaskRows(RowStore):
         return balanced, [owner for owner in owners if owner is not None]
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Run a whole fit; restart it if data were lost that Dask cannot recompute."""
+        """Run a whole fit; restart it if data were lost that Dask cannot recompute.
+
+        Parameters
+        ----------
+        function : callable
+
+        Returns
+        -------
+        what it returns
+        """
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 if attempt > 1:
@@ -270,12 +359,34 @@ class DaskRows(RowStore):
         return [self.near(_add_up, self._run(function, message))]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
-        """A future of f(*args), computed on the worker with this number."""
+        """A future of f(*args), computed on the worker with this number.
+
+        Parameters
+        ----------
+        function : callable
+        *args : objects
+            They may hold futures.
+        place : int
+            Number of the worker, modulo their count.
+
+        Returns
+        -------
+        future
+        """
         workers = list(dict.fromkeys(self._owners))
         return self._submit(workers[place % len(workers)], function, *args)
 
     def here(self, value: Any) -> Any:
-        """Bring a result of `start` or `near` to the client."""
+        """Bring a result of `start` or `near` to the client.
+
+        Parameters
+        ----------
+        value : object, which may hold futures
+
+        Returns
+        -------
+        object
+        """
         return self._client.gather(value)
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
@@ -331,7 +442,21 @@ class DaskRows(RowStore):
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
-    """call(block, *args) for every block of X, lazily if X is lazy."""
+    """call(block, *args) for every block of X, lazily if X is lazy.
+
+    Parameters
+    ----------
+    call : callable
+        f(block, *args) -> array.
+    X : Dask array or list of lazy blocks
+    args : tuple
+    n_columns : int
+        Width of the result.
+
+    Returns
+    -------
+    Dask array or list of lazy blocks
+    """
     if isinstance(X, list | tuple):
         dask = optional("dask", "distributed", "Dask blocks")
         lazy = dask.delayed(call, pure=False)
@@ -353,7 +478,16 @@ def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns:
 
 
 def as_rows(X: Any) -> Any:
-    """A block as a dense array or CSR array of float32 or float64."""
+    """A block as a dense array or CSR array of float32 or float64.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix
+
+    Returns
+    -------
+    (n, d) ndarray or CSR array
+    """
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 

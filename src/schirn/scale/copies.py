@@ -14,18 +14,45 @@ from schirn.scale.row_file import RowFile
 
 
 def equal_rows(X: Any) -> Array:
-    """Number the distinct rows of an array, a canonical CSR matrix or a `RowFile` of dense rows."""
+    """Number the distinct rows of an array, a canonical CSR matrix or a `RowFile` of dense rows.
+
+    Parameters
+    ----------
+    X : (n, d) array, CSR array or RowFile
+
+    Returns
+    -------
+    (n,) ndarray of int
+    """
     return number_distinct(row_digests(X))
 
 
 def number_distinct(digests: Iterable[bytes]) -> Array:
-    """Number the distinct ones of the digests of rows, in order of first appearance."""
+    """Number the distinct ones of the digests of rows, in order of first appearance.
+
+    Parameters
+    ----------
+    digests : iterable of bytes
+
+    Returns
+    -------
+    ndarray of int
+    """
     number: dict[bytes, int] = {}
     return np.array([number.setdefault(key, len(number)) for key in digests], dtype=np.int64)
 
 
 def row_digests(X: Any) -> Iterator[bytes]:
-    """Yield a hash of each row of what `equal_rows` takes."""
+    """Yield a hash of each row of what `equal_rows` takes.
+
+    Parameters
+    ----------
+    X : (n, d) array, CSR array or RowFile
+
+    Yields
+    ------
+    bytes
+    """
 
     def digest(*values: Array) -> bytes:
         state = hashlib.blake2b(digest_size=16)

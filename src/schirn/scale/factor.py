@@ -54,6 +54,10 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     ridge : float
         The smallest ridge weight that will be used.
     fit_intercept : bool
+
+    Returns
+    -------
+    Factor
     """
     if layout.device:
         return _factor_device(store, ridge, fit_intercept)
@@ -116,17 +120,49 @@ def _factor_device(store: RowStore, ridge: float, fit_intercept: bool) -> Factor
 
 
 def column_totals(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Sums of the columns of the block."""
+    """Sums of the columns of the block.
+
+    Parameters
+    ----------
+    block : Block
+    state : object
+
+    Returns
+    -------
+    state : object
+    sums : ((d,) array,)
+    """
     return state, (column_sums(block.rows.X),)
 
 
 def centre(block: Block, mean: Array) -> Block:
-    """The block with the mean subtracted from its dense rows."""
+    """The block with the mean subtracted from its dense rows.
+
+    Parameters
+    ----------
+    block : Block
+    mean : (d,) array
+
+    Returns
+    -------
+    Block
+    """
     X = block.rows.X
     centred = np.subtract(X, mean, out=X) if block.in_place else X - mean
     return block._replace(rows=FeatureRows(centred, block.rows.first))
 
 
 def gram(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
-    """X'X of the block, in double precision."""
+    """X'X of the block, in double precision.
+
+    Parameters
+    ----------
+    block : Block
+    state : object
+
+    Returns
+    -------
+    state : object
+    sums : ((d, d) array,)
+    """
     return state, (gram_matrix(block.rows.X),)

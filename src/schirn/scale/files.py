@@ -76,7 +76,16 @@ class FileRows(RowStore):
             raise
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Run a whole fit."""
+        """Run a whole fit.
+
+        Parameters
+        ----------
+        function : callable
+
+        Returns
+        -------
+        what it returns
+        """
         return function()
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:

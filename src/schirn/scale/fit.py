@@ -58,7 +58,16 @@ class BlockFit:
 
 
 def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
-    """Train a model on rows that are not in main memory."""
+    """Train a model on rows that are not in main memory.
+
+    Parameters
+    ----------
+    model : PartialMultiLabelClassifier
+        Has the hook `_fit_blocks`.
+    X : rows on a device, in files or on workers
+    y : candidates, in any container that `fit` takes
+    label_names : list of str or None
+    """
     where = location(X)
     if where == "device":
         _fit_device(model, X, y, label_names)
@@ -71,7 +80,17 @@ def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
 
 
 def fit_store(model: Any, store: RowStore, names: Any, y: Any = None) -> None:
-    """Train a model on the blocks of a store, with the candidates y."""
+    """Train a model on the blocks of a store, with the candidates y.
+
+    Parameters
+    ----------
+    model : PartialMultiLabelClassifier
+    store : RowStore
+    names : list of str or None
+        Names of the labels.
+    y : candidates, optional
+        Their type is that of the predictions.
+    """
     blocks = store.gather(summarise)
     layout = check_blocks(blocks)
     names = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
@@ -117,7 +136,23 @@ def _dense(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
 
 
 def map_rows(model: Any, name: str, X: Any, n_columns: int, **options: Any) -> Any:
-    """Call a method of a fitted model on every block of X, lazily if X is lazy."""
+    """Call a method of a fitted model on every block of X, lazily if X is lazy.
+
+    Parameters
+    ----------
+    model : PartialMultiLabelClassifier
+    name : str
+        Of a method that takes rows.
+    X : Dask array, delayed blocks or RowFile
+    n_columns : int
+        Width of the result.
+    **options : objects
+        Passed on.
+
+    Returns
+    -------
+    array, Dask array or delayed blocks
+    """
     bare = copy(model)
     for attribute in ("noise_", "label_confidence_"):
         bare.__dict__.pop(attribute, None)
@@ -208,17 +243,49 @@ def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> tuple[np.ndar
 
 
 def sample_stride(n: int, l: int) -> int:
-    """Stride of the sampled rows 0, stride, 2 stride, ... of n rows with l labels."""
+    """Stride of the sampled rows 0, stride, 2 stride, ... of n rows with l labels.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    l : int
+        Number of labels.
+
+    Returns
+    -------
+    int
+    """
     return max(1, -(-n * l // _SAMPLE_CELLS))
 
 
 def sample_start(block: Block, stride: int) -> int:
-    """Index in the block of its first sampled row."""
+    """Index in the block of its first sampled row.
+
+    Parameters
+    ----------
+    block : Block
+    stride : int
+
+    Returns
+    -------
+    int
+    """
     return -getattr(block.rows, "first", 0) % stride
 
 
 def sample_candidates(block: Block, stride: int) -> np.ndarray:
-    """Candidates (m, l) of the sampled rows."""
+    """Candidates (m, l) of the sampled rows.
+
+    Parameters
+    ----------
+    block : Block
+    stride : int
+
+    Returns
+    -------
+    (m, l) ndarray of uint8
+    """
     n, l = block.cells.shape
     first = sample_start(block, stride)
     label = to_numpy(block.cells.label)
@@ -230,7 +297,18 @@ def sample_candidates(block: Block, stride: int) -> np.ndarray:
 
 
 def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
-    """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l)."""
+    """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l).
+
+    Parameters
+    ----------
+    store : RowStore
+    layout : Layout
+
+    Returns
+    -------
+    X : (m, d) array or CSR array
+    Y : (m, l) ndarray
+    """
     count = layout.n if layout.device else max(_SEARCH_ROWS, _SEARCH_CELLS // layout.d)
     stride = max(1, -(-layout.n // count))
     X, candidates = zip(*store.gather(_sample_features, stride), strict=True)

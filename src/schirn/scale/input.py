@@ -23,7 +23,18 @@ _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64"
 
 
 def check_in_memory(name: str, X: Any) -> None:
-    """Raise InputError for rows in files or on a GPU, which the method `name` cannot use."""
+    """Raise InputError for rows in files or on a GPU, which the method `name` cannot use.
+
+    Parameters
+    ----------
+    name : str
+        The method, for the sentence.
+    X : rows anywhere
+
+    Raises
+    ------
+    InputError
+    """
     if location(X) == "files":
         where = "in files"
         remedy = "load them"
@@ -39,7 +50,19 @@ def check_in_memory(name: str, X: Any) -> None:
 
 
 def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
-    """Validate X on a device; float32 stays, any other type becomes float64."""
+    """Validate X on a device; float32 stays, any other type becomes float64.
+
+    Parameters
+    ----------
+    model : PartialMultiLabelClassifier
+    X : (n, d) array on a device
+    reset : bool
+        False compares the number of features with those of `fit`.
+
+    Returns
+    -------
+    (n, d) array of floats
+    """
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(f"X must have rows and columns, got shape {tuple(X.shape)}")
     if not str(getattr(X, "layout", "strided")).endswith("strided"):
@@ -81,7 +104,17 @@ class BlockSummary:
 
 
 def summarise(block: Block, state: Any) -> BlockSummary:
-    """Summarise a block in one pass over its rows."""
+    """Summarise a block in one pass over its rows.
+
+    Parameters
+    ----------
+    block : Block
+    state : object
+
+    Returns
+    -------
+    BlockSummary
+    """
     X = block.rows.X
     first = block.rows.first
     n, l = block.cells.shape
@@ -94,7 +127,16 @@ def summarise(block: Block, state: Any) -> BlockSummary:
 
 
 def check_blocks(blocks: list[BlockSummary]) -> Layout:
-    """Raise InputError for blocks that do not fit together or cannot be used; return the layout."""
+    """Raise InputError for blocks that do not fit together or cannot be used; return the layout.
+
+    Parameters
+    ----------
+    blocks : list of BlockSummary
+
+    Returns
+    -------
+    Layout
+    """
     first = blocks[0]
     for k, block in enumerate(blocks):
         if (block.d, block.sparse, block.n_labels) != (first.d, first.sparse, first.n_labels):
@@ -114,6 +156,18 @@ def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, 
     """Candidates of any container as CSR of uint8, and the label names.
 
     Dense ones of rows X on a device are searched there.
+
+    Parameters
+    ----------
+    y : candidates in any container
+    names : list of str or None
+    X : array, optional
+        Rows on a device.
+
+    Returns
+    -------
+    Y : (n, l) CSR array
+    names : list of str
     """
     if X is not None and (is_device_array(y) or isinstance(y, np.ndarray)) and y.ndim == 2:
         listed = _listed_on_device(y, X)
@@ -144,7 +198,18 @@ def _listed_on_device(y: Array, X: Array) -> sp.csr_array | None:
 
 
 def block_candidates(Y: Any, first: int) -> Any:
-    """The candidates of one block as CSR; an error names the first row of the block."""
+    """The candidates of one block as CSR; an error names the first row of the block.
+
+    Parameters
+    ----------
+    Y : candidates in any container
+    first : int
+        Index of the first row of the block.
+
+    Returns
+    -------
+    (n, l) CSR array
+    """
     try:
         return sparse_candidates(Y, None)[0]
     except InputError as error:

@@ -25,7 +25,13 @@ _SHARE = 0.5
 
 @contextmanager
 def memory_limit(gigabytes: float | None) -> Iterator[None]:
-    """Choose storages as if only this much memory were free."""
+    """Choose storages as if only this much memory were free.
+
+    Parameters
+    ----------
+    gigabytes : float or None
+        None is no limit.
+    """
     token = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
     try:
         yield
@@ -34,7 +40,12 @@ def memory_limit(gigabytes: float | None) -> Iterator[None]:
 
 
 def free_bytes() -> int:
-    """Memory that this process can still use: what system and container leave."""
+    """Memory that this process can still use: what system and container leave.
+
+    Returns
+    -------
+    int
+    """
     free = [_UNKNOWN]
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -50,12 +61,30 @@ def free_bytes() -> int:
 
 
 def fits(size: int, free: int | None = None) -> bool:
-    """Whether an array of `size` bytes may lie in memory: it takes at most half of what is free."""
+    """Whether an array of `size` bytes may lie in memory: it takes at most half of what is free.
+
+    Parameters
+    ----------
+    size : int
+    free : int, optional
+        Bytes that are free, if known.
+
+    Returns
+    -------
+    bool
+    """
     return size <= _SHARE * (free_bytes() if free is None else free)
 
 
 def check_room(size: int, what: str) -> None:
-    """Raise InputError if a temporary file of `size` bytes would not fit on the disk."""
+    """Raise InputError if a temporary file of `size` bytes would not fit on the disk.
+
+    Parameters
+    ----------
+    size : int
+    what : str
+        What needs the room, in the plural.
+    """
     folder = scratch_folder()
     if size > free_on_disk(folder):
         raise InputError(
@@ -66,7 +95,12 @@ def check_room(size: int, what: str) -> None:
 
 
 def scratch_folder() -> str:
-    """The folder for temporary files: that of the system, or /var/tmp if that is in memory."""
+    """The folder for temporary files: that of the system, or /var/tmp if that is in memory.
+
+    Returns
+    -------
+    str
+    """
     folder = tempfile.gettempdir()
     fallback = "/var/tmp"
     chosen = any(name in os.environ for name in ("TMPDIR", "TEMP", "TMP"))
@@ -110,7 +144,16 @@ def _remove(folder: Path, file: IO[bytes]) -> None:
 
 
 def free_on_disk(folder: str | os.PathLike[str]) -> int:
-    """Bytes that temporary files may take; no more than the free memory if they lie there."""
+    """Bytes that temporary files may take; no more than the free memory if they lie there.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    int
+    """
     free = shutil.disk_usage(folder).free
     return min(free, free_bytes()) if _is_in_memory(os.fspath(folder)) else free
 

@@ -90,7 +90,16 @@ class RowFile:
             yield self.read(k)
 
     def read(self, k: int) -> Any:
-        """Read block number k."""
+        """Read block number k.
+
+        Parameters
+        ----------
+        k : int
+
+        Returns
+        -------
+        (m, d) array or CSR array
+        """
         source, rows = self._blocks[k]
         if _is_file(source):
             return _read(source, rows).astype(self.dtype, copy=False)
@@ -130,7 +139,16 @@ class RowFile:
 
 
 def copy_to_file(blocks: Iterable[np.ndarray]) -> RowFile:
-    """Copy blocks of one width and type to a temporary file, which is removed with the result."""
+    """Copy blocks of one width and type to a temporary file, which is removed with the result.
+
+    Parameters
+    ----------
+    blocks : iterable of (m, d) ndarray
+
+    Returns
+    -------
+    RowFile
+    """
     folder = ScratchFolder(scratch_folder())
     path = folder.path / "rows.bin"
     shapes = []
@@ -208,7 +226,18 @@ def _read(source: Any, rows: slice) -> np.ndarray:
 
 
 def disk_error(error: BaseException, path: Path) -> BaseException:
-    """Turn an OSError, such as a full disk, into a DataError that names the remedy."""
+    """Turn an OSError, such as a full disk, into a DataError that names the remedy.
+
+    Parameters
+    ----------
+    error : exception
+    path : Path
+        What was written.
+
+    Returns
+    -------
+    exception
+    """
     if isinstance(error, OSError) and not isinstance(error, InputError):
         return DataError(
             f"{path}: cannot write temporary files ({error.strerror or error}); set TMPDIR to "

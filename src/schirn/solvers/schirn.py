@@ -77,8 +77,18 @@ def schirn(
         The factored X; its ridge must cover 2 lam / mu for the largest mu.
     Y : (n, l) array
         Candidates, 0/1.
-    alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter, tol
-        As in `schirn.Schirn`.
+    alpha, beta, lam : float
+        Price of calling a candidate noise, weight of the rank term, ridge weight.
+    noise_rule : {"exact", "printed"}
+        "exact" solves the noise step, "printed" is the formula of the paper.
+    rank_term : {"high", "low", "none"}
+        Raise the singular values of C, shrink them, or leave them alone.
+    mu, mu_max, rho : float
+        First penalty, its upper bound, and its growth per round.
+    max_iter : int
+        Number of rounds.
+    tol : float
+        Stop when ||X W - C||_F <= tol ||C||_F and the noise no longer changes; 0 runs all rounds.
 
     Returns
     -------
@@ -89,9 +99,9 @@ def schirn(
     eigenvalues = space.eigenvalues.astype(np.float64)[:, None]
     penalty = space.penalty.astype(np.float64)[:, None]
     threshold = noise_threshold(alpha, noise_rule)
-    sign = {"high": -1, "low": 1, "none": 0}[rank_term]
-    # The projection F'A of each n x l matrix A stands below it, in the rows from n on.
+    rank_weight = {"high": -beta, "low": beta, "none": 0.0}[rank_term]
     N = np.zeros_like(Y)
+    # Rows from n on are the projections F'(Y - N), F'C, F'L, and F'XW and F'G in the loop.
     Y_N = _with_projection(space, Y)
     C = L = _with_projection(space, np.ones(Y.shape))
     trace: list[tuple[float, float, int]] = []
@@ -99,37 +109,33 @@ def schirn(
     if rounds.state is not None:
         N, Y_N, C, L, mu, trace = rounds.state
     for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
-        # eq. (10)
+        # eq. (10): W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
         w = (mu * C[n:] - L[n:]) / (mu * eigenvalues + 2 * lam * penalty)
         XW = np.vstack([space.expand(w.astype(space.dtype)), eigenvalues * w])
-        # eq. (15)
+        # eq. (15): on candidates, Y - C is large where C is small
         N_before = N
         N = Y & (C[:n] < threshold)
-        has_changed = bool((N != N_before).any())
-        if has_changed:
+        if not np.array_equal(N, N_before):
             Y_N = Y_N - _with_projection(space, N.astype(float) - N_before)
         # eq. (17)
         G = (2 * Y_N + L + mu * XW) / (2 + mu)
-        # eq. (18)
+        # eq. (18): G = U S V', C = U (S + shift) V'
         C, nuclear_norm = _rank_step(G, n, 2 * beta / (2 + mu), rank_term)
         # eq. (19)
         gap = XW - C
         L = L + mu * gap
         # eq. (20)
         mu = min(mu_max, rho * mu)
-
         residual = float(np.linalg.norm(gap[:n]))
         n_noise = int(np.count_nonzero(N))
-        loss = float(np.linalg.norm(C[:n] - Y_N[:n])) ** 2
-        rank = sign * beta * nuclear_norm
-        ridge = lam * float(np.sum(penalty * w**2))
-        trace.append((loss + alpha * n_noise + rank + ridge, residual, n_noise))
-        if tol > 0 and not has_changed and residual <= tol * np.linalg.norm(C[:n]):
+        objective = float(np.linalg.norm(C[:n] - Y_N[:n])) ** 2 + alpha * n_noise
+        objective += rank_weight * nuclear_norm + lam * float(np.sum(penalty * w**2))
+        trace.append((objective, residual, n_noise))
+        if tol > 0 and np.array_equal(N, N_before) and residual <= tol * np.linalg.norm(C[:n]):
             break
         if rounds.due(n_iter):
             rounds.save(n_iter, (N, Y_N, C, L, mu, trace))
-    columns = (np.array(column) for column in zip(*trace, strict=True))
-    return SchirnFit(w.astype(space.dtype), N, *columns)
+    return SchirnFit(w.astype(space.dtype), N, *map(np.array, zip(*trace, strict=True)))
 
 
 def _rank_step(G: Array, n: int, shift: float, rank_term: RankTerm) -> tuple[Array, float]:

@@ -64,7 +64,17 @@ class Centred(NamedTuple):
 
     @classmethod
     def of(cls, A: Array) -> "Centred":
-        """A itself in double precision; in single precision its means are subtracted in place."""
+        """A itself in double precision; in single precision its means are subtracted in place.
+
+        Parameters
+        ----------
+        A : (l, n) array
+            Overwritten in single precision.
+
+        Returns
+        -------
+        Centred
+        """
         if eps(A) < 1e-10:
             return cls(A, None)
         mean = namespace(A).mean(A, axis=1)
@@ -72,21 +82,47 @@ class Centred(NamedTuple):
         return cls(A, mean)
 
     def whole(self) -> Array:
-        """The matrix itself."""
+        """The matrix itself.
+
+        Returns
+        -------
+        (l, n) array
+        """
         return self.values if self.mean is None else self.values + self.mean[:, None]
 
     def at(self, cells: Cells) -> Array:
-        """Its entries at the candidates."""
+        """Its entries at the candidates.
+
+        Parameters
+        ----------
+        cells : Cells
+
+        Returns
+        -------
+        (c,) array
+        """
         xp = namespace(self.values)
         entries = xp.take(xp.reshape(self.values, (-1,)), cells.flat)
         return entries if self.mean is None else entries + xp.take(self.mean, cells.label)
 
     def square(self) -> float:
-        """Its squared Frobenius norm, for rows that are centred."""
+        """Its squared Frobenius norm, for rows that are centred.
+
+        Returns
+        -------
+        float
+        """
         return _square(self.values) + _square_of_mean(self.mean, self.values.shape[1])
 
     def gram(self) -> tuple[Array, float]:
-        """Its Gram matrix over the labels, in double precision, and the rounding error of that."""
+        """Its Gram matrix over the labels, in double precision, and the rounding error of that.
+
+        Returns
+        -------
+        gram : (l, l) array
+        floor : float
+            Rounding error of the Gram matrix.
+        """
         xp = namespace(self.values)
         gram = self.values @ self.values.T
         if self.mean is None:
@@ -315,7 +351,18 @@ def _shift(
 
 
 def start(block: Block, state: None) -> tuple[State, tuple[Array, Array, int]]:
-    """C = L = 1 and N = 0; return F'Y, F'1 and the number of candidates."""
+    """C = L = 1 and N = 0; return F'Y, F'1 and the number of candidates.
+
+    Parameters
+    ----------
+    block : Block
+    state : None
+
+    Returns
+    -------
+    state : State
+    sums : (FY, F1, number of candidates)
+    """
     cells = block.cells
     n, l = cells.shape
     F1 = block.rows.total()
@@ -333,7 +380,22 @@ def start(block: Block, state: None) -> tuple[State, tuple[Array, Array, int]]:
 def finish_and_begin(
     block: Block, state: State, shift: Shift | None, message: tuple[Any, float, bool]
 ) -> tuple[State, tuple[SumsOverC | None, SumsOverG]]:
-    """Finish the round before, unless that is done already, and begin the next one."""
+    """Finish the round before, unless that is done already, and begin the next one.
+
+    Parameters
+    ----------
+    block : Block
+    state : State
+    shift : Shift or None
+        Equation (18) of the round before; None if `finish_round` ran already.
+    message : tuple
+        The other arguments of `begin_round`.
+
+    Returns
+    -------
+    state : State
+    sums : (SumsOverC or None, SumsOverG)
+    """
     over_C = None
     if shift is not None:
         state, over_C = finish_round(block, state, shift)
@@ -344,7 +406,24 @@ def finish_and_begin(
 def begin_round(
     block: Block, state: State, message: Any, threshold: float, needs_gram: bool
 ) -> tuple[State, SumsOverG]:
-    """Compute N from C, then G = S + mu X W with the new noise."""
+    """Compute N from C, then G = S + mu X W with the new noise.
+
+    Parameters
+    ----------
+    block : Block
+    state : State
+    message : object
+        mu w, for `rows.expand`.
+    threshold : float
+        Candidates with a smaller C are noise.
+    needs_gram : bool
+        Whether there is a rank term.
+
+    Returns
+    -------
+    state : State
+    sums : SumsOverG
+    """
     cells = block.cells
     # eq. (15)
     noise = state.C < threshold
@@ -373,7 +452,20 @@ def begin_round(
 
 
 def finish_round(block: Block, state: State, shift: Shift) -> tuple[State, SumsOverC]:
-    """Compute C = G R and the next S = G - mu C."""
+    """Compute C = G R and the next S = G - mu C.
+
+    Parameters
+    ----------
+    block : Block
+    state : State
+    shift : Shift
+        Equation (18).
+
+    Returns
+    -------
+    state : State
+    sums : SumsOverC
+    """
     G = state.G
     assert G is not None
     # eq. (18)
@@ -443,25 +535,68 @@ def _square_of_mean(mean: Array | None, n: int) -> float:
 
 
 def write_state(block: Block, state: State, name: str) -> None:
-    """Save the state of a block between two rounds."""
+    """Save the state of a block between two rounds.
+
+    Parameters
+    ----------
+    block : Block
+    state : State
+    name : str
+        How the name of its file starts.
+    """
     first = getattr(block.rows, "first", 0)
     checkpoint_save(f"{name}{first}", (state.S, state.C, state.noise))
 
 
 def read_state(block: Block, state: State, name: str) -> tuple[State, tuple[()]]:
-    """Continue with a saved state of a block."""
+    """Continue with a saved state of a block.
+
+    Parameters
+    ----------
+    block : Block
+    state : State
+    name : str
+        How the name of its file starts.
+
+    Returns
+    -------
+    state : State
+    sums : ()
+    """
     first = getattr(block.rows, "first", 0)
     S, C, noise = checkpoint_load(f"{name}{first}")
     return State(Centred(*S), C, noise), ()
 
 
 def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:
-    """The candidates of a block and which of them are noise."""
+    """The candidates of a block and which of them are noise.
+
+    Parameters
+    ----------
+    block : Block
+    state : State
+
+    Returns
+    -------
+    cells : Cells
+    noise : (c,) array of bool
+    """
     return block.cells, state.noise
 
 
 def noise_matrix(store: MemoryRows, shape: tuple[int, int]) -> np.ndarray:
-    """N as a boolean matrix, for rows in one block."""
+    """N as a boolean matrix, for rows in one block.
+
+    Parameters
+    ----------
+    store : MemoryRows
+        After the rounds.
+    shape : (n, l)
+
+    Returns
+    -------
+    (n, l) ndarray of bool
+    """
     ((cells, noise),) = store.gather(noise_cells)
     is_noise = to_numpy(noise)
     row = to_numpy(cells.row)[is_noise]

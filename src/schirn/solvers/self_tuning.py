@@ -67,7 +67,18 @@ class Filters:
 
 
 def ridge_filters(space: RowSpace, lams: Sequence[float]) -> Filters:
-    """Ridge regressions with these weights."""
+    """Ridge regressions with these weights.
+
+    Parameters
+    ----------
+    space : RowSpace
+    lams : list of float
+        Ridge weights.
+
+    Returns
+    -------
+    Filters
+    """
     t = like(np.asarray(lams), space.eigenvalues)[:, None]
     return Filters(1 / (space.eigenvalues + t * space.penalty))
 
@@ -89,6 +100,19 @@ class Search:
 def search_rows(n: int, d: int) -> int:
     """Number of rows that a search uses: all, unless the factors would be too large.
 
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    d : int
+        Number of features.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
     >>> search_rows(1000, 300), search_rows(10**6, 300), search_rows(10**6, 10**5)
     (1000, 55924, 4096)
     """
