@@ -249,12 +249,36 @@ def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
 
 
 def uniform_keys(random: Any) -> Keys:
-    """Return uniform keys, drawn row by row for the negatives only."""
+    """Return uniform keys, drawn row by row for the negatives only.
+
+    Parameters
+    ----------
+    random : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    callable
+        Keys of the negatives of some rows.
+    """
     return lambda rows, negative: random.random_sample(int(negative.sum()))
 
 
 def label_keys(truth: Any, random: Any) -> Keys:
-    """Return keys whose weights follow co-occurrence with the row's true labels."""
+    """Return keys whose weights follow co-occurrence with the row's true labels.
+
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n, l)
+        True labels.
+    random : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    callable
+        Keys of the negatives of some rows.
+    """
     counts = sparse.csr_array(truth.astype(np.float64))
     counts_of_pairs = sparse.csr_array(counts.T @ counts)
     frequency = counts_of_pairs.diagonal()
@@ -270,7 +294,22 @@ def label_keys(truth: Any, random: Any) -> Keys:
 
 
 def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
-    """Return keys whose weights follow the scores of ridge regressions on the other half."""
+    """Return keys whose weights follow the scores of ridge regressions on the other half.
+
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n, l)
+        True labels.
+    X : array or sparse matrix of shape (n, d)
+        Features.
+    random : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    callable
+        Keys of the negatives of some rows.
+    """
     from sklearn.preprocessing import maxabs_scale
 
     # In single precision the number of threads changes scores enough to change draws.
@@ -299,7 +338,19 @@ def _random_half(n_samples: int, random: Any) -> np.ndarray:
 
 
 def ridge_weights(X: Any, truth: Any) -> np.ndarray:
-    """Minimise |XW - Y|^2 + |W|^2, in closed form unless both sides of X are long."""
+    """Minimise |XW - Y|^2 + |W|^2, in closed form unless both sides of X are long.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+        Features.
+    truth : sparse matrix of shape (n, l)
+        True labels.
+
+    Returns
+    -------
+    ndarray of shape (d, l)
+    """
     from sklearn.linear_model import Ridge
 
     if not X.shape[0]:

@@ -115,7 +115,8 @@ class LogisticBaseline(LinearMethod):
         """Weights (d, l) and intercepts (l,) for the features as they are."""
         from sklearn.linear_model import LogisticRegression
 
-        (n, d), l = X.shape, Y.shape[1]
+        n, d = X.shape
+        l = Y.shape[1]
         standard = self.scale == "standard"
         factor = standard_factor(X) if standard else np.ones(d, dtype=X.dtype)
         # The shift only helps the iterations, as the intercept has no penalty.
@@ -124,14 +125,16 @@ class LogisticBaseline(LinearMethod):
         Z = sp.csr_array(X * factor[None, :]) if sp.issparse(X) else (X - shift) * factor
         # The optimum is unique; Newton's steps reach it whatever the scale of the features.
         solver = "newton-cholesky" if d <= _FEW_FEATURES else "lbfgs"
-        W, b = np.zeros((d, l), dtype=X.dtype), _prior(Y).astype(X.dtype)
+        W = np.zeros((d, l), dtype=X.dtype)
+        b = _prior(Y).astype(X.dtype)
         for j in range(l):
             if 0 < Y[:, j].sum(dtype=np.int64) < n:
                 model = LogisticRegression(
                     C=self.C, solver=solver, tol=1e-8, max_iter=self.max_iter
                 )
                 fitted = model.fit(Z, Y[:, j])
-                W[:, j], b[j] = fitted.coef_[0] * factor, fitted.intercept_[0]
+                W[:, j] = fitted.coef_[0] * factor
+                b[j] = fitted.intercept_[0]
         return W, b - shift @ W
 
 

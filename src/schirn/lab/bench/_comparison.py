@@ -19,7 +19,8 @@ Fold = tuple[Any, Any]
 """Seed and fold."""
 
 AUTO = "auto"
-FLOOR, CEILING = "CandidateRidge", "OracleRidge"
+FLOOR = "CandidateRidge"
+CEILING = "OracleRidge"
 # Shares of a smaller difference between the references would be noise.
 SMALLEST_GAP = 0.01
 # Scores that tie in a larger share of the rows owe their metrics to the rule for ties.
@@ -137,7 +138,8 @@ class Comparison:
 
     def paired(self, setting: Setting, a: Contender, b: Contender) -> tuple[list[float], ...]:
         """Values of two contenders on their common folds, in the same order."""
-        first, second = self.values.get((setting, a), {}), self.values.get((setting, b), {})
+        first = self.values.get((setting, a), {})
+        second = self.values.get((setting, b), {})
         common = [fold for fold in first if fold in second]
         return [first[fold] for fold in common], [second[fold] for fold in common]
 
@@ -188,7 +190,8 @@ def contender_notes(contenders: Iterable[Contender]) -> list[str]:
 
 def compare(results: Iterable[Result], metric: str) -> Comparison:
     """Arrange results by setting, contender and fold."""
-    info, results = metric_info(metric), list(results)
+    info = metric_info(metric)
+    results = list(results)
     if not results:
         raise InputError("There are no benchmark results; run a benchmark first.")
     contenders = _contenders(results)
@@ -199,7 +202,8 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
     reasons: dict[tuple[Setting, Contender], dict[Fold, str]] = {}
     for result in results:
         pair = setting_of(result, kinds), by_key[key_of(result)]
-        fold, value = (result.get("seed"), result.get("fold")), value_of(result, metric)
+        fold = (result.get("seed"), result.get("fold"))
+        value = value_of(result, metric)
         if value is None:
             reasons.setdefault(pair, {})[fold] = _reason(result)
         else:
@@ -209,7 +213,8 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
                     f"Two results for {pair[1].label} on {pair[0].label}, seed {fold[0]}, fold "
                     f"{fold[1]}: {known:g} and {value:g}; keep the results of one benchmark only."
                 )
-    missing, partial = {}, {}
+    missing = {}
+    partial = {}
     for pair in ((s, c) for s in settings for c in contenders):
         folds = values.get(pair, {})
         failed = [why for fold, why in reasons.get(pair, {}).items() if fold not in folds]
@@ -266,7 +271,8 @@ def _oracle(result: Result) -> bool:
 
 def _reason(result: Result) -> str:
     """Reason why a result has no value."""
-    status, reason = str(result.get("status", "failed")), result.get("reason")
+    status = str(result.get("status", "failed"))
+    reason = result.get("reason")
     if status == "done":
         return "not defined in the other runs"
     return f"{status}: {str(reason).rstrip('.')}" if reason else status

@@ -87,7 +87,8 @@ def critical_difference(
     ink = ax.xaxis.label.get_color()
     names = list(result.ranks)
     colours = {c.label: s["color"] for c, s in look(compare(rows, metric).contenders).items()}
-    k, difference = len(names), result.critical_difference
+    k = len(names)
+    difference = result.critical_difference
     posthocs.critical_difference_diagram(
         result.ranks,
         pandas.DataFrame(result.nemenyi, index=names, columns=names),
@@ -161,7 +162,18 @@ def gap_closed(
 
 
 def look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
-    """Colour, marker and dashes of each contender; the two references are grey."""
+    """Colour, marker and dashes of each contender; the two references are grey.
+
+    Parameters
+    ----------
+    contenders : list of Contender
+        Methods of a figure.
+
+    Returns
+    -------
+    dict
+        Colour and marker by contender.
+    """
     styles: dict[Contender, dict[str, Any]] = {}
     for i, c in enumerate(contenders):
         styles[c] = {
@@ -190,6 +202,16 @@ def _name(text: str) -> str:
 
 
 def hint(contenders: Sequence[Contender]) -> str:
-    """What the marks mean, as far as there are any."""
+    """What the marks mean, as far as there are any.
+
+    Parameters
+    ----------
+    contenders : list of Contender
+        Methods of a figure.
+
+    Returns
+    -------
+    str
+    """
     words = [note.partition(":")[0] for note in mark_notes(contenders)]
     return f"   ({', '.join(words)})" if words else ""

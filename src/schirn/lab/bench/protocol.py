@@ -166,7 +166,8 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
         for c in comparison.contenders
         if c.method in points and c.tuning == "candidates" and not c.oracle and not c.ceiling
     ]
-    inner, rows = _values(results, "inner_folds"), _values(results, "search_rows")
+    inner = _values(results, "inner_folds")
+    rows = _values(results, "search_rows")
     sentences = []
     if fair:
         details = [f"{_and(inner)} inner folds"] if inner else []
@@ -193,7 +194,18 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
 
 
 def fixed_parameters(results: Iterable[Result]) -> list[str]:
-    """Which methods ran with other parameters than their defaults, as a sentence."""
+    """Which methods ran with other parameters than their defaults, as a sentence.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+
+    Returns
+    -------
+    list of str
+        One sentence, or nothing.
+    """
     fixed: dict[str, dict[str, None]] = {}
     for result in results:
         for name, value in recommended(str(result["method"])).items():

@@ -175,7 +175,20 @@ def _write_all(
 
 
 def write_file(path: Path, data: bytes) -> Path:
-    """Write a file completely or not at all; return its path."""
+    """Write a file completely or not at all; return its path.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    data : str or bytes
+        Its content.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as stream:
         stream.write(data)
@@ -183,7 +196,20 @@ def write_file(path: Path, data: bytes) -> Path:
 
 
 def write_table(folder: Path, table: Table) -> list[Path]:
-    """Write a table in all formats into the folder ``tables``; return the files."""
+    """Write a table in all formats into the folder ``tables``; return the files.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the tables.
+    table : Table
+        Table to write.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     return [
         write_file(folder / "tables" / f"{table.name}.{suffix}", table.render(format).encode())
         for format, suffix in SUFFIXES.items()
@@ -194,7 +220,8 @@ def _possible_tables(
     results: list[Result], metrics: Sequence[str], options: Mapping[str, Any]
 ) -> dict[str, Table]:
     """Make the tables for which the results have what they need."""
-    reference, alpha = options["reference"], options["alpha"]
+    reference = options["reference"]
+    alpha = options["alpha"]
     makers: dict[str, Callable[[], Table]] = {
         "ranks": lambda: tables.ranks(results, metrics),
         "win_tie_loss": lambda: tables.win_tie_loss(results, metrics=metrics, **options),
@@ -212,7 +239,20 @@ def _possible_tables(
 
 
 def summary(results: Sequence[Result], metric: str) -> list[str]:
-    """Summarise the results in a few sentences, bad news included."""
+    """Summarise the results in a few sentences, bad news included.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to sum up.
+
+    Returns
+    -------
+    list of str
+        Sentences.
+    """
     comparison = compare(results, metric)
     label = comparison.info.name
     sentences = [

@@ -164,12 +164,33 @@ _LARGEST = 1e300
 
 
 def identity(result: Result) -> tuple[Any, ...]:
-    """Values that name the run of a result."""
+    """Values that name the run of a result.
+
+    Parameters
+    ----------
+    result : dict
+        A result, or the fields of a run.
+
+    Returns
+    -------
+    tuple
+        Values of `IDENTITY`, in its order.
+    """
     return tuple(result[name] for name in IDENTITY)
 
 
 def content_key(fields: dict[str, Any]) -> str:
-    """40 hex digits that change with anything that decides the result of a run."""
+    """40 hex digits that change with anything that decides the result of a run.
+
+    Parameters
+    ----------
+    fields : dict
+        Everything that decides the result of a run.
+
+    Returns
+    -------
+    str
+    """
     text = json.dumps({"format": FORMAT, **fields}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
@@ -217,6 +238,15 @@ def newest(results: Iterable[Result]) -> list[Result]:
     """One result per run: the newest, and a skipped one only if there is no other.
 
     A result of the same key that is not done never replaces one that is, whatever their clocks say.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark. The order decides which of two is newer.
+
+    Returns
+    -------
+    list of dict
     """
     latest: dict[tuple[Any, ...], Result] = {}
     for result in results:
@@ -232,7 +262,25 @@ def newest(results: Iterable[Result]) -> list[Result]:
 
 
 def parse_result(line: bytes, where: str) -> Result:
-    """Parse one line of a file; raise DataError that names the place unless it is a result."""
+    """Parse one line of a file; raise DataError that names the place unless it is a result.
+
+    Parameters
+    ----------
+    line : bytes
+        A line of a result file.
+    where : str
+        Place of the line, for the error.
+
+    Returns
+    -------
+    dict
+        The result, with all fields.
+
+    Raises
+    ------
+    DataError
+        If the line is no result.
+    """
     try:
         result = json.loads(line)
         version = result["format"]
@@ -286,7 +334,18 @@ class ResultWriter:
 
 
 def plain(value: Any) -> Any:
-    """Convert NumPy values, tuples and non-finite numbers to JSON types."""
+    """Convert NumPy values, tuples and non-finite numbers to JSON types.
+
+    Parameters
+    ----------
+    value : object
+        A value of a result, also a container.
+
+    Returns
+    -------
+    object
+        The value as JSON types; numbers that are not finite become None.
+    """
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

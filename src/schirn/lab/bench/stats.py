@@ -179,7 +179,8 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
     k = difference.size
     if k < 2:
         return Significance(math.nan, math.nan)
-    mean, spread = difference.mean(), difference.std(ddof=1)
+    mean = difference.mean()
+    spread = difference.std(ddof=1)
     # Rounding in the last digit is not variance.
     if spread <= 1e-12 * max(1.0, abs(mean)):
         equal = abs(mean) <= 1e-12
@@ -191,7 +192,24 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
 def verdicts(
     comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = DEFAULT_TEST
 ) -> dict[tuple[Setting, Contender], str]:
-    """Judge the reference per setting and contender: win, tie, loss or missing."""
+    """Judge the reference per setting and contender: win, tie, loss or missing.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Values of one metric.
+    reference : Contender
+        Method that is judged.
+    alpha : float
+        Significance level of each test.
+    test : {"corrected", "paired"}
+        Test over folds, as in `win_tie_loss`.
+
+    Returns
+    -------
+    dict of (Setting, Contender) to str
+        "win", "tie", "loss" or "missing".
+    """
     if test not in TESTS:
         raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
     ratio = _test_per_train(comparison.n_folds) if test == "corrected" else 0.0
@@ -273,6 +291,20 @@ def blocks(
 
     Contenders with results in fewer than half of the settings are dropped first, then settings in
     which one of the others has none. Methods trained on the truth never take part.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+    methods : list of str, optional
+        Methods or labels. Defaults to all that are not trained on the truth.
+
+    Returns
+    -------
+    Blocks
+        The table, and what was dropped.
     """
     comparison = compare(rows, metric)
     chosen = (
@@ -408,6 +440,16 @@ def bayesian_signed_rank(
 def holm(pvalues: Sequence[float]) -> list[float]:
     """P-values of a family of tests with Holm's correction; NaN stays NaN and does not count.
 
+    Parameters
+    ----------
+    pvalues : list of float
+        P-values of one family.
+
+    Returns
+    -------
+    list of float
+        Adjusted p-values, in the same order.
+
     Examples
     --------
     >>> from schirn.lab.bench.stats import holm
@@ -514,7 +556,8 @@ def gap_closed(
     """
     comparison = compare(rows, metric)
     sign = 1 if comparison.info.greater_is_better else -1
-    floor, ceiling = comparison.find(FLOOR), comparison.find(CEILING)
+    floor = comparison.find(FLOOR)
+    ceiling = comparison.find(CEILING)
     shares: dict[str, dict[Setting, float]] = {}
     for c in comparison.contenders:
         if c.method in (FLOOR, CEILING):
@@ -536,11 +579,25 @@ def _verdict(result: Significance, sign: int, alpha: float) -> str:
 
 
 def leading(result: Friedman, label: str) -> str:
-    """The methods that the test finds best, or that it cannot distinguish them, as a sentence."""
+    """The methods that the test finds best, or that it cannot distinguish them, as a sentence.
+
+    Parameters
+    ----------
+    result : Friedman
+        Test over data sets.
+    label : str
+        Name of the metric in the sentence.
+
+    Returns
+    -------
+    str
+        Empty if fewer than two methods have ranks.
+    """
     ranks = {name: rank for name, rank in result.ranks.items() if not math.isnan(rank)}
     if len(ranks) < 2:
         return ""
-    n, p = len(result.blocks.names), result.pvalue
+    n = len(result.blocks.names)
+    p = result.pvalue
     if result.note or not p < result.alpha:
         why = (
             f"Friedman's chi-square test over {n} data sets, p = {p:.2g}"
@@ -560,8 +617,19 @@ def leading(result: Friedman, label: str) -> str:
 
 
 def few_blocks(result: Friedman) -> str:
-    """Warning about a test over few data sets, or an empty text."""
-    n, k = len(result.blocks.names), len(result.ranks)
+    """Warning about a test over few data sets, or an empty text.
+
+    Parameters
+    ----------
+    result : Friedman
+        Test over data sets.
+
+    Returns
+    -------
+    str
+    """
+    n = len(result.blocks.names)
+    k = len(result.ranks)
     if result.note:
         return ""
     if n < result.needed:

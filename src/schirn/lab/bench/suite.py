@@ -35,13 +35,34 @@ _ENOUGH_SEEDS = 3
 
 
 def suite_names() -> list[str]:
-    """Names of the suites."""
+    """Names of the suites.
+
+    Returns
+    -------
+    list of str
+        Sorted names.
+    """
     folder = files("schirn.lab.bench").joinpath("suites")
     return sorted(path.name.removesuffix(".toml") for path in folder.iterdir())
 
 
 def read_suite(name: str) -> Suite:
     """Read the definition of a suite.
+
+    Parameters
+    ----------
+    name : str
+        Name of a suite, such as "pml-2".
+
+    Returns
+    -------
+    dict
+        The content of its file.
+
+    Raises
+    ------
+    InputError
+        If there is no such suite.
 
     Examples
     --------
@@ -279,6 +300,18 @@ def summary(results: Sequence[Result], metric: str = "average_precision") -> lis
     seeds; then come mean ranks over data sets, and the probability of being better than
     `CandidateRidge` by the Bayesian signed rank test over data sets. Repetitions that are not
     finished for all methods are left out.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a suite.
+    metric : str
+        Metric of the table.
+
+    Returns
+    -------
+    list of list of str
+        Cells of the table, its head first.
     """
     results = _whole_repetitions(results)
     tracks = list(dict.fromkeys(result["features"] for result in results))
@@ -289,7 +322,8 @@ def summary(results: Sequence[Result], metric: str = "average_precision") -> lis
         contenders = {t: c.find(method) for t, c in comparisons.items()}
         places = [ranks[t].get(c.label, math.nan) for t, c in contenders.items()]
         cells = [_mean(comparisons[t], c) for t, c in contenders.items()]
-        rank, better = float(np.mean(places)), _better(comparisons, method)
+        rank = float(np.mean(places))
+        better = _better(comparisons, method)
         label = next(iter(contenders.values())).label
         lines.append((rank, [label, *cells, _text(rank, ".1f"), _text(better, ".2f")]))
     ordered = [line for _, line in sorted(lines, key=lambda item: (math.isnan(item[0]), item[0]))]
@@ -340,7 +374,8 @@ def _better(comparisons: Mapping[str, Comparison], method: str) -> float:
         methods = {c.method for c in comparison.contenders}
         if method == FLOOR or FLOOR not in methods:
             continue
-        a, b = comparison.find(method), comparison.find(FLOOR)
+        a = comparison.find(method)
+        b = comparison.find(FLOOR)
         for setting in comparison.settings:
             ahead = comparison.mean(setting, a) - comparison.mean(setting, b)
             if not math.isnan(ahead):

@@ -168,8 +168,22 @@ def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """One record per metric, setting and method that the paper has a number for."""
-    rows, records = list(rows), []
+    """One record per metric, setting and method that the paper has a number for.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metrics : list of str
+        Metrics to list.
+
+    Returns
+    -------
+    list
+        Our value beside the published one, by setting and method.
+    """
+    rows = list(rows)
+    records = []
     for metric in metrics:
         comparison = compare(rows, metric)
         for setting in comparison.settings:
@@ -220,7 +234,8 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
     comparison = compare(rows, metric)
     lines = {s.label: [shares[s] for shares in closed.values()] for s in comparison.settings}
     lines["mean"] = [finite_mean(shares.values()) for shares in closed.values()]
-    floor, ceiling = comparison.find(FLOOR), comparison.find(CEILING)
+    floor = comparison.find(FLOOR)
+    ceiling = comparison.find(CEILING)
     gap_notes = {
         s.label: "no result of the method or of a reference"
         if math.isnan(gap := comparison.mean(s, ceiling) - comparison.mean(s, floor))
@@ -430,7 +445,8 @@ def friedman_tests(
     -------
     Table
     """
-    rows, body = list(rows), []
+    rows = list(rows)
+    body = []
     warnings: dict[str, None] = {}
     for name in ranked_metrics(rows) if metrics is None else metrics:
         result = stats.friedman(rows, name, alpha=alpha)
@@ -522,7 +538,18 @@ def _tested_rows(
 
 
 def metrics_in(results: Iterable[Result]) -> list[str]:
-    """Metrics with at least one value, in the order of the tables."""
+    """Metrics with at least one value, in the order of the tables.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+
+    Returns
+    -------
+    list of str
+        Names of the metrics that some result has.
+    """
     results = list(results)
     return [
         name
@@ -535,6 +562,16 @@ def ranked_metrics(results: Iterable[Result]) -> list[str]:
     """Metrics that ranks and tests compare: the five of the papers, if there are any.
 
     Noise detection is shown but not ranked, because precision and recall trade off.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+
+    Returns
+    -------
+    list of str
+        Names of the metrics.
     """
     names = metrics_in(results)
     return [name for name in names if name in METRICS] or names
@@ -558,7 +595,8 @@ def _result(
     """Mean ± standard deviation with its marks, or a dash with the reason."""
     if (setting, c) in comparison.missing:
         return Cell(MISSING, note=comparison.missing[setting, c])
-    mean, printed = comparison.mean(setting, c), _printed(comparison, setting, c)
+    mean = comparison.mean(setting, c)
+    printed = _printed(comparison, setting, c)
     detail = ""
     if published and printed is not None:
         detail = f"[{100 * printed.mean:.1f}, {signed(mean - printed.mean)}]"
@@ -610,7 +648,22 @@ def _best(
 def reference_of(
     results: Sequence[Result], comparison: Comparison, reference: str | None
 ) -> Contender | None:
-    """Contender that the others are tested against."""
+    """Contender that the others are tested against.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+    comparison : Comparison
+        Their values of one metric.
+    reference : str or None
+        Name of the reference, "auto", or None.
+
+    Returns
+    -------
+    Contender or None
+        The reference, if there is one.
+    """
     name = default_reference(results) if reference == AUTO else reference
     return None if name is None else comparison.find(name)
 
@@ -626,17 +679,48 @@ def _number(value: float, text: str, *, note: str = "", best: bool = False) -> C
 
 
 def finite_mean(values: Iterable[float]) -> float:
-    """Mean of the values that are not NaN; NaN if there are none."""
+    """Mean of the values that are not NaN; NaN if there are none.
+
+    Parameters
+    ----------
+    values : list of float
+        Numbers, some of which may be NaN.
+
+    Returns
+    -------
+    float
+        NaN if none is finite.
+    """
     finite = [value for value in values if not math.isnan(value)]
     return sum(finite) / len(finite) if finite else math.nan
 
 
 def signed(share: float) -> str:
-    """A difference in points with its sign; zero after rounding has none."""
+    """A difference in points with its sign; zero after rounding has none.
+
+    Parameters
+    ----------
+    share : float
+        A difference as a fraction.
+
+    Returns
+    -------
+    str
+    """
     text = f"{abs(100 * share):.1f}"
     return text if text == "0.0" else ("+" if share > 0 else "−") + text
 
 
 def capital(text: str) -> str:
-    """Text with a capital first letter."""
+    """Text with a capital first letter.
+
+    Parameters
+    ----------
+    text : str
+        A phrase.
+
+    Returns
+    -------
+    str
+    """
     return text[:1].upper() + text[1:]

@@ -101,14 +101,36 @@ def pack_results(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
 
 
 def complete_results(results: Iterable[Result]) -> list[Result]:
-    """Results of runs with all their folds: some folds alone would look like a selection."""
+    """Results of runs with all their folds: some folds alone would look like a selection.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+
+    Returns
+    -------
+    list of dict
+    """
     results = list(results)
     n_folds = Counter(_without_fold(result) for result in results)
     return [result for result in results if n_folds[_without_fold(result)] == result["folds"]]
 
 
 def pack_scores(folder: str | os.PathLike[str], results: Iterable[Result]) -> dict[str, PackedRun]:
-    """Pack the stored scores of results of a folder, by key."""
+    """Pack the stored scores of results of a folder, by key.
+
+    Parameters
+    ----------
+    folder : path
+        Output folder of a benchmark.
+    results : list of dict
+        Results of the folder.
+
+    Returns
+    -------
+    dict of str to PackedRun
+    """
     folder = Path(folder)
     return {
         result["key"]: pack_run(read_arrays(folder / result["scores"]))
@@ -120,7 +142,22 @@ def pack_scores(folder: str | os.PathLike[str], results: Iterable[Result]) -> di
 def write_results(
     path: Path, results: Iterable[Result], packed: Mapping[str, PackedRun]
 ) -> list[Path]:
-    """Write results and packed scores as two files; return those that were written."""
+    """Write results and packed scores as two files; return those that were written.
+
+    Parameters
+    ----------
+    path : Path
+        File of the results.
+    results : list of dict
+        Results to write.
+    packed : dict of str to PackedRun
+        Their scores, by key.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     lines = []
     for result in results:
         short = _shortened(result, packed.get(result["key"]))
@@ -157,7 +194,17 @@ def _shortened(result: Result, packed: PackedRun | None) -> Result:
 
 
 def pack_run(arrays: Mapping[str, Array]) -> PackedRun:
-    """Keep the order of the scores of a run, and forget their values."""
+    """Keep the order of the scores of a run, and forget their values.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        What a run stored.
+
+    Returns
+    -------
+    PackedRun
+    """
     scores = arrays["scores"]
     n_rows, n_labels = scores.shape
     order = np.argsort(-scores, axis=1, kind="stable")
@@ -196,7 +243,18 @@ def _is_tied(descending: Array) -> Array:
 
 
 def arrays_of(run: PackedRun) -> dict[str, Array]:
-    """Arrays that have the metrics of a packed run: ranks instead of scores and confidences."""
+    """Arrays that have the metrics of a packed run: ranks instead of scores and confidences.
+
+    Parameters
+    ----------
+    run : PackedRun
+        Order of the scores.
+
+    Returns
+    -------
+    dict of str to array
+        As `pack_run` takes them.
+    """
     n_bytes = (run.n_labels + 7) // 8
     tied = np.unpackbits(run.tied.reshape(run.n_rows, n_bytes), axis=1, count=run.n_labels)
     arrays = {
@@ -228,7 +286,17 @@ def as_archive(packed: Mapping[str, PackedRun]) -> bytes:
 
 
 def read_scores(path: Path) -> dict[str, PackedRun]:
-    """Read packed runs by key; raise DataError unless the file holds some."""
+    """Read packed runs by key; raise DataError unless the file holds some.
+
+    Parameters
+    ----------
+    path : Path
+        File of packed scores.
+
+    Returns
+    -------
+    dict of str to PackedRun
+    """
     archive = read_archive(path)
     try:
         sizes = archive["sizes"].astype(int).tolist()

@@ -130,7 +130,23 @@ def build_leaderboard(
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
-    """Read result files; raise InputError for results that cannot be compared."""
+    """Read result files; raise InputError for results that cannot be compared.
+
+    Parameters
+    ----------
+    paths : list of paths
+        Files of results, or folders of them.
+
+    Returns
+    -------
+    list of dict
+        The newest result of each run.
+
+    Raises
+    ------
+    InputError
+        If results contradict one another, or if there are none.
+    """
     entries, faults = read_entries(paths)
     faults += implausible(entries)
     settings: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
@@ -152,7 +168,17 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
 
 
 def make_board(results: Sequence[Result]) -> Board:
-    """Arrange the results tuned on candidates by track, setting and method."""
+    """Arrange the results tuned on candidates by track, setting and method.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of one or more benchmarks.
+
+    Returns
+    -------
+    Board
+    """
     results = [result for result in results if result["tuning"] == "candidates"]
     if not results:
         raise InputError("there are no results tuned on candidates to show")
@@ -249,7 +275,8 @@ def _name(contender: Contender) -> str:
 
 def _page(board: Board) -> str:
     """Render the page: the data of the tables, which its script draws and filters."""
-    names, columns = list(board.contenders), board.columns
+    names = list(board.contenders)
+    columns = board.columns
     datasets = sorted({place.dataset for place in board.places})
     document = {
         "columns": [asdict(column) for column in columns],

@@ -114,7 +114,19 @@ def measure_progress(results: Iterable[Result], suite: Suite) -> Progress:
 
 
 def of_suite(results: Iterable[Result], suite: Suite) -> list[Result]:
-    """Results of the methods of this library on the data sets of a suite that were tried."""
+    """Results of the methods of this library on the data sets of a suite that were tried.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of the suite.
+    suite : dict
+        Definition of the suite.
+
+    Returns
+    -------
+    list of dict
+    """
     return [
         result
         for result in results
@@ -152,7 +164,24 @@ def write_blocks(page: Path, results: Sequence[Result], suite: Suite) -> None:
 
 
 def fill_blocks(text: str, results: Sequence[Result], suite: Suite, where: str) -> str:
-    """Text of a page with its marked blocks written from results; see `write_blocks`."""
+    """Text of a page with its marked blocks written from results; see `write_blocks`.
+
+    Parameters
+    ----------
+    text : str
+        Content of the page.
+    results : list of dict
+        Results of the suite.
+    suite : dict
+        Definition of the suite.
+    where : str
+        Name of the page, for errors.
+
+    Returns
+    -------
+    str
+        The content with its blocks written.
+    """
 
     def fill(match: re.Match[str]) -> str:
         name = match["name"]
@@ -168,7 +197,20 @@ def fill_blocks(text: str, results: Sequence[Result], suite: Suite, where: str) 
 
 
 def headline(results: Sequence[Result], suite: Suite) -> str:
-    """What the suite says about Sieve, or that it says nothing yet."""
+    """What the suite says about Sieve, or that it says nothing yet.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of the suite.
+    suite : dict
+        Definition of the suite.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     progress = measure_progress(results, suite)
     if not progress.is_complete:
         return (
@@ -195,7 +237,20 @@ def headline(results: Sequence[Result], suite: Suite) -> str:
 
 
 def state(results: Sequence[Result], suite: Suite) -> str:
-    """Which part of the suite was computed, and how to go on."""
+    """Which part of the suite was computed, and how to go on.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of the suite.
+    suite : dict
+        Definition of the suite.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     progress = measure_progress(results, suite)
     counts = [f"{progress.statuses[name]:,} {name}" for name in _TRIED if progress.statuses[name]]
     lines = [
@@ -221,7 +276,20 @@ def state(results: Sequence[Result], suite: Suite) -> str:
 
 
 def ranks(results: Sequence[Result], suite: Suite) -> str:
-    """Ranks, tests and costs in each track: first the sets that were not used in the design."""
+    """Ranks, tests and costs in each track: first the sets that were not used in the design.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of the suite.
+    suite : dict
+        Definition of the suite.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     if not measure_progress(results, suite).is_complete:
         return "Not shown before every run of the suite has a result."
     tried = of_suite(results, suite)
@@ -241,7 +309,20 @@ def ranks(results: Sequence[Result], suite: Suite) -> str:
 
 
 def sets(results: Sequence[Result], suite: Suite) -> str:
-    """One table per data set of which every run has a result."""
+    """One table per data set of which every run has a result.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of the suite.
+    suite : dict
+        Definition of the suite.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     progress = measure_progress(results, suite)
     if not progress.complete:
         return "No data set is complete yet."

@@ -264,8 +264,22 @@ def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[
 
 
 def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
-    """Read the results of files and folders, and the reasons why lines are none."""
-    entries, faults = [], []
+    """Read the results of files and folders, and the reasons why lines are none.
+
+    Parameters
+    ----------
+    paths : list of paths
+        Files of results, or folders of them.
+
+    Returns
+    -------
+    entries : list of Entry
+        Results with their places.
+    faults : list of str
+        Why lines are no results, each with its place.
+    """
+    entries = []
+    faults = []
     for file in [file for path in paths for file in _files(Path(path))]:
         for number, line in enumerate(_content(file).splitlines(), start=1):
             if line.strip():
@@ -303,7 +317,18 @@ def _content(path: Path) -> bytes:
 
 
 def implausible(entries: Iterable[Entry]) -> list[str]:
-    """Impossible values and contradictions, which show without the data."""
+    """Impossible values and contradictions, which show without the data.
+
+    Parameters
+    ----------
+    entries : list of Entry
+        Results with their places.
+
+    Returns
+    -------
+    list of str
+        Faults, each with its place.
+    """
     entries = list(entries)
     problems = [f"{e.where}: {text}" for e in entries for text in _faults(e.result)]
     runs: dict[tuple[Any, ...], Entry] = {}
@@ -438,7 +463,17 @@ def _usual_method(name: str) -> Method:
 
 
 def is_stale(result: Result) -> bool:
-    """Whether a result of a method of this library was made with other code, or does not say."""
+    """Whether a result of a method of this library was made with other code, or does not say.
+
+    Parameters
+    ----------
+    result : dict
+        A result.
+
+    Returns
+    -------
+    bool
+    """
     name = result["method"]
     return name in own_methods() and result["code_sha256"] != _usual_method(name).code
 

@@ -78,7 +78,8 @@ def _source(item: Any, options: Mapping[str, Any]) -> tuple[Source, Any]:
     text = str(item).strip()
     match = re.fullmatch(r"(.+):(own|\d+(?:\.\d+)?)", text) if level is ... else None
     if match:
-        text, level = match[1], parse_level(match[2])
+        text = match[1]
+        level = parse_level(match[2])
     path = Path(text)
     is_file = format_suffix(path) in READERS or path.name != text
     name = base_name(path) if is_file else text

@@ -46,7 +46,9 @@ class Engine:
         stop_after: float | None = None,
         timeouts: Sequence[Result] | None = None,
     ):
-        self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
+        self.jobs = jobs
+        self.threads = threads
+        self.time_limit = time_limit
         self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -161,7 +163,9 @@ class _Progress:
 
     def __init__(self, runs: list[Run], jobs: int, report: Callable[[Result], None] | None):
         self._left = {run.key: run.fields["method"] for run in runs}
-        self._total, self._jobs, self._report = len(self._left), jobs, report
+        self._total = len(self._left)
+        self._jobs = jobs
+        self._report = report
         self._costs: dict[str, list[float]] = {}
         # Results are added by other threads, which do not know about it.
         self._display = current()
@@ -182,7 +186,8 @@ class _Progress:
         if old:
             return
         if self._display is not None:
-            finished, text = self._total - len(self._left), f"last: {in_words(result)}"
+            finished = self._total - len(self._left)
+            text = f"last: {in_words(result)}"
             self._display.tell("run", finished, self._total, self._seconds_left(), text)
             if result["status"] in ("failed", "timeout"):
                 self._display.say(in_words(result))

@@ -110,7 +110,8 @@ def _execute(run: Run, data: Prepared) -> Output:
     extra = {"y_clean": fold.truth} if run.method.sees_truth else {}
     cpu_seconds = time.process_time()
     model.fit(fold.X, fold.candidates, **extra)
-    fitted, cpu_seconds = time.perf_counter(), time.process_time() - cpu_seconds
+    fitted = time.perf_counter()
+    cpu_seconds = time.process_time() - cpu_seconds
     score = getattr(model, "decision_function", None) or model.predict_proba
     scores = _checked(np.asarray(score(fold.X_test)), fold.truth_test.shape)
     scored = time.perf_counter()
@@ -132,7 +133,8 @@ def _execute(run: Run, data: Prepared) -> Output:
 
 def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
     """Fixed parameters, completed by those that follow from the run."""
-    params, known = dict(run.method.params), inspect.signature(cls).parameters
+    params = dict(run.method.params)
+    known = inspect.signature(cls).parameters
     if "random_state" in known:
         params.setdefault("random_state", run.fields["seed"])
     if "fit_intercept" in known and run.fields["features"] != "raw":
@@ -154,10 +156,12 @@ def _fold(run: Run, data: Prepared) -> _Fold:
     """Training and test rows with their features, the same for every method."""
     number = run.fields["fold"]
     train, test = data.splits[number]
-    X, X_test = data.X[train], data.X[test]
+    X = data.X[train]
+    X_test = data.X[test]
     if run.fields["features"] == "auto":
         scale = learn_scale(X)
-        X, X_test = scale.transform(X), scale.transform(X_test)
+        X = scale.transform(X)
+        X_test = scale.transform(X_test)
     elif run.fields["features"] == "kernel":
         seed = run.fields["seed"]
         size = 8 * KernelFeatures().n_landmarks * (len(train) + len(test))
@@ -177,7 +181,8 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
 
     Held-out rows are scored by their candidates; for a method that sees the truth, by their truth.
     """
-    grid, sees_truth = run.known["grid"], run.method.sees_truth
+    grid = run.known["grid"]
+    sees_truth = run.method.sees_truth
     if not run.fields["oracle"]:
         search = CandidateSearchCV(
             model,
@@ -187,7 +192,8 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
             oracle=sees_truth,
             random_state=run.fields["seed"],
         )
-        rows, limit = np.arange(len(fold.truth)), run.known["search_rows"]
+        rows = np.arange(len(fold.truth))
+        limit = run.known["search_rows"]
         if limit is not None and limit < len(rows):
             rng = np.random.RandomState(run.fields["seed"])
             rows = np.sort(rng.choice(rows, limit, replace=False))

@@ -34,7 +34,9 @@ class ResultsFolder:
 
     def __init__(self, path: Path, runs: list[Run], *, retry: bool, threads: int):
         path.mkdir(parents=True, exist_ok=True)
-        self.path, self.retry, self.threads = path, retry, threads
+        self.path = path
+        self.retry = retry
+        self.threads = threads
         self._lock = (path / "lock").open("w")
         # The system releases the lock of a dead process.
         if lock(self._lock) is False:
@@ -78,7 +80,8 @@ class ResultsFolder:
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         }
-        result["threads"], result["host"] = self.threads, self._name
+        result["threads"] = self.threads
+        result["host"] = self._name
         result["finished"] = time.time()
         result = plain({name: result[name] for name in FIELDS})
         self._writer.append(result)

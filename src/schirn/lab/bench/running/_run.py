@@ -101,7 +101,8 @@ def execute_runs(
     _check(jobs, threads, time_limit)
     with importable_here():
         check_importable([run.method for run in runs], jobs > 0)
-        batch, threads = Batch(Path(output), list(runs)), threads or default_threads(jobs)
+        batch = Batch(Path(output), list(runs))
+        threads = threads or default_threads(jobs)
         engine = Engine([batch], jobs=jobs, threads=threads, time_limit=time_limit, **execution)
         engine.check_kinds()
         stage("running the first fits")

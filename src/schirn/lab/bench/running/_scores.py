@@ -78,7 +78,8 @@ def _noise_metrics(arrays: Mapping[str, Array]) -> dict[str, float]:
     }
     values |= {"noise_auprc": float("nan"), "calibration_error": float("nan")}
     if "confidence" in arrays:
-        is_true, confidence = arrays["candidate_truth"].astype(bool), arrays["confidence"]
+        is_true = arrays["candidate_truth"].astype(bool)
+        confidence = arrays["confidence"]
         if not is_true.all():
             values["noise_auprc"] = float(average_precision_score(~is_true, -confidence))
         values["calibration_error"] = _calibration_error(is_true, confidence)
@@ -117,7 +118,8 @@ def _are_consistent(arrays: Mapping[str, Array]) -> bool:
     """Whether the required arrays are present, with matching types and shapes."""
     if any(name not in arrays for name in ("scores", "truth", "candidate_truth")):
         return False
-    scores, cells = arrays["scores"], arrays["candidate_truth"]
+    scores = arrays["scores"]
+    cells = arrays["candidate_truth"]
     if scores.ndim != 2 or not scores.size or scores.dtype.kind != "f" or cells.ndim != 1:
         return False
     bits = (scores.shape[0], (scores.shape[1] + 7) // 8)

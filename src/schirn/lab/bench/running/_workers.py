@@ -54,7 +54,8 @@ class LastData:
         key = data_key(run)
         if key != self.key:
             # Free the old data first; after an error there are none.
-            self.key, self.data = (), None
+            self.key = ()
+            self.data = None
             self.data = load_data(run)
             self.key = key
         return self.data
@@ -64,7 +65,8 @@ class LocalWorker:
     """Executes runs in this process: without a time limit, but with classes from anywhere."""
 
     def __init__(self, threads: int):
-        self._threads, self._last = threads, LastData()
+        self._threads = threads
+        self._last = LastData()
 
     def run(self, run: Run, time_limit: float | None = None) -> Output:
         """Execute one run."""
@@ -116,7 +118,8 @@ class ProcessWorker:
 
     def stop(self) -> int | None:
         """End the child and all its children; return its exit code."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return None
         with suppress(OSError):
@@ -218,7 +221,8 @@ def _send(stream: IO[bytes], answer: Any) -> None:
 
 def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
     """Move the pipes to the parent out of reach of methods that read or print."""
-    tasks, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    tasks = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for handle in (0, 1, 2):
         os.dup2(nothing, handle)
