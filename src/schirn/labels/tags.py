@@ -90,7 +90,12 @@ class Tags(NamedTuple):
 
 
 def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
-    """Read tags from a matrix, a DataFrame, lists of names, or texts such as "beach;dog"."""
+    """Read tags from a matrix, a DataFrame, lists of names, or texts such as "beach;dog".
+
+    Tags that were read before come back as they are.
+    """
+    if isinstance(candidates, Tags):
+        return candidates
     check_separator(separator)
     names = distinct_names(names)
     candidates = as_plain(candidates)

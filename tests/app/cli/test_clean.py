@@ -53,7 +53,8 @@ def test_a_table_of_texts_is_cleaned(items, tmp_path, capsys):
     shown = (tmp_path / "report.html").read_text("utf-8")
     assert "picture" in shown
     assert "Words or columns of this row" in shown
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["cleaned.csv", "items.csv", "report.html"]
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == [".schirn", "cleaned.csv", "items.csv", "report.html"]
 
 
 def test_the_installed_program_says_the_same_as_json(items, tmp_path):
@@ -66,7 +67,7 @@ def test_the_installed_program_says_the_same_as_json(items, tmp_path):
     assert report["tags"] == sum(len(tags) for _, tags, _ in items)
     assert report["removed"] == sum(label["removed"] for label in report["label_summaries"])
     assert report["output"] is None
-    assert [p.name for p in tmp_path.iterdir()] == ["items.csv"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".schirn", "items.csv"]
 
 
 def test_spaces_and_unusual_cells_survive(items, tmp_path):

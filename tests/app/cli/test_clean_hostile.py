@@ -356,7 +356,8 @@ def test_a_project_that_cannot_be_written_is_refused_before_training(
     items, tmp_path, monkeypatch, capsys
 ):
     source = write_csv(tmp_path / "items.csv", items)
-    monkeypatch.setattr("schirn.app.cli._clean.find_noisy_labels", lambda *_, **__: 1 / 0)
+    never = "schirn.app.workflow._table_cleaning.find_noisy_labels"
+    monkeypatch.setattr(never, lambda *_, **__: 1 / 0)
     # Root may write everywhere, so the system is asked through a door that can be closed.
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert make_project(source, tmp_path / "p", "--text", "description") == 2

@@ -246,9 +246,11 @@ def test_a_signal_leaves_no_temporary_files(folder, scratch, tmp_path, sign, wor
     """The program sleeps while its features are in a temporary file."""
     out = tmp_path / "out.parquet"
     argv = ["clean", str(folder), "--features", "vector", "-o", str(out), *SCARCE, *PARAMS]
+    argv += ["--fresh"]
     code = (
-        "import sys, time, schirn.app.cli._clean as clean\n"
-        "clean.Run.rank = lambda *_: (print('ready', flush=True), time.sleep(60))\n"
+        "import sys, time, schirn.app.workflow._table_cleaning as cleaning\n"
+        "def rank(*_, **options): (print('ready', flush=True), time.sleep(60))\n"
+        "cleaning.find_noisy_labels = rank\n"
         "from schirn.app.cli import main\n"
         f"sys.exit(main({argv!r}))\n"
     )

@@ -1,7 +1,6 @@
 """`schirn fit`: train a method and save the model."""
 
 import argparse
-import inspect
 import re
 import shlex
 import time
@@ -15,10 +14,9 @@ import scipy.sparse as sp
 
 from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable, file_hash
-from schirn._input import suggest
 from schirn._progress import stage
 from schirn._text import base_name
-from schirn.app.cli._device import DEVICE, to_device, to_memory
+from schirn.app.cli._device import DEVICE, to_memory
 from schirn.app.cli._reading import (
     DECISIONS,
     ENCODING,
@@ -38,15 +36,16 @@ from schirn.app.workflow import (
     Features,
     TagState,
     TagTable,
+    make_model,
     state_after_training,
     state_path,
+    to_device,
 )
 from schirn.cleaning.groups import group_numbers
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
-from schirn.features.pipeline import make_method
 from schirn.labels.tags import read_tags
 from schirn.persist import is_model_file, save
 from schirn.program.data import READING, read
@@ -157,7 +156,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     is_scaled = columns is not None and columns.is_scaled
     model = make_model(args.method, args.param, scaled=is_scaled, sparse=sp.issparse(data.X))
     start = time.perf_counter()
-    train(model, replace(data, X=to_device(data.X, args)), **extra)
+    train(model, replace(data, X=to_device(data.X, args.device)), **extra)
     to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
@@ -181,21 +180,6 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
         report["encoder"] = columns.encoder
     return model, report
-
-
-def make_model(
-    method: str, params: list[tuple[str, Any]], *, scaled: bool = False, sparse: bool = False
-) -> PartialMultiLabelClassifier:
-    """Return an unfitted method with the given parameters, for features that are scaled or not."""
-    cls = find_method(method)
-    known = list(inspect.signature(cls).parameters)
-    for name, _ in params:
-        if name not in known:
-            raise InputError(f"{cls.__name__} has no parameter {name!r}; {suggest(name, known)}")
-    model = make_method(cls, scaled=scaled, sparse=sparse)
-    for name, value in params:
-        setattr(model, name, value)
-    return model
 
 
 def _with_candidates(data: Dataset) -> Dataset:

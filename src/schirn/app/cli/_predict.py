@@ -19,7 +19,7 @@ import numpy as np
 from schirn._files import atomic_write, brief_list, check_writable, csv_rows, spreadsheet_safe
 from schirn._progress import stage
 from schirn._text import base_name, format_suffix
-from schirn.app.cli._device import DEVICE, to_device
+from schirn.app.cli._device import DEVICE
 from schirn.app.cli._reading import ENCODING, SVMLIGHT, check_new_columns, check_not_input
 from schirn.app.tables import (
     TABLES,
@@ -31,7 +31,7 @@ from schirn.app.tables import (
     unpacked,
     write_copy,
 )
-from schirn.app.workflow import TagTable, image_files, matrix_for
+from schirn.app.workflow import TagTable, image_files, matrix_for, to_device
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier
 from schirn.exceptions import InputError
@@ -221,7 +221,7 @@ def _predict(
         if data.n_features != method.n_features_in_:
             numbers = f"{data.n_features}, but {args.model} was trained on {method.n_features_in_}"
             raise InputError(f"{args.data}: the number of features is {numbers}")
-        X, n_rows = to_device(data.X, args), data.n_samples
+        X, n_rows = to_device(data.X, args.device), data.n_samples
     stage("predicting")
     records: Iterable[Record]
     if args.disambiguate:

@@ -2,7 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
 from schirn.app.tables import TABLES, Table, is_table_name, open_table, read_merges
-from schirn.app.workflow import Carried, Decisions, TagTable, has_answers
+from schirn.app.workflow import QUESTIONS, Carried, Decisions, TagTable, has_answers
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.exceptions import InputError
@@ -19,6 +20,8 @@ from schirn.labels.cells import LABEL_COLUMNS
 from schirn.program.data import TEXT_FORMAT
 from schirn.program.output import note
 
+UNEXPECTED = 4
+"""The exit code for a table that does not meet what is expected of it."""
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
     "list of changes": (".csv",),
@@ -73,9 +76,9 @@ COPIES = """
 -o, --output FILE  write the cleaned copy, in the format given by its suffix
 --changes FILE  write all changes to a .csv list, to check and pass to schirn apply
 """
-ASK = """
+ASK = f"""
 --questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
---number N:positive = 25  number of questions
+--number N:positive = {QUESTIONS}  number of questions
 --answers FILE...  a file of questions with your answers; may be repeated
 --name NAME  name of the person who answered, stored with the decisions
 --suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
@@ -196,32 +199,67 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         check_writable(path)
 
 
-def read_before_writing(args: argparse.Namespace, *, is_kept: bool) -> None:
-    """Add the file for new questions to the files of answers if somebody has filled it in.
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a command writes; None for those that nobody asked for.
 
-    Parameters
+    Attributes
     ----------
-    args : Namespace
-    is_kept : bool
-        Whether the answers outlive the file; if not, they are not overwritten.
+    copy, changes, report, questions, merges : str or None
     """
-    path = args.questions
-    if not path:
-        return
-    args.answers = [name for name in args.answers if name != path]
-    if not has_answers(path):
-        return
-    if not is_kept:
-        raise InputError(
-            f"{path}: has answers, which new questions would overwrite; choose another name, or "
-            f"keep the answers with --decisions"
-        )
-    note(f"reading the answers in {path} before writing new questions to it")
-    args.answers = [*args.answers, path]
 
+    copy: str | None = None
+    changes: str | None = None
+    report: str | None = None
+    questions: str | None = None
+    merges: str | None = None
 
-def withhold(args: argparse.Namespace) -> None:
-    """Write no copy, list of changes or questions of a run that does not meet its expectations."""
-    if args.output or args.changes or args.questions:
-        note("no copy, list of changes or questions is written: the run is rejected", error=True)
-    args.output = args.changes = args.questions = None
+    @property
+    def certificate(self) -> str | None:
+        """File of a certificate: beside the copy, or else beside the report."""
+        beside = self.copy or self.report
+        return f"{beside.rstrip('/')}.certificate.json" if beside else None
+
+    @property
+    def needs_no_ranks(self) -> bool:
+        """Whether likely merges are all that is written."""
+        others = (self.copy, self.changes, self.report, self.questions)
+        return self.merges is not None and not any(others)
+
+    def named(self) -> dict[str, str | None]:
+        """Return the files by what they are called in messages."""
+        return {
+            "copy": self.copy,
+            "report": self.report,
+            "list of changes": self.changes,
+            "questions": self.questions,
+            "proposed merges": self.merges,
+        }
+
+    def answers_before(self, answers: Sequence[str], *, is_kept: bool) -> list[str]:
+        """Return the files of answers, with that of the new questions if somebody has filled it in.
+
+        Parameters
+        ----------
+        answers : sequence of str
+        is_kept : bool
+            Whether the answers outlive the file; if not, they are not overwritten.
+        """
+        path = self.questions
+        files = [name for name in answers if name != path]
+        if not path or not has_answers(path):
+            return files
+        if not is_kept:
+            raise InputError(
+                f"{path}: has answers, which new questions would overwrite; choose another name, "
+                f"or keep the answers with --decisions"
+            )
+        note(f"reading the answers in {path} before writing new questions to it")
+        return [*files, path]
+
+    def withheld(self) -> "Outputs":
+        """Return what is written of a run that does not meet its expectations."""
+        if self.copy or self.changes or self.questions:
+            refused = "no copy, list of changes or questions is written: the run is rejected"
+            note(refused, error=True)
+        return replace(self, copy=None, changes=None, questions=None)

@@ -10,23 +10,13 @@ from pathlib import Path
 
 from schirn._files import check_new_folder
 from schirn._text import base_name
-from schirn.app.cli import _clean as clean
-from schirn.app.cli._reading import (
-    COLUMNS,
-    DECISIONS,
-    REMOVALS,
-    ROWS,
-    check_outputs,
-    open_decisions,
-)
+from schirn.app.cli._reading import COLUMNS, DECISIONS, REMOVALS, ROWS, Outputs, check_outputs
 from schirn.app.cli._terminal import ask
-from schirn.app.review import Session, TableRoles, open_session, serve, was_made_by, write_project
-from schirn.app.tables import read_merges
-from schirn.app.workflow import RIGHT, TagTable
+from schirn.app.review import Session, begin_review, open_session, serve, was_made_by
+from schirn.app.workflow import CleaningOptions, TableCleaning
 from schirn.cleaning.certificate import Certificate
 from schirn.exceptions import InputError
 from schirn.program.output import note, printable, say, working
-from schirn.scale.memory import memory_limit
 
 HAS_JSON = False
 OPTIONS = f"""
@@ -43,6 +33,7 @@ data TABLE  a table, or a project folder
 {ROWS}
 {DECISIONS}
 {REMOVALS}
+--fresh  rank again, even if the ranking of an earlier run is stored in .schirn beside TABLE
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format given by the suffix
 --changes FILE  a .csv list of changes for schirn apply
@@ -66,22 +57,27 @@ def run(args: argparse.Namespace) -> None:
     schirn review photos-review --changes changes.csv
     schirn review items.csv --id sku --decisions decisions.jsonl
     """
-    # Together with the arguments that only `schirn clean` has.
-    args = argparse.Namespace(**{**vars(clean.usual_args()), **vars(args)})
-    folder = _project_folder(args)
+    options = CleaningOptions.from_args(args)
+    folder, session = _project(args, options)
     if args.export or args.changes:
         _write(args, folder)
         return
-    options = {"name": args.name or "", "image_root": args.image_root, "decisions": args.decisions}
+    if session is None:
+        session = open_session(
+            folder,
+            name=options.name or "",
+            image_root=options.image_root,
+            decisions=options.decisions,
+        )
     if args.terminal:
-        decided = ask(open_session(folder, **options), args.order)
+        decided = ask(session, args.order)
     else:
         decided = serve(
             folder,
             port=args.port,
             browser=not args.no_browser,
             ready=lambda address: _announce(folder, address),
-            **options,
+            session=session,
         )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
     note(
@@ -90,77 +86,48 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def _project_folder(args: argparse.Namespace) -> str:
-    """Return the project folder: the argument itself, or that of a table, which is ranked first."""
-    path, options = Path(args.data), clean.ranking_options(args)
+def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, Session | None]:
+    """Return the project folder: the argument itself, or that of a table, which is ranked first.
+
+    A project that is new comes with its session.
+    """
+    path = Path(args.data)
+    words = options.ranking_words()
     if (path / "project.json").is_file():
-        if options or args.project:
+        if words or args.project:
             raise InputError(f"{args.data}: is a project with its own options; leave these out")
-        return str(args.data)
+        return str(args.data), None
     is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
     if path.is_dir() and is_damaged:
         # Not a table either; what is missing is said when it is opened.
-        return str(args.data)
+        return str(args.data), None
     if not path.exists():
         raise InputError(f"{args.data}: there is no such table or project folder")
     folder = args.project or str(path.with_name(f"{_name_of(path)}-review"))
     if Path(folder, "project.json").is_file():
-        if was_made_by(folder, options, args.data):
-            return folder
-        if args.decisions is None or args.export or args.changes:
+        if was_made_by(folder, words, args.data):
+            return folder, None
+        if options.decisions is None or args.export or args.changes:
             raise InputError(
                 f"{folder}: belongs to another version of {args.data}, or to other options; move "
                 f"it away, or choose another folder with --project, or keep its answers with "
                 f"--decisions"
             )
-        _set_aside(folder, args.decisions)
+        _set_aside(folder, options.decisions)
     if args.export or args.changes:
         raise InputError(f"{args.data}: has not been reviewed yet, so there is nothing to write")
     check_new_folder(folder)
-    with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
-        source = clean.open_source(args)
-        ranked = clean.Run.begin(args, source)
-        ranked.rank()
-        _write_project(args, ranked, folder)
-    say(ranked.ranking.sentence)
-    return folder
+    with working(f"ranking {path.name}", args):
+        cleaning = TableCleaning(args.data, options)
+        cleaning.on_note = lambda sentence: note(f"note: {sentence}")
+        session = begin_review(cleaning, folder)
+    say(cleaning.ranked.sentence)
+    return folder, session
 
 
 def _name_of(path: Path) -> str:
     """Return the name of a table without its suffixes."""
     return path.name if path.is_dir() else base_name(path)
-
-
-def _write_project(args: argparse.Namespace, ranked: clean.Run, folder: str) -> None:
-    """Write the ranked table as a project."""
-    source, (texts, ids) = ranked.source, ranked.rows
-    write_project(
-        folder,
-        ranked.ranking,
-        ids=ids,
-        texts=texts,
-        table=source.table,
-        source=args.data,
-        roles=TableRoles(
-            source.labels,
-            source.separator,
-            text=tuple(args.text or ()),
-            image=args.image,
-            image_root=args.image_root,
-            merge=read_merges(args.merge) if args.merge else None,
-            id=ranked.id_column,
-            content=tuple(source.content_columns()),
-        ),
-        accepted=_accepted(args, source),
-        command=clean.ranking_options(args),
-    )
-
-
-def _accepted(args: argparse.Namespace, source: TagTable) -> list[tuple[int, str]]:
-    """Return the tags that people have called right before, whether listed or not."""
-    store = open_decisions(args)
-    valid = {} if store is None else store.match(source.content()).valid
-    return [cell for cell, decision in valid.items() if decision.answer == RIGHT]
 
 
 def _set_aside(folder: str, decisions: str) -> None:
@@ -181,8 +148,8 @@ def _announce(folder: str, address: str) -> None:
 def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     session = open_session(folder, write=False)
-    named = {"copy": args.export, "list of changes": args.changes}
-    check_outputs(named, [str(session.table.path)])
+    outputs = Outputs(copy=args.export, changes=args.changes)
+    check_outputs(outputs.named(), [str(session.table.path)])
     if args.export:
         session.write_table(args.export)
     if args.changes:

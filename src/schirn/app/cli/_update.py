@@ -10,20 +10,19 @@ import numpy as np
 
 from schirn._files import brief, brief_list, check_writable, file_hash, lock
 from schirn._progress import stage
-from schirn.app.cli._clean import UNEXPECTED
 from schirn.app.cli._reading import (
     ASK,
     COPIES,
     DECISIONS,
     MERGE,
     REMOVALS,
+    UNEXPECTED,
+    Outputs,
     check_new_columns,
     check_outputs,
     describe_decisions,
     no_others,
     open_decisions,
-    read_before_writing,
-    withhold,
 )
 from schirn.app.tables import Expectations, keyed_changes, open_table, read_merges
 from schirn.app.workflow import (
@@ -83,15 +82,15 @@ def run(args: argparse.Namespace) -> int:
     schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
     schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
     """
-    _check_paths(args)
+    outputs = _outputs(args)
     with working(f"updating {Path(args.data).name}", args), open(args.model, "rb") as file:
         if lock(file) is False:
             raise InputError(f"{args.model}: another update with this model is running")
         check_writable(state_path(args.model))
-        return _update(args)
+        return _update(args, outputs)
 
 
-def _update(args: argparse.Namespace) -> int:
+def _update(args: argparse.Namespace, outputs: Outputs) -> int:
     """Read, judge, write; the state of last night is replaced last."""
     start = time.perf_counter()
     stage("reading the model")
@@ -120,19 +119,19 @@ def _update(args: argparse.Namespace) -> int:
             f"note: {summary.gone_share:.0%} of last night's rows are gone; is the export complete?"
         )
     if violations:
-        withhold(args)
+        outputs = outputs.withheld()
     stage("writing the results")
-    if args.output:
+    if outputs.copy:
         names = source.new_columns(args.suggest, add=True, note=True)
         check_new_columns(args.data, source.table, names)
-        source.write_clean(args.output, update.ranking, suggest=args.suggest)
-    if args.changes:
+        source.write_clean(outputs.copy, update.ranking, suggest=args.suggest)
+    if outputs.changes:
         changes = source.changes(update.ranking)
-        keyed_changes(changes, source.table, args.id).write(args.changes)
+        keyed_changes(changes, source.table, args.id).write(outputs.changes)
     features = model.features_
     texts = source.texts() if features.text is None else features.texts(source.table)
-    if args.questions:
-        _write_questions(args, update, rows, texts)
+    if outputs.questions:
+        _write_questions(args, outputs.questions, update, rows, texts)
     if not violations:
         update.state.write(state)
     document = {
@@ -144,7 +143,9 @@ def _update(args: argparse.Namespace) -> int:
         "decisions": None if store is None else len(store),
         "violations": [asdict(violation) for violation in violations],
         "seconds": round(time.perf_counter() - start, 2),
-        **{name: getattr(args, name) for name in ("output", "changes", "questions")},
+        "output": outputs.copy,
+        "changes": outputs.changes,
+        "questions": outputs.questions,
         "state": None if violations else state,
     }
     if args.json:
@@ -157,15 +158,16 @@ def _update(args: argparse.Namespace) -> int:
     return UNEXPECTED if violations else 0
 
 
-def _check_paths(args: argparse.Namespace) -> None:
-    answers = {*args.answers} - {args.questions}
-    outputs = {"copy": args.output, "list of changes": args.changes}
-    outputs |= {"questions": args.questions}
+def _outputs(args: argparse.Namespace) -> Outputs:
+    """Return the files to write, after checking all paths."""
+    outputs = Outputs(copy=args.output, changes=args.changes, questions=args.questions)
+    answers = {*args.answers} - {outputs.questions}
     inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *answers]
     if args.answers and not args.decisions:
         raise InputError("--answers needs --decisions, the file in which answers are kept")
-    check_outputs(outputs, inputs)
-    read_before_writing(args, is_kept=args.decisions is not None)
+    check_outputs(outputs.named(), inputs)
+    args.answers = outputs.answers_before(args.answers, is_kept=args.decisions is not None)
+    return outputs
 
 
 def _open(args: argparse.Namespace, model: TagPipeline) -> TagTable:
@@ -199,14 +201,14 @@ def _columns(args: argparse.Namespace, source: TagTable, model: TagPipeline) -> 
 
 
 def _write_questions(
-    args: argparse.Namespace, update: Update, rows: RowContent, texts: list[str]
+    args: argparse.Namespace, path: str, update: Update, rows: RowContent, texts: list[str]
 ) -> None:
     """Write questions: about changed rows first, then along the ranks of all tags."""
     kind = MISSING if args.suggest else LISTED
     fresh = update.ranking.questions(args.number, kind=kind, random_state=args.seed)
     questions = ask_again(update.ranking, update.carried, fresh, args.number)
     earlier: Any = update.carried.changed
-    write_questions_by_id(args.questions, questions, rows, texts=texts, earlier=earlier)
+    write_questions_by_id(path, questions, rows, texts=texts, earlier=earlier)
 
 
 def _document(update: Update, ids: list[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schirn._optional import optional
-from schirn.app.review._session import open_session
+from schirn.app.review._session import Session, open_session
 
 HOST = "127.0.0.1"
 
@@ -21,6 +21,7 @@ def serve(
     port: int = 0,
     browser: bool = True,
     ready: Callable[[str], None] | None = None,
+    session: Session | None = None,
     **options: Any,
 ) -> int:
     """Serve the review page until Ctrl-C and return the number of decided tags.
@@ -35,8 +36,11 @@ def serve(
         Whether to open the page in the browser, unless others could read the token there.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
+    session : Session, optional
+        The opened folder; it is closed at the end.
     **options
-        `name`, `image_root` and `decisions`, as for `open_session`.
+        `name`, `image_root` and `decisions`, as for `open_session`, which opens the folder if no
+        session is given.
 
     Returns
     -------
@@ -56,7 +60,8 @@ start a review of a table with: schirn review TABLE
     from schirn.app.review._app import create_app
     from schirn.app.serving import OPTIONS, LimitedProtocol, listen
 
-    session = open_session(folder, **options)
+    if session is None:
+        session = open_session(folder, **options)
     page: Path | None = None
 
     def forget() -> None:

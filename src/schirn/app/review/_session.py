@@ -29,7 +29,7 @@ from schirn.app.review._questions import (
 )
 from schirn.app.review._state import KIND, STATUS, ReviewState, Step
 from schirn.app.review._table import ProjectTable
-from schirn.app.tables import keyed_changes, with_merges, write_copy
+from schirn.app.tables import Table, keyed_changes, with_merges, write_copy
 from schirn.app.workflow import Decisions
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.changes import Change, ChangeList, certainty
@@ -52,6 +52,7 @@ def open_session(
     name: str = "",
     image_root: str | None = None,
     decisions: str | os.PathLike[str] | None = None,
+    table: Table | None = None,
 ) -> "Session":
     """Open a project folder with its decisions.
 
@@ -67,6 +68,8 @@ def open_session(
         Folder of the image files; by default the one that was used when the tags were ranked.
     decisions : path, optional
         File of `Decisions`: its answers are taken over, and every new one is written to it.
+    table : Table, optional
+        The table of the project, if it was read before.
 
     Returns
     -------
@@ -92,7 +95,7 @@ start a review of a table with: schirn review TABLE
     try:
         if journal.repaired:
             warnings.warn(f"{journal.path}: {journal.repaired}", stacklevel=2)
-        session = Session(project, journal, name=name.strip(), image_root=image_root)
+        session = Session(project, journal, name=name.strip(), image_root=image_root, table=table)
         if decisions is not None:
             session.link = DecisionLink(session, Decisions(decisions))
         return session
@@ -114,13 +117,24 @@ class Session(ReviewState):
         Who decides.
     image_root : str, optional
         Folder of the image files.
+    table : Table, optional
+        The table of the project; by default it is read when it is first needed.
     """
 
     def __init__(
-        self, project: Project, journal: Journal, *, name: str = "", image_root: str | None = None
+        self,
+        project: Project,
+        journal: Journal,
+        *,
+        name: str = "",
+        image_root: str | None = None,
+        table: Table | None = None,
     ):
         super().__init__(project)
-        self.journal, self._name, self._image_root = journal, name, image_root
+        self.journal = journal
+        self._name = name
+        self._image_root = image_root
+        self._table = table
         self.lock = threading.RLock()
         self.link: DecisionLink | None = None
         for record in journal.records:
@@ -135,7 +149,10 @@ class Session(ReviewState):
     def table(self) -> ProjectTable:
         """The table of the project."""
         project = self.project
-        return ProjectTable(project.folder, project.table, len(project.ids), self._image_root)
+        n_rows = len(project.ids)
+        return ProjectTable(
+            project.folder, project.table, n_rows, self._image_root, table=self._table
+        )
 
     def decide(self, action: str, item: str, label: str, sequence: int) -> int:
         """Write a decision to the journal and return its number.

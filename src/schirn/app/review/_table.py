@@ -1,6 +1,7 @@
 """The table of a review project: a copy with all its columns, the cells and image of a row."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -51,7 +52,14 @@ def write_project_table(
         # A folder becomes one file.
         suffixes = [".parquet"]
     name = "table" + "".join(suffixes).lower()
-    write_copy(str(folder / name), table, {}, {})
+    if path.is_dir():
+        write_copy(str(folder / name), table, {}, {})
+    else:
+        # A copy of the file is a copy of the table, and need not be read again.
+        original = table.source({})[0]
+        original.check_unchanged()
+        shutil.copyfile(path, folder / name)
+        original.check_unchanged()
     root = roles.image_root
     if roles.image is not None:
         root = os.path.realpath(root or path.parent)
@@ -84,10 +92,23 @@ class ProjectTable:
         Number of items of the project.
     image_root : str, optional
         Folder of the image files, instead of the one in the project.
+    table : Table, optional
+        The table, if it was read before.
     """
 
-    def __init__(self, folder: Path, roles: TableRoles, n_rows: int, image_root: str | None = None):
-        self.folder, self.roles, self._n_rows = folder, roles, n_rows
+    def __init__(
+        self,
+        folder: Path,
+        roles: TableRoles,
+        n_rows: int,
+        image_root: str | None = None,
+        *,
+        table: Table | None = None,
+    ):
+        self.folder = folder
+        self.roles = roles
+        self._n_rows = n_rows
+        self._opened = table
         self._image_root = image_root or roles.image_root
         self.path = folder / roles.file
 
@@ -95,8 +116,10 @@ class ProjectTable:
     def table(self) -> Table:
         """The table as it was cleaned."""
         roles = self.roles
-        table = open_table(self.path, encoding=roles.encoding, delimiter=roles.delimiter)
-        table = with_tag_column(table, roles.column)
+        table = self._opened
+        if table is None:
+            table = open_table(self.path, encoding=roles.encoding, delimiter=roles.delimiter)
+            table = with_tag_column(table, roles.column)
         needed = (roles.column, *roles.text, *filter(None, [roles.image]))
         absent = [name for name in needed if name not in table.columns]
         if absent or table.n_rows != self._n_rows:

@@ -18,17 +18,27 @@ from schirn.app.workflow._decisions import RIGHT as RIGHT
 from schirn.app.workflow._decisions import WRONG as WRONG
 from schirn.app.workflow._decisions import Carried, Decision, Decisions, RowContent
 from schirn.app.workflow._decisions import ask_again as ask_again
+from schirn.app.workflow._models import make_model as make_model
+from schirn.app.workflow._models import to_device as to_device
 from schirn.app.workflow._nightly import ADVICE as ADVICE
 from schirn.app.workflow._nightly import TagState, Update, update_tags
 from schirn.app.workflow._nightly import state_after_training as state_after_training
 from schirn.app.workflow._nightly import state_path as state_path
 from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
+from schirn.app.workflow._options import QUESTIONS as QUESTIONS
+from schirn.app.workflow._options import CleaningOptions
+from schirn.app.workflow._ranking_store import RankingStore, StoredRanking
+from schirn.app.workflow._table_cleaning import TableCleaning
 
 __all__ = [
     "Carried",
+    "CleaningOptions",
     "Decision",
     "Decisions",
+    "RankingStore",
     "RowContent",
+    "StoredRanking",
+    "TableCleaning",
     "TagState",
     "Update",
     "read_vocabulary",

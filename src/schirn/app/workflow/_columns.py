@@ -327,7 +327,13 @@ class TagTable:
         new = dict(zip(names, columns, strict=True))
         write_copy(path, self.table, {self.labels: clean}, new, separator=self.separator)
 
-    def features(self, where: str = "memory") -> Features:
+    @property
+    def learns_from_images(self) -> bool:
+        """Whether the features are those of the image files."""
+        transformer = self.transformer()
+        return transformer is not None and transformer.image is not None
+
+    def features(self, where: str = "memory", tags: Any = None) -> Features:
         """Return what to learn from: texts, pictures, embeddings or numbers.
 
         Parameters
@@ -336,6 +342,8 @@ class TagTable:
             Where vectors and columns of numbers may be: those that do not fit into memory are a
             `RowFile` for "files", and those that were left unread are lazy blocks for "dask".
             Texts are turned into features by Dask workers.
+        tags : Tags, optional
+            The tags of the rows, if they were read before.
         """
         transformer = self.transformer()
         left_out = self._left_out(transformer)
@@ -362,7 +370,7 @@ class TagTable:
             return Features(X, str(self._features), self.groups(), left_out)
         rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
-            X = transformer.fit_transform(rows, self.tags())
+            X = transformer.fit_transform(rows, self.tags() if tags is None else tags)
         except InputError as error:
             # Columns of numbers may have been given as features.
             chosen = "features" if self._features is not None else error.parameter

@@ -1,0 +1,81 @@
+"""Begin a review of a table: rank it, write the project folder, and open a session."""
+
+import os
+
+from schirn.app.review._project import Cell, write_project
+from schirn.app.review._session import Session, open_session
+from schirn.app.review._table import TableRoles
+from schirn.app.tables import read_merges
+from schirn.app.workflow import RIGHT, TableCleaning
+
+
+def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Session:
+    r"""Write a table with its ranks into a new project folder, and open it.
+
+    Parameters
+    ----------
+    cleaning : TableCleaning
+        The table. Its ranking without answers is reviewed: answers are given in the session.
+    folder : path
+        Folder that is empty or does not exist.
+
+    Returns
+    -------
+    Session
+        Its journal is open; close it with ``session.journal.close()``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.app.review import begin_review
+    >>> from schirn.app.workflow import TableCleaning
+    >>> base = tempfile.mkdtemp()
+    >>> with open(f"{base}/items.csv", "w") as file:
+    ...     print("title,tags", *["sand and waves,beach", "a dog,dog"] * 9, sep="\n", file=file)
+    >>> session = begin_review(TableCleaning(f"{base}/items.csv", text="title"), f"{base}/review")
+    >>> session.view()["current"]["label"] in ("beach", "dog")
+    True
+    >>> session.journal.close()
+    """
+    options = cleaning.options
+    source = cleaning.source
+    with cleaning.resources():
+        ranking = cleaning.ranked
+        roles = TableRoles(
+            source.labels,
+            source.separator,
+            text=tuple(options.text or ()),
+            image=options.image,
+            image_root=options.image_root,
+            merge=read_merges(options.merge) if options.merge else None,
+            id=cleaning.id_column,
+            content=tuple(source.content_columns()),
+        )
+        write_project(
+            os.fspath(folder),
+            ranking,
+            ids=cleaning.ids,
+            texts=cleaning.texts,
+            table=source.table,
+            source=cleaning.path,
+            roles=roles,
+            accepted=_accepted(cleaning),
+            command=options.ranking_words(),
+        )
+    return open_session(
+        folder,
+        name=options.name or "",
+        image_root=options.image_root,
+        decisions=options.decisions,
+        # Columns that were left in their files are read when the page needs them.
+        table=None if getattr(source.table, "unread", ()) else source.table,
+    )
+
+
+def _accepted(cleaning: TableCleaning) -> list[Cell]:
+    """Return the tags that people have called right before, whether listed or not."""
+    store = cleaning.decisions
+    if store is None:
+        return []
+    valid = store.match(cleaning.content).valid
+    return [cell for cell, decision in valid.items() if decision.answer == RIGHT]

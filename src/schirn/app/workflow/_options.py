@@ -1,0 +1,299 @@
+"""The options of a cleaning: one object that the program, schirn.toml and Python fill alike."""
+
+import argparse
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from schirn._files import brief
+from schirn.app.workflow._ranking_store import content_key
+from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cleaning.ranker import MIN_COUNT
+from schirn.exceptions import InputError, suggest
+
+QUESTIONS = 25
+"""Questions in one file or one step."""
+
+# Options that name several columns; in Python, a text names one.
+_COLUMN_LISTS = ("text", "columns", "categories")
+# Options that a printed command repeats, because they decide what it reads, ranks and removes.
+_REPEATED = (
+    *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
+    *("encoding", "delimiter", "merge", "known_clean", "remove"),
+    *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
+    *("categories", "method", "param", "answers", "suggest", "allow_empty"),
+)
+# Options that do not change how the tags are ranked; all others are part of the key of a ranking.
+_AFTER_RANKING = {
+    *("precision", "allow_empty", "remove", "remove_below", "add"),
+    *("number", "suggest", "answers", "certify", "decisions", "name"),
+    *("checkpoint", "fresh", "scheduler", "image_root"),
+}
+# Options that name a file, whose content counts and not its name.
+_FILES = ("features", "merge")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningOptions:
+    """How a table is read, ranked, asked about and changed.
+
+    The options of ``schirn clean`` have the same names, with dashes, and the same defaults.
+
+    Parameters
+    ----------
+    labels : str, optional
+        Column of tags, or several 0/1 columns such as "beach,dog"; by default the column called
+        labels, tags, candidates or label.
+    separator : str, optional
+        Text between the tags of a cell; by default a semicolon.
+    text, columns, categories : str or sequence of str, optional
+        Columns of text, of numbers and of categories to learn from. If no columns are chosen, all
+        columns of sentences, numbers and categories are taken, except ids and row numbers.
+    features : str, optional
+        An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
+    image, image_root : str, optional
+        Column of image files, and the folder that holds them; by default that of the table.
+    encoder : str, optional
+        Encoder of texts or pictures, such as "wordllama".
+    id : str, optional
+        Column of row names; by default rows are numbered from 1.
+    group : str, optional
+        Column; rows with the same value do not influence each other's ranks.
+    known_clean : str, optional
+        Column with 1 for rows whose tags were checked.
+    encoding : str, default="utf-8"
+        Encoding of a text file.
+    delimiter : str, optional
+        Character between CSV cells.
+    merge : str, optional
+        File of tags to merge before anything else.
+    method : str, optional
+        Name of the method that ranks; by default the library chooses.
+    param : mapping or sequence of (name, value), optional
+        Parameters of the method.
+    min_count : int, default=5
+        Tags listed in fewer rows are not ranked.
+    max_memory : float, optional
+        Gigabytes to use; larger data are kept in temporary files.
+    device : str, optional
+        PyTorch device that ranks, such as "cuda".
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers rank.
+    checkpoint : str, optional
+        Folder from which a killed run goes on.
+    fresh : bool, default=False
+        Whether to rank again even if the ranking is stored beside the table.
+    precision : float, default=0.9
+        Share of the removals that should be right, by the answers.
+    allow_empty : bool, default=False
+        Whether a row may lose all its tags.
+    remove, remove_below, add : int, float and float, optional
+        Remove the most suspicious tags, remove tags below a probability, or add missing tags from
+        a probability on, without answers.
+    number : int, default=25
+        Number of questions.
+    suggest : bool, default=False
+        Whether to ask about missing tags instead of listed ones.
+    answers : sequence of str, optional
+        Files of questions that a person has filled in.
+    certify : bool, default=False
+        Whether the questions are those of a certificate.
+    decisions : str, optional
+        A .jsonl file that keeps answers by row id; needs `id`.
+    name : str, optional
+        Who answers.
+    seed : int, default=0
+        Seed of folds and questions.
+
+    Examples
+    --------
+    >>> from schirn.app.workflow import CleaningOptions
+    >>> options = CleaningOptions(labels="tags", text="title", precision=0.8)
+    >>> options.text
+    ('title',)
+    >>> options.words()
+    ['--labels', 'tags', '--precision', '0.8', '--text', 'title']
+    """
+
+    labels: str | None = None
+    separator: str | None = None
+    text: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    categories: Sequence[str] | None = None
+    features: str | None = None
+    image: str | None = None
+    image_root: str | None = None
+    encoder: str | None = None
+    id: str | None = None
+    group: str | None = None
+    known_clean: str | None = None
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    merge: str | None = None
+    method: str | None = None
+    param: Any = ()
+    min_count: int = MIN_COUNT
+    max_memory: float | None = None
+    device: str | None = None
+    scheduler: str | None = None
+    checkpoint: str | None = None
+    fresh: bool = False
+    precision: float = PRECISION
+    allow_empty: bool = False
+    remove: int | None = None
+    remove_below: float | None = None
+    add: float | None = None
+    number: int = QUESTIONS
+    suggest: bool = False
+    answers: Sequence[str] = ()
+    certify: bool = False
+    decisions: str | None = None
+    name: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _COLUMN_LISTS:
+            value = getattr(self, name)
+            if value is not None:
+                self._set(name, (value,) if isinstance(value, str) else tuple(value))
+        pairs = self.param.items() if isinstance(self.param, Mapping) else self.param
+        self._set("param", tuple((name, value) for name, value in pairs))
+        answers = self.answers
+        self._set("answers", (answers,) if isinstance(answers, str) else tuple(answers))
+        if self.remove is not None and self.remove_below is not None:
+            raise InputError("give only one of --remove and --remove-below")
+        if not self.precision:
+            raise InputError("--precision must be above 0; --remove removes tags without answers")
+        if self.decisions is not None and not self.decisions.endswith(".jsonl"):
+            raise InputError(f"{self.decisions}: the name of the decisions must end in .jsonl")
+
+    def _set(self, name: str, value: Any) -> None:
+        # A frozen dataclass sets its own fields in this way only.
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_args(cls, args: argparse.Namespace) -> "CleaningOptions":
+        """Return the options that the parser of a command has filled.
+
+        Parameters
+        ----------
+        args : Namespace
+            What a command lacks keeps its default.
+
+        Returns
+        -------
+        CleaningOptions
+        """
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in vars(args).items() if name in names})
+
+    @classmethod
+    def from_toml(cls, path: str = "schirn.toml", command: str = "clean") -> "CleaningOptions":
+        """Return the options in a file, as the program reads them.
+
+        Parameters
+        ----------
+        path : str
+            Options at the top, and in a table such as ``[clean]``.
+        command : str, default="clean"
+            The table that counts besides the options at the top.
+
+        Returns
+        -------
+        CleaningOptions
+
+        Raises
+        ------
+        InputError
+            If the file is not TOML, or its table has another option.
+        """
+        try:
+            content = tomllib.loads(Path(path).read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{path}: not TOML ({str(error)[:100]})") from None
+        if Path(path).name == "pyproject.toml":
+            content = content.get("tool", {}).get("schirn", {})
+        names = [field.name for field in fields(cls)]
+        top = {_name(key): value for key, value in content.items() if not isinstance(value, dict)}
+        if isinstance(content.get("param"), dict):
+            top["param"] = content["param"]
+        below = {_name(key): value for key, value in content.get(command, {}).items()}
+        for name in below:
+            if name not in names:
+                raise InputError(
+                    f"{path}: there is no option {brief(name)}; {suggest(name, names)}"
+                )
+        values = {name: value for name, value in {**top, **below}.items() if name in names}
+        for name in _COLUMN_LISTS:
+            if isinstance(values.get(name), str):
+                values[name] = [column.strip() for column in values[name].split(",")]
+        return cls(**values)
+
+    def words(self, without: Sequence[str] = ()) -> list[str]:
+        """Return the options as the words of a command, without those at their defaults.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Names of options to leave out.
+
+        Returns
+        -------
+        list of str
+        """
+        usual = CleaningOptions()
+        words: list[str] = []
+        for name in _REPEATED:
+            value = getattr(self, name)
+            if name in without or value == getattr(usual, name):
+                continue
+            option = f"--{name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+            elif name in _COLUMN_LISTS:
+                words += [option, ",".join(value)]
+            elif name == "param":
+                for parameter, setting in value:
+                    words += [option, f"{parameter}={setting}"]
+            else:
+                for item in value if isinstance(value, tuple) else [value]:
+                    words += [option, str(item)]
+        return words
+
+    def ranking_words(self) -> list[str]:
+        """Return the words that decide about the ranks, wherever files lie.
+
+        Returns
+        -------
+        list of str
+        """
+        return self.words(without=("image_root", "decisions"))
+
+    def ranking_key(self) -> dict[str, Any] | None:
+        """Return what the ranking of a table depends on, apart from the table.
+
+        Returns
+        -------
+        dict or None
+            Options, and checksums of the files that they name; None if one of these is too large
+            to read.
+        """
+        key = {name: value for name, value in asdict(self).items() if name not in _AFTER_RANKING}
+        key["on_workers"] = self.scheduler is not None
+        files = {name: key[name] for name in _FILES}
+        if self.encoder is not None:
+            files["encoder_files"] = self.encoder.rpartition(":")[2]
+        for name, value in files.items():
+            # Anything else is the name of a column or of a model.
+            if value is not None and Path(value).exists():
+                content = content_key(value)
+                if content is None:
+                    return None
+                key[name] = {"content": content}
+        return key
+
+
+def _name(key: str) -> str:
+    return key.replace("-", "_")

@@ -1,0 +1,687 @@
+"""A table to clean as one Python object: rank, ask, act, and show the results."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from schirn._checkpoint import kept_in
+from schirn._files import shortened
+from schirn._input import location, repeated
+from schirn._optional import optional
+from schirn._progress import stage
+from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table, read_merges
+from schirn.app.workflow._answers import answered_tags, read_answers, write_questions
+from schirn.app.workflow._columns import Features, TagTable, columns_to_stream
+from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
+from schirn.app.workflow._models import make_model, to_device
+from schirn.app.workflow._options import CleaningOptions
+from schirn.app.workflow._ranking_store import RankingStore, StoredRanking, content_key, stamp
+from schirn.cleaning import (
+    Certificate,
+    ChangeList,
+    MissingTags,
+    NoisyLabels,
+    Questions,
+    Reasons,
+    find_noisy_labels,
+)
+from schirn.cleaning.certificate import ADDED, REMOVED
+from schirn.cleaning.questions import LISTED, MISSING
+from schirn.exceptions import InputError
+from schirn.labels.tags import Tags, read_tags
+from schirn.scale.cluster import connected
+from schirn.scale.memory import memory_limit
+
+# Longer texts are shortened in questions and on pages.
+_MAX_TEXT = 2000
+
+
+class TableCleaning:
+    r"""A table whose tags are ranked, asked about, changed and exported.
+
+    The table is read once and ranked once. The ranking is stored next to the table, in the folder
+    `.schirn`, and used again as long as the table, the options that decide about the ranks and the
+    version of this program stay the same. The table itself is never changed.
+
+    Parameters
+    ----------
+    path : path
+        A .csv, .tsv, .jsonl, .json, .xlsx or .parquet file, or a folder of .parquet files.
+    options : CleaningOptions, optional
+        How the table is read, ranked, asked about and changed.
+    **changes
+        Single options, such as ``labels="tags"``; see `CleaningOptions`.
+
+    Attributes
+    ----------
+    path : str
+    options : CleaningOptions
+    notes : list of str
+        What is worth knowing about how the table was read and ranked.
+    on_note : callable or None
+        Called with every note at once.
+    about : dict
+        What the ranks were learned from: "source", "left_out", "encoder" and "in_files".
+    is_stored : bool
+        Whether the ranking was stored by an earlier run.
+    carried : Carried
+        What became of the decisions of earlier runs.
+    decisions : Decisions or None
+        The file of `options.decisions`.
+    certificate : Certificate or None
+        The certificate that the answers continue.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.app.workflow import TableCleaning
+    >>> path = f"{tempfile.mkdtemp()}/items.csv"
+    >>> words = {"beach": "sand and waves", "dog": "a tail and a bark"}
+    >>> lines = [f"{words[tag]} {i},{tag}" for i in range(40) for tag in words]
+    >>> with open(path, "w") as file:
+    ...     print("title,tags", "sand and waves,dog", *lines, sep="\n", file=file)
+    >>> cleaning = TableCleaning(path, labels="tags", text="title")
+    >>> cleaning.ranking
+    NoisyLabels(81 rows, 2 labels, 81 tags, 0 answers, 0 removed)
+    >>> worst = cleaning.ranking.suspects(1)
+    >>> int(worst.row[0]), worst.label[0]
+    (0, 'dog')
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        options: CleaningOptions | None = None,
+        **changes: Any,
+    ) -> None:
+        self.path = os.fspath(path)
+        base = CleaningOptions() if options is None else options
+        self.options = replace(base, **changes)
+        self.notes: list[str] = []
+        self.on_note: Callable[[str], None] | None = None
+        self.is_stored = False
+        self.about: dict[str, Any] = {}
+        self.carried = Carried({}, {}, 0)
+        self.certificate: Certificate | None = None
+        self._ranking: NoisyLabels | None = None
+        self._has_resources = False
+
+    def __repr__(self) -> str:
+        ranking = "not ranked" if self._ranking is None else repr(self._ranking)
+        return f"TableCleaning({self.path!r}, {ranking})"
+
+    def _repr_html_(self) -> str:
+        return str(self.report()._repr_html_())
+
+    def _note(self, sentence: str) -> None:
+        if sentence in self.notes:
+            return
+        self.notes.append(sentence)
+        if self.on_note is not None:
+            self.on_note(sentence)
+
+    @contextmanager
+    def resources(self) -> Iterator[None]:
+        """Context manager for the checkpoint, the limit of memory and the workers of the options.
+
+        Ranking enters it by itself; around several steps, they share one connection.
+        """
+        options = self.options
+        if self._has_resources:
+            yield
+            return
+        with ExitStack() as stack:
+            stack.enter_context(kept_in(options.checkpoint))
+            stack.enter_context(memory_limit(options.max_memory))
+            if options.scheduler is not None:
+                self._check_scheduler()
+                stage("connecting to the scheduler")
+                stack.enter_context(connected(options.scheduler, "--scheduler"))
+            self._has_resources = True
+            try:
+                yield
+            finally:
+                self._has_resources = False
+
+    def _check_scheduler(self) -> None:
+        """Raise InputError for what the workers of a Dask cluster cannot do."""
+        options = self.options
+        refused = {
+            "--categories": options.categories,
+            "--encoder": options.encoder,
+            "--device": options.device,
+            "an .npy file": (options.features or "").endswith(".npy"),
+        }
+        for name, value in refused.items():
+            if value:
+                raise InputError(f"{name} cannot be used with --scheduler")
+        if bool(options.text) == bool(options.features or options.columns):
+            raise InputError("with --scheduler, give one of --text, --features and --columns")
+        if not options.text and not Path(self.path).is_dir():
+            raise InputError(
+                f"{self.path}: with --scheduler, columns of numbers must be in a folder of "
+                f".parquet files that all workers see under the same path"
+            )
+
+    # Read.
+
+    @cached_property
+    def source(self) -> TagTable:
+        """The table with the roles of its columns."""
+        stage("reading the table")
+        options = self.options
+        self._stamp = stamp(self.path)
+        table = open_table(
+            self.path,
+            encoding=options.encoding,
+            delimiter=options.delimiter,
+            unread=self._unread(),
+        )
+        lists = {
+            name: None if value is None else list(value)
+            for name, value in (
+                ("text", options.text),
+                ("columns", options.columns),
+                ("categories", options.categories),
+            )
+        }
+        return TagTable(
+            table,
+            self.path,
+            labels=options.labels,
+            separator=options.separator,
+            **lists,
+            features=options.features,
+            merge=read_merges(options.merge) if options.merge else None,
+            encoder=options.encoder,
+            id=options.id,
+            image=options.image,
+            group=options.group,
+            known_clean=options.known_clean,
+            image_root=options.image_root,
+        )
+
+    @cached_property
+    def tags(self) -> Tags:
+        """The tags of the rows, after merges."""
+        return read_tags(self.source.tags(), None)
+
+    @cached_property
+    def features(self) -> Features:
+        """What is learned from; made when it is first needed."""
+        source = self.source
+        stage("making features")
+        features = source.features("files" if self.options.scheduler is None else "dask", self.tags)
+        for sentence in features.notes(source.table):
+            self._note(sentence)
+        return features
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Text of each row."""
+        return [shortened(text, _MAX_TEXT) for text in self.source.texts()]
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Name of each row: its id if all are different, and else its number from 1."""
+        if self.id_column is None:
+            return [str(i + 1) for i in range(self.tags.n_rows)]
+        return self.source.ids()
+
+    @cached_property
+    def id_column(self) -> str | None:
+        """The column of ids, if each row has another one."""
+        name = repeated(self.source.ids())
+        if name is not None:
+            self._note(f"the id {name!r} occurs more than once; rows are numbered from 1 instead")
+        return self.options.id if name is None else None
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What is odd about the table; no ranking is needed to find it."""
+        source = self.source
+        stage("checking the table")
+        transformer = source.transformer()
+        texts = None
+        if transformer is not None and transformer.text is not None:
+            texts = transformer.texts(source.table)
+        return look_at_table(self.tags, texts=texts, separator=source.separator)
+
+    def _unread(self) -> list[str]:
+        """Columns of numbers that stay in their files."""
+        options = self.options
+        is_here = options.scheduler is None
+        if (options.text or options.categories) and is_here:
+            return []
+        names = [options.features] if options.features else list(options.columns or ())
+        if not is_here:
+            return names
+        several = [name.strip() for name in (options.features or "").split(",")]
+        return columns_to_stream(self.path, names) or columns_to_stream(self.path, several)
+
+    # Rank.
+
+    @property
+    def ranking(self) -> NoisyLabels:
+        """The ranking with all orders, decisions and answers so far."""
+        if self._ranking is None:
+            self.act()
+        assert self._ranking is not None
+        return self._ranking
+
+    @cached_property
+    def ranked(self) -> NoisyLabels:
+        """The ranking without answers: the stored one, or a new one, which is then stored."""
+        options = self.options
+        stored = self._stored_ranking()
+        self.about = stored.about
+        return replace(
+            stored.ranking,
+            precision=float(options.precision),
+            keep_one=not options.allow_empty,
+        )
+
+    def _stored_ranking(self) -> StoredRanking:
+        """Return the ranking of an earlier run; rank and store the tags if there is none."""
+        # Read first: what is wrong with a table is said before anything else happens.
+        tags = self.tags
+        store = RankingStore(self.path)
+        key = self._key()
+        if key is not None and not self.options.fresh:
+            stored = store.read(key, tags)
+            if stored is not None:
+                self.is_stored = True
+                for sentence in stored.about["notes"]:
+                    self._note(sentence)
+                self._note(
+                    f"uses the ranking stored in {store.folder.name}, since table, options and "
+                    f"version are the same; --fresh ranks again"
+                )
+                return stored
+        with self.resources():
+            stored = StoredRanking(self._rank(), self._describe_features())
+        if key is not None:
+            store.write(key, stored)
+        return stored
+
+    def _rank(self) -> NoisyLabels:
+        """Rank the tags; the library chooses the method unless an option asks for one."""
+        options = self.options
+        features = self.features
+        X = features.X
+        if options.device is not None:
+            X = to_device(X, options.device)
+        is_chosen = options.method or options.param or options.device
+        is_chosen = is_chosen or (options.scheduler and not options.text)
+        model = None
+        if is_chosen:
+            settings = {"scaled": features.is_scaled, "sparse": sp.issparse(features.X)}
+            model = make_model(options.method or "Sieve", options.param, **settings)
+        return find_noisy_labels(
+            X,
+            self.tags,
+            method=model,
+            known_clean=self.source.known_clean(),
+            groups=features.groups,
+            min_count=options.min_count,
+            scaled=features.is_scaled,
+            max_memory=options.max_memory,
+            random_state=options.seed,
+        )
+
+    def _key(self) -> dict[str, Any] | None:
+        """What the ranking depends on; None if that cannot be told."""
+        key = self.options.ranking_key()
+        content = content_key(self.path)
+        if key is None or content is None:
+            return None
+        key["table"] = content
+        images = self.source.images() if self.source.learns_from_images else None
+        if images is not None:
+            key["images"] = [None if file is None else content_key(file) for file in images]
+        # A table that was replaced while it was read has another content.
+        return key if stamp(self.path) == self._stamp else None
+
+    def _describe_features(self) -> dict[str, Any]:
+        features = self.features
+        return {
+            "source": features.source,
+            "left_out": list(features.left_out),
+            "encoder": features.encoder,
+            "in_files": location(features.X) == "files",
+            "notes": features.notes(self.source.table),
+        }
+
+    @cached_property
+    def reasons(self) -> Reasons | None:
+        """Explains single verdicts; None if no tag is ranked, or the features are on workers."""
+        if self.options.scheduler is not None or not self.ranking.judged.any():
+            return None
+        features = self.features
+        stage("explaining the ranks")
+        names = features.feature_names
+        return self.ranking.reasons(features.X, feature_names=names, scaled=features.is_scaled)
+
+    # Ask.
+
+    @property
+    def kind(self) -> str:
+        """Whether the questions are about "listed" or "missing" tags."""
+        return MISSING if self.options.suggest else LISTED
+
+    def questions(self, n: int | None = None) -> Questions:
+        """Return the next tags to ask a person about.
+
+        Tags of rows that have changed since somebody decided about them come first.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of questions; by default `options.number`.
+
+        Returns
+        -------
+        Questions
+
+        Raises
+        ------
+        InputError
+            If no tag is left to ask about, or with `options.certify`, if nothing is removed.
+        """
+        n = self.options.number if n is None else n
+        if self.options.certify:
+            questions = self._certificate_questions(n)
+        else:
+            seed = self.options.seed
+            questions = self.ranking.questions(n, kind=self.kind, random_state=seed)
+            questions = ask_again(self.ranking, self.carried, questions, n)
+        if not len(questions):
+            raise InputError(f"there is no {self.kind} tag left to ask about")
+        return questions
+
+    def _certificate_questions(self, n: int) -> Questions:
+        """Return questions of the certificate, which begins with the first ones."""
+        if self.certificate is None:
+            of = ADDED if self.options.suggest else REMOVED
+            self.certificate = self.ranking.certify(of=of)
+        if not self.certificate.n_tags:
+            change = "added" if self.options.suggest else "removed"
+            raise InputError(
+                f"no tag is to be {change}, so there is nothing to certify; answer more questions "
+                f"first"
+            )
+        return self.certificate.questions(n)
+
+    def write_questions(self, path: str | os.PathLike[str], n: int | None = None) -> None:
+        """Write the next questions to a .csv file, with an empty column `right`.
+
+        Parameters
+        ----------
+        path : path
+        n : int, optional
+            Number of questions; by default `options.number`.
+        """
+        questions = self.questions(n)
+        earlier = None if self.options.certify else self.carried.changed
+        write_questions(
+            path,
+            questions,
+            self.ranking,
+            certificate=self.certificate if self.options.certify else None,
+            texts=self.texts if any(self.texts) else None,
+            ids=self.ids if self.options.id else None,
+            earlier=earlier,
+        )
+
+    def answer(self, questions: Questions, right: Sequence[bool | None]) -> "TableCleaning":
+        """Add answers, which rank all tags again; all answers add up.
+
+        Parameters
+        ----------
+        questions : Questions
+            What `questions` returned.
+        right : sequence of bool or None
+            Whether each of these tags is right; None if a person cannot tell.
+
+        Returns
+        -------
+        TableCleaning
+            This object.
+        """
+        ranking = self.ranking
+        if questions.draw is not None and self.certificate is not None:
+            self.certificate = self.certificate.answered(questions, right)
+            self._ranking = self.certificate.ranking or ranking.answered(questions, right)
+        else:
+            self._ranking = ranking.answered(questions, right)
+        self._save_decisions()
+        return self
+
+    def read_answers(self, *paths: str | os.PathLike[str]) -> "TableCleaning":
+        """Add the answers of files that `write_questions` wrote and a person filled in.
+
+        Parameters
+        ----------
+        *paths : path
+
+        Returns
+        -------
+        TableCleaning
+            This object.
+        """
+        self._ranking, self.certificate = read_answers(
+            paths, self.ranking, draw_again=self.options.certify
+        )
+        self._save_decisions()
+        return self
+
+    @cached_property
+    def decisions(self) -> Decisions | None:
+        """The answers by row id that all runs share; None without `options.decisions`."""
+        path = self.options.decisions
+        if path is None:
+            return None
+        store = Decisions(path)
+        if store.repaired:
+            self._note(f"{path}: {store.repaired}")
+        return store
+
+    @cached_property
+    def content(self) -> RowContent:
+        """Ids of the rows, and checksums of their cells, by which decisions are found again."""
+        return self.source.content()
+
+    def _save_decisions(self) -> None:
+        if self.decisions is not None and self._ranking is not None:
+            self.decisions.save(self._ranking, self.content, self.options.name or "")
+
+    # Act.
+
+    def act(self) -> "TableCleaning":
+        """Start from the ranking without answers, and do what the options say.
+
+        Tags are removed and added as `remove`, `remove_below` and `add` order it; then the
+        decisions of earlier runs and the files of `answers` are read.
+
+        Returns
+        -------
+        TableCleaning
+            This object.
+        """
+        options = self.options
+        ranking = self.ranked
+        if options.remove is not None or options.remove_below is not None:
+            ranking = ranking.remove(options.remove, below=options.remove_below)
+        if options.add is not None:
+            ranking = ranking.add(above=options.add)
+        if self.decisions is not None:
+            # Newer answers, from files, take the place of stored ones.
+            newer = answered_tags(options.answers, ranking)
+            ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
+        if options.answers:
+            ranking, self.certificate = read_answers(
+                options.answers, ranking, draw_again=options.certify
+            )
+        self._ranking = ranking
+        self._save_decisions()
+        return self
+
+    def remove(self, k: int | None = None, *, below: float | None = None) -> "TableCleaning":
+        """Order removals that no answers support; every output then says "not checked".
+
+        Parameters
+        ----------
+        k : int, optional
+            Remove the k most suspicious tags.
+        below : float, optional
+            Remove all tags whose probability is below this value.
+
+        Returns
+        -------
+        TableCleaning
+            This object.
+        """
+        self._ranking = self.ranking.remove(k, below=below)
+        return self
+
+    def add(self, k: int | None = None, *, above: float | None = None) -> "TableCleaning":
+        """Order additions that no answers support; every output then says "not checked".
+
+        Parameters
+        ----------
+        k : int, optional
+            Add the k missing tags that are most likely to be correct.
+        above : float, optional
+            Add all missing tags whose probability is at least this value.
+
+        Returns
+        -------
+        TableCleaning
+            This object.
+        """
+        self._ranking = self.ranking.add(k, above=above)
+        return self
+
+    def changes(self) -> ChangeList:
+        """List merges, removals and additions, with the id of each row.
+
+        Returns
+        -------
+        ChangeList
+        """
+        changes = self.source.changes(self.ranking)
+        return keyed_changes(changes, self.source.table, self.id_column)
+
+    def apply(self) -> list[Any]:
+        """Return the column of tags after all changes.
+
+        Returns
+        -------
+        list
+            One cell per row, of the kind that the table has.
+        """
+        source = self.source
+        cells = source.table.column(source.labels)
+        return source.changes(self.ranking).apply(cells, **source.table.cell_options(source.labels))
+
+    def new_columns(self) -> list[str]:
+        """Return the names of the columns that `export` may add.
+
+        Returns
+        -------
+        list of str
+        """
+        return self.source.new_columns(self.options.suggest, add=True, note=True)
+
+    def check_export(self) -> None:
+        """Raise InputError if the table has one of the columns that `export` adds."""
+        taken = [name for name in self.new_columns() if name in self.source.table.columns]
+        if taken:
+            raise InputError(
+                f"{self.path}: already has a column {taken[0]!r}, perhaps from an earlier run; "
+                f"rename or delete it"
+            )
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of the table with the clean tags.
+
+        All rows, their order and all other cells stay as they are. New columns hold the removed
+        tags and the probability that each tag is correct.
+
+        Parameters
+        ----------
+        path : path
+            In the format given by its suffix.
+        """
+        self.check_export()
+        self.source.write_clean(os.fspath(path), self.ranking, suggest=self.options.suggest)
+
+    # Show.
+
+    def frame(self, tags: Questions | NoisyLabels | MissingTags) -> Any:
+        """Return tags with the rows that they belong to.
+
+        Parameters
+        ----------
+        tags : Questions, NoisyLabels or MissingTags
+            Such as what `questions` returned.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns row (from 0), id, text, tag and confidence.
+        """
+        pandas = optional("pandas", "table", "Making a table")
+        rows = tags.row.tolist()
+        return pandas.DataFrame(
+            {
+                "row": rows,
+                "id": [self.ids[i] for i in rows],
+                "text": [self.texts[i] for i in rows],
+                "tag": list(tags.label),
+                "confidence": tags.confidence,
+            }
+        )
+
+    def suspects(self, k: int = 20) -> Any:
+        """Return the most suspicious tags that nobody has answered, the most suspicious first.
+
+        Parameters
+        ----------
+        k : int, default=20
+
+        Returns
+        -------
+        pandas.DataFrame
+            As `frame` returns it.
+        """
+        return self.frame(self.ranking.suspects(k))
+
+    def report(self, *, commands: Sequence[str] | None = None) -> Any:
+        """Return a report to look at: a page, which notebooks show.
+
+        Parameters
+        ----------
+        commands : sequence of str, optional
+            What the page recommends to type next.
+
+        Returns
+        -------
+        CleanReport
+        """
+        options = {} if commands is None else {"commands": commands}
+        return self.ranking.report(
+            texts=self.texts,
+            ids=self.ids,
+            images=self.source.images(),
+            title=Path(self.path).name,
+            findings=self.findings,
+            reasons=self.reasons,
+            **options,
+        )
