@@ -189,8 +189,8 @@ def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
     ("options", "words"),
     [
         (["--text", "name", "--columns", "x1"], "give one of --text, --features and --columns"),
-        (["--text", "name", "--encoder", "e"], "--encoder cannot be used with --scheduler"),
-        (["--features", "rows.npy"], "an .npy file cannot be used with --scheduler"),
+        (["--text", "name", "--encoder", "e"], "encoder cannot be used with a scheduler"),
+        (["--features", "rows.npy"], "an .npy file cannot be used with a scheduler"),
         ([], "give one of --text, --features and --columns"),
     ],
 )

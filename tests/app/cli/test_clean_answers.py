@@ -198,7 +198,7 @@ def test_rows_are_not_left_without_tags_unless_asked(tmp_path, capsys):
         (["--suggest"], "--suggest needs --questions to ask, or --output"),
         (["--certify"], "give their file with --questions"),
         (["--certify", "--questions", "q.csv"], "no tag is to be removed"),
-        (["--remove", "3", "--remove-below", "0.5"], "only one of --remove and --remove-below"),
+        (["--remove", "3", "--remove-below", "0.5"], "only one of remove and remove_below"),
         (["--remove", "-1"], "--remove"),
         (["--remove-below", "2"], "from 0 to 1, not '2'"),
         (["--precision", "0"], "--precision must be above 0"),

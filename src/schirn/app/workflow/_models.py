@@ -69,7 +69,9 @@ def to_device(X: Any, device: str | None) -> Any:
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"--device {device}: not available here ({reason})") from None
+        raise InputError(
+            f"the device {device} is not available here ({reason})", parameter="device"
+        ) from None
     X = X.mapped() if isinstance(X, RowFile) else X
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9

@@ -163,9 +163,15 @@ class CleaningOptions:
         answers = self.answers
         self._set("answers", (answers,) if isinstance(answers, str) else tuple(answers))
         if self.remove is not None and self.remove_below is not None:
-            raise InputError("give only one of --remove and --remove-below")
+            raise InputError(
+                "give only one of remove and remove_below",
+                parameter=("remove", "remove_below"),
+            )
         if not self.precision:
-            raise InputError("--precision must be above 0; --remove removes tags without answers")
+            raise InputError(
+                "precision must be above 0; remove takes tags away without answers",
+                parameter=("precision", "remove"),
+            )
         if self.decisions is not None and not self.decisions.endswith(".jsonl"):
             raise InputError(f"{self.decisions}: the name of the decisions must end in .jsonl")
 

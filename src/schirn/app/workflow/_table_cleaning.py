@@ -152,21 +152,27 @@ class TableCleaning:
     def _check_scheduler(self) -> None:
         """Raise InputError for what the workers of a Dask cluster cannot do."""
         options = self.options
-        refused = {
-            "--categories": options.categories,
-            "--encoder": options.encoder,
-            "--device": options.device,
-            "an .npy file": (options.features or "").endswith(".npy"),
+        refused: dict[str, Any] = {
+            "categories": options.categories,
+            "encoder": options.encoder,
+            "device": options.device,
         }
+        refused["an .npy file"] = (options.features or "").endswith(".npy")
         for name, value in refused.items():
             if value:
-                raise InputError(f"{name} cannot be used with --scheduler")
+                raise InputError(
+                    f"{name} cannot be used with a scheduler", parameter=("scheduler", name)
+                )
         if bool(options.text) == bool(options.features or options.columns):
-            raise InputError("with --scheduler, give one of --text, --features and --columns")
+            raise InputError(
+                "with a scheduler, give one of text, features and columns",
+                parameter=("scheduler", "text", "features", "columns"),
+            )
         if not options.text and not Path(self.path).is_dir():
             raise InputError(
-                f"{self.path}: with --scheduler, columns of numbers must be in a folder of "
-                f".parquet files that all workers see under the same path"
+                f"{self.path}: with a scheduler, columns of numbers must be in a folder of "
+                f".parquet files that all workers see under the same path",
+                parameter="scheduler",
             )
 
     # Read.
