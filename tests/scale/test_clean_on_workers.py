@@ -188,10 +188,10 @@ def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--text", "name", "--columns", "x1"], "give one of --text, --features and --columns"),
+        (["--text", "name", "--columns", "x1"], "give one of text, features and columns"),
         (["--text", "name", "--encoder", "e"], "encoder cannot be used with a scheduler"),
         (["--features", "rows.npy"], "an .npy file cannot be used with a scheduler"),
-        ([], "give one of --text, --features and --columns"),
+        ([], "give one of text, features and columns"),
     ],
 )
 def test_what_workers_cannot_do(folder, capsys, options, words):
@@ -217,7 +217,7 @@ def test_a_folder_that_workers_do_not_see(workers, folder, capsys, monkeypatch):
     # Workers are threads here; on their machine the files would be missing.
     monkeypatch.setattr(cluster, "_first_missing", lambda files: files[0])
     options = ["--features", "embedding", "--scheduler", workers.scheduler_address]
-    assert main(["clean", str(folder), *options, *PARAMS]) == 2
+    assert main(["clean", str(folder), *options, *PARAMS, "--fresh"]) == 2
     err = capsys.readouterr().err
     assert "does not see" in err
     assert "0.parquet; put the folder where all workers" in err

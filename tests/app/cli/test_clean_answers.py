@@ -201,7 +201,7 @@ def test_rows_are_not_left_without_tags_unless_asked(tmp_path, capsys):
         (["--remove", "3", "--remove-below", "0.5"], "only one of remove and remove_below"),
         (["--remove", "-1"], "--remove"),
         (["--remove-below", "2"], "from 0 to 1, not '2'"),
-        (["--precision", "0"], "--precision must be above 0"),
+        (["--precision", "0"], "precision must be above 0"),
         (["--questions", "q.txt"], "must end in .csv"),
         (["--answers", "none.csv"], "no such file of answers; --questions writes one"),
     ],

@@ -12,9 +12,10 @@ import numpy as np
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
 from schirn.app.tables import TABLES, Table, is_table_name, open_table, read_merges
-from schirn.app.workflow import QUESTIONS, Carried, Decisions, TagTable, has_answers
+from schirn.app.workflow import Carried, Decisions, TagTable, has_answers
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.policy import PRECISION
+from schirn.cleaning.questions import FIRST_STEP
 from schirn.exceptions import InputError
 from schirn.labels.cells import LABEL_COLUMNS
 from schirn.program.data import TEXT_FORMAT
@@ -78,7 +79,7 @@ COPIES = """
 """
 ASK = f"""
 --questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
---number N:positive = {QUESTIONS}  number of questions
+--number N:positive = {FIRST_STEP}  number of questions
 --answers FILE...  a file of questions with your answers; may be repeated
 --name NAME  name of the person who answered, stored with the decisions
 --suggest  ask about missing tags instead; with --output, write columns of tags that may be missing

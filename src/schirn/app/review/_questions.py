@@ -16,14 +16,12 @@ from schirn._input import Array
 from schirn.app.review._project import Project
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.noisy_labels import NoisyLabels
-from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UNSURE
+from schirn.cleaning.questions import FIRST_STEP, LIKELY, LIMIT, LISTED, MISSING, SPREAD, UNSURE
 from schirn.cleaning.questions import Questions as QuestionsOfRound
 
 OPEN, KEEP, DROP, SKIP = range(4)
 ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
 FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
-STEP = 25
-"""Questions in each of the two first steps."""
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
 _RIGHT = {KEEP: True, DROP: False, SKIP: None}
 _SUREST, _FEW, _NEXT = 20, 5, 100
@@ -84,7 +82,7 @@ class Questions:
         """Return the number of questions in both steps."""
         ranking = self._without_answers
         work = ranking.worklist if kind == LISTED else ranking.missing.worklist
-        return min(2 * STEP, len(work.order))
+        return min(2 * FIRST_STEP, len(work.order))
 
     def in_order(self, order: str, status: Array, last: int | None) -> Iterator[int]:
         """Yield tags to ask in an order, then all others.
@@ -124,7 +122,7 @@ class Questions:
     def ready(self, kind: str, status: Array) -> Array:
         """Return the tags that the answers allow to remove, or to add; none in the first step."""
         ranking, steps = self.ranking(status), self.steps(kind, status)
-        if any(status[tag] == OPEN for tag in steps[:STEP]):
+        if any(status[tag] == OPEN for tag in steps[:FIRST_STEP]):
             return np.zeros(0, dtype=int)
         chosen = self.tags[kind][ranking.removed if kind == LISTED else ranking.added]
         return np.asarray(chosen[status[chosen] == OPEN])
@@ -217,7 +215,7 @@ class Questions:
         """Return the questions of the first step and, once these are answered, of the second."""
         current = np.frombuffer(status, dtype=np.uint8)
         ranking = self._without_answers
-        first = ranking.questions(STEP, kind=kind, order=SPREAD)
+        first = ranking.questions(FIRST_STEP, kind=kind, order=SPREAD)
         tags = self._numbers(first)
         if any(current[tag] == OPEN for tag in tags):
             return [first]
@@ -225,7 +223,7 @@ class Questions:
         answer = np.full(len(current), np.nan)
         answer[tags] = _ANSWER[current[tags]]
         after = self._with_answers(ranking, first, answer)
-        second = after.questions(STEP, kind=kind, order=LIMIT)
+        second = after.questions(FIRST_STEP, kind=kind, order=LIMIT)
         return [first, second] if len(second) else [first]
 
     def _numbers(self, questions: QuestionsOfRound) -> list[int]:

@@ -24,11 +24,10 @@ from schirn.app.workflow._nightly import ADVICE as ADVICE
 from schirn.app.workflow._nightly import TagState, Update, update_tags
 from schirn.app.workflow._nightly import state_after_training as state_after_training
 from schirn.app.workflow._nightly import state_path as state_path
-from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
-from schirn.app.workflow._options import QUESTIONS as QUESTIONS
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking
 from schirn.app.workflow._table_cleaning import TableCleaning
+from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
 
 __all__ = [
     "Carried",

@@ -9,12 +9,10 @@ from typing import Any
 
 from schirn._files import brief
 from schirn.app.workflow._ranking_store import content_key
-from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cleaning.policy import PRECISION
+from schirn.cleaning.questions import FIRST_STEP
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import InputError, suggest
-
-QUESTIONS = 25
-"""Questions in one file or one step."""
 
 # Options that name several columns; in Python, a text names one.
 _COLUMN_LISTS = ("text", "columns", "categories")
@@ -145,7 +143,7 @@ class CleaningOptions:
     remove: int | None = None
     remove_below: float | None = None
     add: float | None = None
-    number: int = QUESTIONS
+    number: int = FIRST_STEP
     suggest: bool = False
     answers: Sequence[str] = ()
     certify: bool = False

@@ -18,7 +18,7 @@ import numpy as np
 
 import schirn
 from schirn._files import atomic_write, content_hash, read_archive
-from schirn.cleaning import MissingTags, NoisyLabels, Storage
+from schirn.cleaning import Answers, MissingTags, NoisyLabels, RankedTags, Storage
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags
 
@@ -128,9 +128,6 @@ class RankingStore:
             False if the folder cannot be written.
         """
         ranking = stored.ranking
-        known = ranking.known
-        if known is None:
-            known = np.zeros(len(ranking.row), np.int8)
         head = {
             "format": FORMAT,
             "key": _digest(key),
@@ -144,8 +141,8 @@ class RankingStore:
             "column": ranking.column,
             "confidence": ranking.model_confidence,
             "judged": ranking.judged,
-            "known": known,
-            "planted": ranking.planted_confidence,
+            "known": ranking.known,
+            "planted": ranking.ranked.planted_confidence,
             "missing_row": ranking.missing.row,
             "missing_column": ranking.missing.column,
             "missing_confidence": ranking.missing.model_confidence,
@@ -253,7 +250,7 @@ def _restored(
         return None
     storage = head["storage"]
     suggestions = MissingTags(*cells, arrays["missing_confidence"], list(tags.names))
-    ranking = NoisyLabels(
+    ranked = RankedTags(
         n_rows=tags.n_rows,
         label_names=list(tags.names),
         row=arrays["row"],
@@ -263,9 +260,9 @@ def _restored(
         method=str(head["method"]),
         known=arrays["known"].astype(np.int8),
         planted_confidence=arrays["planted"],
-        missing=suggestions,
         storage=None if storage is None else Storage(*storage),
     )
+    ranking = NoisyLabels(ranked, Answers.none(len(ranked.row)), suggestions)
     return StoredRanking(ranking, dict(head["about"]))
 
 

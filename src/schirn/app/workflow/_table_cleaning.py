@@ -287,11 +287,8 @@ class TableCleaning:
         options = self.options
         stored = self._stored_ranking()
         self.about = stored.about
-        return replace(
-            stored.ranking,
-            precision=float(options.precision),
-            keep_one=not options.allow_empty,
-        )
+        keep_one = not options.allow_empty
+        return stored.ranking.at(precision=options.precision, keep_one=keep_one)
 
     def _stored_ranking(self) -> StoredRanking:
         """Return the ranking of an earlier run; rank and store the tags if there is none."""
@@ -442,6 +439,7 @@ class TableCleaning:
             certificate=self.certificate if self.options.certify else None,
             texts=self.texts if any(self.texts) else None,
             ids=self.ids if self.options.id else None,
+            content=self.texts,
             earlier=earlier,
         )
 
@@ -481,11 +479,21 @@ class TableCleaning:
         TableCleaning
             This object.
         """
-        self._ranking, self.certificate = read_answers(
-            paths, self.ranking, draw_again=self.options.certify
-        )
+        self._ranking, self.certificate = self._with_files(paths, self.ranking)
         self._save_decisions()
         return self
+
+    def _with_files(
+        self, paths: Sequence[str | os.PathLike[str]], ranking: NoisyLabels
+    ) -> tuple[NoisyLabels, Certificate | None]:
+        """Return a ranking with the answers of files, and the certificate that they continue."""
+        again = self.options.certify
+        return read_answers(paths, ranking, **self._bound_to, draw_again=again)
+
+    @property
+    def _bound_to(self) -> dict[str, Any]:
+        """The name, if there is one, and the text of each row, to which answers are bound."""
+        return {"content": self.texts, "ids": None if self.id_column is None else self.ids}
 
     @cached_property
     def decisions(self) -> Decisions | None:
@@ -528,12 +536,10 @@ class TableCleaning:
             ranking = ranking.add(above=options.add)
         if self.decisions is not None:
             # Newer answers, from files, take the place of stored ones.
-            newer = answered_tags(options.answers, ranking)
+            newer = answered_tags(options.answers, ranking, **self._bound_to)
             ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
         if options.answers:
-            ranking, self.certificate = read_answers(
-                options.answers, ranking, draw_again=options.certify
-            )
+            ranking, self.certificate = self._with_files(options.answers, ranking)
         self._ranking = ranking
         self._save_decisions()
         return self
