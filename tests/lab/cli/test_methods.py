@@ -36,7 +36,11 @@ def test_the_documentation_marks_the_same_methods(capsys):
     }
     main(["methods"])
     printed = set(re.findall(r"^(\w+) \*", capsys.readouterr().out, re.M))
-    assert printed == documented == {"FPML", "PMLLRS", "GLC", "PAKS", "PARD", "PMLLC", "PMLFP"}
+    assert (
+        printed
+        == documented
+        == {"FPML", "PMLLRS", "GLC", "PAKS", "PARD", "PMLLC", "PMLFP", "MUSER"}
+    )
 
 
 def test_no_mark_is_explained_where_none_is_shown(capsys, monkeypatch):

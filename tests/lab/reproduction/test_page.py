@@ -127,6 +127,8 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
     assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
     large = make_result("chess", 10, "Schirn", 0, average_precision=0.5)
     assert lines(page([*rows, large]), "- Only the first") == [
+        "- Only the first 2 of 5 folds, for time: kernel.",
+        "- Only the first 2 of 5 folds, for time: sensitivity.",
         "- Only the first 2 of 5 folds, for time: chess.",
     ]
 

@@ -24,7 +24,9 @@ from schirn.lab.bench._overview import counts_text as counts_text
 from schirn.lab.bench._overview import overview_table as overview_table
 from schirn.lab.bench._overview import settings_text as settings_text
 from schirn.lab.bench._overview import tie_warnings as tie_warnings
+from schirn.lab.bench._published import Published as Published
 from schirn.lab.bench._published import published as published
+from schirn.lab.bench._published import published_values as published_values
 from schirn.lab.bench._rendering import Cell as Cell
 from schirn.lab.bench._rendering import Table as Table
 from schirn.lab.bench.results import read_rows

@@ -24,6 +24,10 @@ OPTIONS = f"""
     in this process)
 --time-limit T:duration  stop a fit after this time, such as 90, 9m or 2h
 --retry  repeat fits that failed or timed out
+--stop-after T:duration  start no fit after this time, such as 9m, and write the pages of what is
+    finished; the same command goes on
+--kept FILE  file of finished fits (.jsonl.gz) that are not run again; written anew every few
+    minutes, so that a run can go on elsewhere
 """
 
 
@@ -39,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     schirn reproduce --plan
     schirn reproduce --quick
     schirn reproduce --output reproduction --jobs 2
+    schirn reproduce --kept reproduction.jsonl.gz --stop-after 2h
     schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
     """
     chosen = [name for name in args.studies or STUDIES if name != "none"]
@@ -65,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
             threads=args.threads or 1,
             time_limit=args.time_limit,
             retry=args.retry,
+            stop_after=args.stop_after,
+            kept=args.kept,
         )
     if args.json:
         print_json({"files": [str(path) for path in written], "skipped": plan.skipped})

@@ -49,6 +49,8 @@ class Part:
         Number of folds.
     search_rows : int
         Largest number of training rows of a fold that a grid is searched on.
+    fewer_search_rows : dict of str to int
+        The same for methods whose cost grows with the cube of the rows.
     few_folds : dict of str to int
         Number of folds to run, the first ones of `folds`, on large data sets and in the
         tables "kernel". All methods of a row have the same folds.
@@ -56,6 +58,8 @@ class Part:
         Methods that take too long.
     draws : int
         Random draws per case of the theorem.
+    splits : int
+        Random splits of the study of how much their choice changes.
     is_published : bool
         Whether these are the data sets of the paper, not those of a user.
     """
@@ -66,14 +70,20 @@ class Part:
     cooccurrence: tuple[str, ...]
     folds: int = 5
     search_rows: int = 600
+    fewer_search_rows: Mapping[str, int] = field(default_factory=lambda: {"PAKS": 300})
     few_folds: Mapping[str, int] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     draws: int = 50
+    splits: int = 100
     is_published: bool = True
 
     def folds_of(self, table: str, dataset: str) -> int:
         """Number of folds to run on a data set."""
         return min(self.folds, *(self.few_folds.get(key, self.folds) for key in (table, dataset)))
+
+    def search_rows_of(self, method: str) -> int:
+        """Largest number of training rows that the grid of a method is searched on."""
+        return min(self.search_rows, self.fewer_search_rows.get(method, self.search_rows))
 
     def with_sets(self, sets: tuple[str, ...]) -> "Part":
         """Return the same part for the data sets of a user."""
@@ -94,7 +104,9 @@ FULL = Part(
     ),
     ("scene:1", "birds:3", "medical:3", "enron:3", "chess:10", "philosophy:10"),
     ("yeastmf", "yeastcc", "yeastbp"),
-    few_folds=dict.fromkeys(("chess", "philosophy", "yeastcc", "yeastbp", "yeastbp_tied"), 2),
+    few_folds=dict.fromkeys(
+        ("kernel", "sensitivity", "chess", "philosophy", "yeastcc", "yeastbp", "yeastbp_tied"), 2
+    ),
 )
 
 QUICK = Part(
@@ -103,7 +115,8 @@ QUICK = Part(
     ("scene:1", "birds:3", "medical:3"),
     ("yeastmf",),
     search_rows=300,
-    few_folds={"kernel": 2, "yeastmf": 2},
+    few_folds={"kernel": 2, "sensitivity": 2, "yeastmf": 2},
     left_out=("PAKS", "PARD"),
     draws=10,
+    splits=20,
 )

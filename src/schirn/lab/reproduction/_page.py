@@ -1,6 +1,7 @@
 """The pages of a reproduction: a summary with its reading, and all tables."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ def pages(
     *,
     part: Part,
     skipped: Mapping[str, str],
+    finished: Mapping[str, str] | None = None,
     date: str | None = None,
 ) -> dict[str, str]:
     """Write the summary and the tables as Markdown; return the texts by file name.
@@ -43,8 +45,15 @@ def pages(
         What was run.
     skipped : dict of str to str
         Reasons why data sets were left out.
+    finished : dict of str to str, optional
+        How many of the planned fits of every table and study are finished, such as "12 of 105".
     date : str, optional
         Date to print.
+
+    Returns
+    -------
+    dict of str to str
+        The summary first.
     """
     rows, kernel, oracle = (results.get(name, []) for name in ("rows", "kernel", "oracle"))
     metrics = [name for name in metrics_in(rows) if name in METRICS]
@@ -58,6 +67,9 @@ def pages(
         hours=_seconds(fits) / 3600,
         findings=[*summary(rows, metrics[0]), *findings(rows, studies, kernel, oracle)],
         distances=_distances(rows, metrics),
+        finished=_finished(finished or {}),
+        versions=_versions(fits),
+        split_choice=str(studies["split_choice"].table) if "split_choice" in studies else "",
         **shared,
     )
     protocol = [
@@ -117,13 +129,36 @@ def _seconds(results: Sequence[Result]) -> float:
     return sum(result.get(name) or 0.0 for result in results for name in names)
 
 
+_WORDS = {
+    "rows": "tables with the features of the paper",
+    "kernel": "tables with kernel features",
+    "oracle": "Schirn†, tuned on the test rows",
+    "ablation": "ablations",
+    "cooccurrence": "labels tied in pairs",
+    "sensitivity": "parameter sensitivity",
+    "authors_folds": "folds of NLR's authors",
+}
+
+
+def _finished(counts: Mapping[str, str]) -> str:
+    """How much of the plan has been run with the present code."""
+    parts = [f"{_WORDS.get(name, name)}: {count}" for name, count in counts.items()]
+    return "; ".join(parts)
+
+
+def _versions(fits: Sequence[Result]) -> list[str]:
+    """Versions of the library and of its code, with the number of fits by each."""
+    counts = Counter(str(fit["versions"].get("schirn")) for fit in fits if fit.get("versions"))
+    return [f"{version} ({count} fits)" for version, count in sorted(counts.items())]
+
+
 def _few_folds(part: Part, results: Sequence[Result]) -> list[str]:
     """State where fewer folds than all were run."""
     datasets = {result["dataset"] for result in results}
     return [
         f"Only the first {count} of {part.folds} folds, for time: {name}."
         for name, count in part.few_folds.items()
-        if name in (*datasets, "kernel")
+        if name in (*datasets, "kernel", "sensitivity")
     ]
 
 

@@ -1,5 +1,6 @@
 """The runs and matrices of a reproduction, given the data sets that are available."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from schirn.lab.bench import (
     unusable,
 )
 from schirn.lab.reproduction import _ablations as ablations
+from schirn.lab.reproduction import _sweeps
 from schirn.lab.reproduction._experiments import FULL, KERNEL_METHODS, METHODS, ORACLE_GRID, Part
 
 STUDIES = (
@@ -28,9 +30,14 @@ STUDIES = (
     "convergence",
     "ablation",
     "cooccurrence",
+    "sensitivity",
+    "authors_folds",
+    "split_choice",
 )
 TABLES = ("rows", "kernel", "oracle")
 """Folders of the tables: features as in the paper, kernel features, Schirn tuned on the truth."""
+AUTHORS = "birds_nlr_r3"
+"""Birds with the candidates and folds of the authors of NLR."""
 _LABELS_ONLY = "_labels_only"
 
 
@@ -153,13 +160,17 @@ def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> li
             n_folds = plan.part.folds_of(batch, run.fields["dataset"])
             if run.fields["split"] == "stored" or run.fields["fold"] < n_folds:
                 runs.append(run)
-    # Sorting is stable: methods stay in their order within a fold.
-    settings = list(dict.fromkeys(map(_setting, runs)))
+    # Small data sets come first: a run that is stopped early has finished some settings. Sorting
+    # is stable: methods stay in their order within a fold.
+    settings = sorted(dict.fromkeys(map(_setting, runs)), key=lambda setting: setting[:2])
     return sorted(runs, key=lambda run: (settings.index(_setting(run)), run.fields["fold"]))
 
 
-def _setting(run: Run) -> tuple[Any, Any]:
-    return run.fields["dataset"], run.fields["r"]
+def _setting(run: Run) -> tuple[int, str, Any]:
+    """Cells of the label matrix times features, which the cost grows with, and the names."""
+    sizes = (run.known["n_samples"], run.known["n_features"], run.known["n_labels"])
+    cells = math.prod(size or 0 for size in sizes)
+    return cells, run.fields["dataset"], run.fields["r"]
 
 
 def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
@@ -167,13 +178,21 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
     usual = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
     methods = [method for method in plan.methods if method in usual]
     datasets = [as_item(*source) for source in plan.sources.values()]
-    fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
+    fixed: ablations.Request = {"folds": plan.part.folds}
     options: dict[str, ablations.Request] = {
         "kernel": {"features": "kernel"},
         "oracle": {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}},
     }
     fixed |= options.get(batch, {})
-    return [fixed | {"datasets": datasets, "methods": methods}] if methods and datasets else []
+    if not datasets:
+        return []
+    by_rows: dict[int, list[str]] = {}
+    for method in methods:
+        by_rows.setdefault(plan.part.search_rows_of(method), []).append(method)
+    return [
+        fixed | {"datasets": datasets, "methods": names, "search_rows": rows}
+        for rows, names in by_rows.items()
+    ]
 
 
 def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
@@ -185,6 +204,12 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
     if "cooccurrence" in chosen and to_tie(plan):
         tied = [ablations.tie(data)[0] for data in to_tie(plan)]
         requests["cooccurrence"] = [ablations.cooccurrence_request(tied, part.folds)]
+    if "sensitivity" in chosen and items:
+        requests["sensitivity"] = [_sweeps.sensitivity_request(items, part.folds)]
+    if "authors_folds" in chosen:
+        requests["authors_folds"] = [
+            request for data in authors(plan) for request in _sweeps.authors_request(data)
+        ]
     return requests
 
 
@@ -231,6 +256,20 @@ def labelled(plan: Plan) -> list[Dataset]:
                 break
             sets += _if_available(stem)
     return [data for data in sets if data.candidates is not None]
+
+
+def authors(plan: Plan) -> list[Dataset]:
+    """Data set of NLR's authors, if it is available."""
+    return list(_if_available(AUTHORS)) if plan.part.is_published else []
+
+
+def with_noise(plan: Plan) -> list[tuple[str, Level, Dataset]]:
+    """Settings with added noise: name, noise level and data set."""
+    return [
+        (source.name, level, source.load())
+        for source, level in plan.sources.values()
+        if level is not None
+    ]
 
 
 def _if_available(name: str) -> Iterable[Dataset]:

@@ -1,27 +1,43 @@
 """Execute a plan: run the fits, then write tables, figures and pages into one folder."""
 
+import io
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from schirn._optional import optional
 from schirn.exceptions import DataError, InputError
-from schirn.lab.bench import Batch, Engine, default_threads, importable_here, results_of
+from schirn.lab.bench import (
+    Batch,
+    Engine,
+    default_threads,
+    importable_here,
+    results_of,
+    to_dense,
+)
+from schirn.lab.bench.figures import STYLE
 from schirn.lab.bench.report import write_file, write_outputs, write_table
 from schirn.lab.bench.results import Result
 from schirn.lab.reproduction import _ablations as ablations
 from schirn.lab.reproduction import _studies as studies
+from schirn.lab.reproduction import _sweeps
+from schirn.lab.reproduction._kept import keep_results, progress_of, restore_results
 from schirn.lab.reproduction._page import PAPER_TEST, pages
 from schirn.lab.reproduction._plan import (
     STUDIES,
     Plan,
+    authors,
     candidates_of,
     labelled,
     own_noise,
     plan_batches,
     studied,
     to_tie,
+    with_noise,
 )
+from schirn.lab.reproduction._splits import Setting, split_choice
 from schirn.lab.reproduction._studies import Study
 
 
@@ -36,6 +52,8 @@ def reproduce(
     threads: int | None = None,
     time_limit: float | None = None,
     retry: bool = False,
+    stop_after: float | None = None,
+    kept: str | os.PathLike[str] | None = None,
 ) -> list[Path]:
     """Run the tables and the studies of a plan; fits already finished in `output` are not repeated.
 
@@ -51,8 +69,11 @@ def reproduce(
         Date to print.
     say : callable, optional
         Called with a line of text before each step.
-    jobs, threads, time_limit, retry
+    jobs, threads, time_limit, retry, stop_after
         As in `schirn.lab.bench.run`.
+    kept : path, optional
+        File with the results of finished fits, ``.jsonl.gz``: fits in it are not run again, and it
+        is written anew every few minutes and at the end.
 
     Returns
     -------
@@ -61,22 +82,55 @@ def reproduce(
     """
     batches = _batches(output, plan, chosen)
     say(f"{sum(len(batch.runs) for batch in batches)} fits")
+    keeper = _Keeper(kept, batches)
     with importable_here():
-        Engine(
+        engine = Engine(
             batches,
             jobs=jobs,
             threads=threads or default_threads(jobs),
             time_limit=time_limit,
             retry=retry,
-        ).run()
+            stop_after=stop_after,
+            report=keeper.report,
+        )
+        try:
+            engine.run()
+        finally:
+            keeper.write()
     results = {batch.folder.name: results_of(*batch) for batch in batches}
-    return _write_results(Path(output), plan, results, chosen, date, say)
+    finished = progress_of(batches, results)
+    return _write_results(Path(output), plan, results, finished, chosen, date, say)
+
+
+class _Keeper:
+    """Writes the file of finished fits every few minutes."""
+
+    _SECONDS = 180.0
+
+    def __init__(self, path: str | os.PathLike[str] | None, batches: Sequence[Batch]):
+        self.path = path
+        self.batches = batches
+        self._last = time.monotonic()
+        if path is not None:
+            restore_results(path, batches)
+
+    def report(self, result: Result) -> None:
+        """Called after every fit."""
+        if time.monotonic() - self._last > self._SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file, if there is to be one."""
+        if self.path is not None:
+            keep_results(self.path, self.batches)
+        self._last = time.monotonic()
 
 
 def _write_results(
     folder: Path,
     plan: Plan,
     results: Mapping[str, list[Result]],
+    finished: Mapping[str, str],
     chosen: Sequence[str],
     date: str | None,
     say: Callable[[str], None],
@@ -89,7 +143,11 @@ def _write_results(
         text = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in study.records)
         written.append(write_file(folder / f"{name}.jsonl", text.encode()))
         written += write_table(folder, study.table)
+    if "sensitivity" in by_name:
+        written += _write_sensitivity(folder / "figures", by_name["sensitivity"])
     title = "Reproduction of the published experiments"
+    if not results["rows"]:
+        raise DataError("no fit of the tables is finished; run the same command again to go on")
     written += write_outputs(results["rows"], folder, title=title, date=date, test=PAPER_TEST)
     if results["kernel"]:
         title += ", with kernel features"
@@ -98,8 +156,29 @@ def _write_results(
             results["kernel"], kernel_folder, title=title, date=date, test=PAPER_TEST
         )
     figures = {path.stem: path.name for path in sorted((folder / "figures").glob("*.svg"))}
-    texts = pages(results, by_name, figures, part=plan.part, skipped=plan.skipped, date=date)
+    texts = pages(
+        results,
+        by_name,
+        figures,
+        part=plan.part,
+        skipped=plan.skipped,
+        finished=finished,
+        date=date,
+    )
     return [*(write_file(folder / name, text.encode()) for name, text in texts.items()), *written]
+
+
+def _write_sensitivity(folder: Path, study: Study) -> list[Path]:
+    """Draw the curves of the study, if there are any."""
+    curves = _sweeps.sensitivity_curves(study.records)
+    if not curves:
+        return []
+    matplotlib = optional("matplotlib", "plot", "Drawing a figure")
+    stream = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure = _sweeps.sensitivity_figure(curves)
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return [write_file(folder / "sensitivity.svg", stream.getvalue())]
 
 
 def _batches(output: str | os.PathLike[str], plan: Plan, chosen: Sequence[str]) -> list[Batch]:
@@ -132,6 +211,7 @@ def _studies(
     matrices = [(title, c, d.y_true) for title, (d, c) in zip(titles, noisy, strict=True)]
     matrices += [(d.name, c, d.y_true) for d, c in originals]
     tied = to_tie(plan)
+    theirs = authors(plan)
     makers: dict[str, tuple[bool, Callable[[], Study]]] = {
         "label_ranks": (True, lambda: studies.label_ranks(labelled(plan))),
         "prediction_ranks": (True, lambda: studies.prediction_ranks(originals or noisy)),
@@ -143,8 +223,23 @@ def _studies(
             bool(tied),
             lambda: ablations.cooccurrence(results["cooccurrence"], tied),
         ),
+        "sensitivity": (bool(noisy), lambda: _sweeps.sensitivity(results["sensitivity"])),
+        "authors_folds": (
+            bool(theirs),
+            lambda: _sweeps.authors_folds(results["authors_folds"], theirs[0]),
+        ),
+        "split_choice": (
+            bool(with_noise(plan)),
+            lambda: split_choice(_split_settings(plan), part.splits),
+        ),
     }
     for name, (possible, make) in makers.items():
         if name in chosen and possible:
             say(f"study: {name.replace('_', ' ')}")
             yield make()
+
+
+def _split_settings(plan: Plan) -> Iterable[Setting]:
+    """Settings of the study of splits."""
+    for name, level, data in with_noise(plan):
+        yield name, level, data.X, to_dense(data.y_true), to_dense(candidates_of(data, level))

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Array
-
 Value = TypeVar("Value")
 
 # Results beyond this many bytes are computed again rather than kept.
@@ -93,8 +91,8 @@ def reused(key: Hashable, compute: Callable[[], Value], *, size: int) -> Value:
     return value
 
 
-def fingerprint(*arrays: "Array | sp.csr_array") -> str:
-    """Checksum of the content, type and shape of some arrays.
+def fingerprint(*arrays: Any) -> str:
+    """Checksum of the content, type and shape of some arrays or CSR arrays.
 
     Examples
     --------
