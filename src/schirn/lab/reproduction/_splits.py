@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from schirn import CandidateRidge
 from schirn._progress import track
+from schirn.estimators import CandidateRidge
 from schirn.exceptions import InputError
 from schirn.lab.bench import Cell, Table, published
 from schirn.lab.reproduction._studies import Record, Study, show

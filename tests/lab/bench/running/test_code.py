@@ -109,7 +109,7 @@ print(*(code_checksum(methods()[name]) for name in ("NLR", "PAKS")))
             stream.write("\n\n_EDITED = 1\n")
 
     nlr, paks = sums()
-    append("lab/rivals/solvers/nlr.py")
+    append("lab/rivals/solvers/_nlr.py")
     edited, same = sums()
     assert (edited != nlr, same == paks) == (True, True)
     append("linalg/arrays.py")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _ROOMS = (
-    *("_input", "features", "labels", "lab.rivals", "linalg", "methods", "model_selection"),
+    *("_input", "features", "labels", "lab.rivals", "linalg", "estimators", "model_selection"),
     *("noise", "scale", "solvers"),
 )
 _EXECUTE = "schirn.lab.bench.running._execute"
