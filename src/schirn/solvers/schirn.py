@@ -85,10 +85,8 @@ def schirn(
         Raise the singular values of C, shrink them, or leave them alone.
     mu, mu_max, rho : float
         First penalty, its upper bound, and its growth per round.
-    max_iter : int
-        Number of rounds.
-    tol : float
-        Stop when ||X W - C||_F <= tol ||C||_F and the noise no longer changes; 0 runs all rounds.
+    max_iter, tol : int, float
+        Number of rounds; stop when ||X W - C||_F <= tol ||C||_F and the noise no longer changes.
 
     Returns
     -------
@@ -128,8 +126,9 @@ def schirn(
         mu = min(mu_max, rho * mu)
         residual = float(np.linalg.norm(gap[:n]))
         n_noise = int(np.count_nonzero(N))
-        objective = float(np.linalg.norm(C[:n] - Y_N[:n])) ** 2 + alpha * n_noise
-        objective += rank_weight * nuclear_norm + lam * float(np.sum(penalty * w**2))
+        loss = float(np.linalg.norm(C[:n] - Y_N[:n])) ** 2
+        ridge = lam * float(np.sum(penalty * w**2))
+        objective = loss + alpha * n_noise + rank_weight * nuclear_norm + ridge
         trace.append((objective, residual, n_noise))
         if tol > 0 and np.array_equal(N, N_before) and residual <= tol * np.linalg.norm(C[:n]):
             break
