@@ -287,3 +287,23 @@ def test_answers_for_a_certificate_say_nothing_about_the_share_of_wrong_tags():
     assert only.wrong_share_interval == (n_wrong / n_tags, 1 - n_right / n_tags)
     assert only.summary()["wrong_share"] is None
     assert "chosen, not drawn" in only.sentence
+
+
+def test_a_certificate_of_nothing_says_why():
+    ranking, right = ranking_of(n_rows=200)
+    nothing = ranking.certify()
+    assert nothing.n_tags == 0
+    assert not nothing.certified
+    assert "no tag is to be removed without an answer" in str(nothing)
+    assert nothing.progress == nothing.problem != ""
+    assert "no tag is to be added" in ranking.certify(of="added").problem
+    place = {cell: k for k, cell in enumerate(zip(ranking.row, ranking.column, strict=True))}
+    for _ in range(3):
+        asked = ranking.questions(25)
+        told = [bool(right[place[cell]]) for cell in zip(asked.row, asked.column, strict=True)]
+        ranking = ranking.answered(asked, told)
+    # The next target that acts is part of the reason.
+    strict = ranking.at(precision=0.99).certify()
+    assert strict.n_tags == 0
+    assert "There is nothing to certify. At a target of 99%" in strict.sentence
+    assert ranking.remove(30).certify().problem == ""

@@ -97,20 +97,20 @@ def test_every_fifth_question_of_a_later_round_checks_the_rest():
 
 
 def test_inclusion_probabilities_are_those_of_the_draws():
-    """How often 600 draws ask about each tag, against the probability that the round states."""
+    """How often 300 draws ask about each tag, against the probability that the round states."""
     ranking, right = made_up(n_rows=60)
     ranking = answer(ranking, right, ranking.questions(25))
     counts = np.zeros(len(ranking.row))
     stated = np.full(len(ranking.row), np.nan)
-    for seed in range(600):
+    for seed in range(300):
         asked = ranking.questions(25, order="limit", random_state=seed)
         index = ranking._index(asked.row, asked.column, "listed")
         counts[index] += 1
         stated[index] = asked.inclusion
     seen = ~np.isnan(stated)
     assert seen.sum() == len(ranking.worklist.order)
-    assert abs(counts[seen] / 600 - stated[seen]).max() < 0.1
-    assert (counts[seen] / 600).mean() == pytest.approx(stated[seen].mean(), rel=0.02)
+    assert abs(counts[seen] / 300 - stated[seen]).max() < 0.1
+    assert (counts[seen] / 300).mean() == pytest.approx(stated[seen].mean(), rel=0.02)
 
 
 def test_a_round_that_is_answered_in_part_counts_in_part():

@@ -1,6 +1,7 @@
 """Rank suspicious tags, ask about some, act on the answers; train on the tags that are left."""
 
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning._opinions import Voice, parse_opinion
 from schirn.cleaning._proposals import propose_vocabulary
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
@@ -62,9 +63,11 @@ __all__ = [
     "Vocabulary",
     "VocabularyChange",
     "VocabularyLine",
+    "Voice",
     "Votes",
     "Word",
     "find_noisy_labels",
+    "parse_opinion",
     "propose_vocabulary",
     "votes_to_candidates",
 ]

@@ -5,7 +5,8 @@ how frequent the tag is, how many tags the row has) with an offset u for every n
 
     minimise  Σ log(1 + exp(η)) - y η  +  5 |θ - θ0|²  +  3/2 |u|²  +  b²/20,    η = b + x θ + u
 
-where θ0 is the ranking as it is. The scores are the mean of these η and those of the ranking alone,
+where θ0 is the ranking as it is, with the opinions of others (`_opinions`) as they are without
+answers. The scores are the mean of these η and those of the ranking alone,
 weighed by how likely each makes the answers, every answer predicted from the others: with few
 answers, there is more noise than lesson in them.
 """
@@ -24,22 +25,30 @@ _STEPS = 50
 _SAMPLE = 2000
 
 
-def describe_tags(score: Array, row: Array, column: Array) -> Array:
-    """Standardised features (m, 3) of tags: score, log frequency, log size of the row.
+def describe_tags(score: Array, row: Array, column: Array, voices: Array | None = None) -> Array:
+    """Features (m, 3 + v) of tags: score, voices, log frequency, log size of the row.
+
+    All but the voices are standardised here.
 
     Parameters
     ----------
     score : (m,) float array
         Higher for tags that are more likely right.
     row, column : (m,) int arrays
+    voices : (m, v) float array, optional
+        Standardised log-odds of opinions; 0 without an opinion.
     """
     sizes = [np.log(np.bincount(values)[values]) for values in (column, row)]
     X = np.stack([score, *sizes], axis=1)
     spread = X.std(axis=0)
-    return np.asarray((X - X.mean(axis=0)) / np.where(spread > 1e-12, spread, 1))
+    X = (X - X.mean(axis=0)) / np.where(spread > 1e-12, spread, 1)
+    voices = np.zeros((len(X), 0)) if voices is None else voices
+    return np.column_stack([X[:, :1], voices, X[:, 1:]])
 
 
-def corrected_normal_scores(X: Array, column: Array, index: Array, right: Array) -> Array:
+def corrected_normal_scores(
+    X: Array, column: Array, index: Array, right: Array, voice_weights: Array | None = None
+) -> Array:
     """Rank all tags by the answers and return normal scores, higher if more likely right.
 
     An answered tag gets the rank that it has in the ranking by all other answers: its answer would
@@ -49,7 +58,7 @@ def corrected_normal_scores(X: Array, column: Array, index: Array, right: Array)
 
     Parameters
     ----------
-    X : (m, 3) float array
+    X : (m, 3 + v) float array
         What `describe_tags` returned.
     column : (m,) int array
         Label of each tag.
@@ -57,10 +66,17 @@ def corrected_normal_scores(X: Array, column: Array, index: Array, right: Array)
         Answered tags, at least one.
     right : (k,) bool array
         Whether these are right.
+    voice_weights : (v,) float array, optional
+        Weights of the voices without answers, to which theirs are shrunk.
     """
-    y, design = right.astype(float), np.column_stack([np.ones(len(X)), X])
-    corrected = _fit(design, column, index, y, _OFFSET_RIDGE)
-    plain = _fit(design[:, :2], np.zeros_like(column), index, y, 1e9)
+    y = right.astype(float)
+    design = np.column_stack([np.ones(len(X)), X])
+    weights = np.zeros(0) if voice_weights is None else voice_weights
+    mean = np.r_[0, 1, weights, 0, 0]
+    n_plain = 2 + len(weights)
+    corrected = _fit(design, column, index, y, _OFFSET_RIDGE, mean)
+    no_names = np.zeros_like(column)
+    plain = _fit(design[:, :n_plain], no_names, index, y, 1e9, mean[:n_plain])
     weight = expit(corrected.log_likelihood - plain.log_likelihood)
     score = weight * corrected.score + (1 - weight) * plain.score
     size = min(len(X), _SAMPLE)
@@ -110,13 +126,12 @@ class _Fit:
         return np.asarray(through_weights + same / self.curvature[self.column[answered]])
 
 
-def _fit(X: Array, column: Array, index: Array, y: Array, offset_ridge: float) -> _Fit:
+def _fit(X: Array, column: Array, index: Array, y: Array, offset_ridge: float, mean: Array) -> _Fit:
     """Fit a constant, the weights of the ranking and other features, and an offset per label.
 
-    The weights are shrunk to 0, 1, 0, 0, ... The Hessian is diagonal but for the first rows, so u
+    The weights are shrunk to `mean`. The Hessian is diagonal but for the first rows, so u
     is eliminated from the Newton steps.
     """
-    mean = np.eye(X.shape[1])[1]
     ridge = np.r_[_CONSTANT_RIDGE, np.full(X.shape[1] - 1, _RIDGE)]
     Z, name, size = X[index], column[index], int(column.max()) + 1
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schirn._input import Array
+from schirn.cleaning._opinions import Opinions, standardised
 from schirn.cleaning._rounds import Answers
 from schirn.cleaning._share import Interval, number_of_hits
 from schirn.cleaning._storage import Storage
@@ -16,6 +17,14 @@ from schirn.cleaning.ranker import Annotator
 
 # Planted tags are counted among this share of the most suspicious tags.
 _SUSPICIOUS_SHARE = 0.1
+
+
+def voices_of(tags: "RankedTags | MissingTags", n_labels: int) -> Array | None:
+    """Standardised log-odds (m, v) of tags by the opinions of others; None without any."""
+    if not tags.opinions:
+        return None
+    cells = tags.row.astype(np.int64) * n_labels + tags.column
+    return np.column_stack([standardised(other.of(cells)) for other in tags.opinions])
 
 
 def _no_rows() -> Array:
@@ -42,6 +51,8 @@ class RankedTags:
     annotators : list of Annotator or None
     storage : Storage or None
     index : pandas.Index or None
+    opinions : tuple of Opinions
+        What others think of some cells.
     """
 
     n_rows: int
@@ -56,11 +67,17 @@ class RankedTags:
     annotators: list[Annotator] | None = None
     storage: Storage | None = None
     index: Any = None
+    opinions: tuple[Opinions, ...] = ()
 
     @property
     def label(self) -> Array:
         """Name of each tag."""
         return np.array(self.label_names, dtype=object)[self.column]
+
+    @property
+    def voices(self) -> Array | None:
+        """Standardised log-odds (m, v) by the opinions of others; None without any."""
+        return voices_of(self, len(self.label_names))
 
     @property
     def usable(self) -> Array:
@@ -102,6 +119,7 @@ class MissingTags:
     answers: Answers | None = None
     excluded: Array | None = None
     """Columns of labels that a rule keeps from being suggested."""
+    opinions: tuple[Opinions, ...] = ()
 
     def __len__(self) -> int:
         return len(self.row)
@@ -121,7 +139,9 @@ class MissingTags:
         usable = np.ones(len(self), dtype=bool)
         if self.excluded is not None:
             usable = ~np.isin(self.column, self.excluded)
-        return Worklist(self.row, self.column, self.model_confidence, usable, answers, 1)
+        columns = (self.row, self.column, self.model_confidence)
+        voices = voices_of(self, len(self.label_names))
+        return Worklist(*columns, usable, answers, 1, voices)
 
     @property
     def answer(self) -> Array:
@@ -173,4 +193,7 @@ class MissingTags:
         place[order] = np.arange(len(order))
         answers = self.worklist.answers.placed(place[: len(self)], len(order))
         longer = MissingTags(row[order], column[order], p[order], label_names, answers)
-        return replace(longer, excluded=self.excluded)
+        opinions = tuple(
+            other.widened(len(self.label_names), len(label_names)) for other in self.opinions
+        )
+        return replace(longer, excluded=self.excluded, opinions=opinions)

@@ -46,6 +46,11 @@ _WORDS = {
     REMAINING: "remaining tags are right",
     ADDED: "added tags are right",
 }
+_NOTHING = {
+    REMOVED: "no tag is to be removed",
+    SUSPECTS: "there is no suspect",
+    ADDED: "no tag is to be added",
+}
 # Answers from which on their rate of misses tells how many more it will take.
 _FEW_ANSWERS = 20
 _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
@@ -137,6 +142,8 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """What is certified, in words."""
+        if not self.n_tags:
+            return self.problem
         unsure = sum(right is None for right in self._counted.values())
         answers = f"{self.n_answers:,} answer{'' if self.n_answers == 1 else 's'}"
         if unsure:
@@ -150,8 +157,26 @@ class Certificate:
         return f"With {self.confidence:.0%} confidence, at least {share:.1%} {tags}"
 
     @property
+    def problem(self) -> str:
+        """Why there is nothing to certify; "" if there is something."""
+        if self.n_tags:
+            return ""
+        if self.of == REMOVED and self.ranking is not None:
+            other_target = self.ranking.trade_off_sentence
+            if self.ranking.n_answers and other_target:
+                return f"There is nothing to certify. {other_target}"
+        if self.of == REMAINING:
+            return "There is nothing to certify: every remaining tag has an answer of its own."
+        return (
+            f"There is nothing to certify: {_NOTHING[self.of]} without an answer of its own. "
+            f"Answer more questions, or choose another target."
+        )
+
+    @property
     def progress(self) -> str:
         """What is certified, or else how far the answers have come, in words."""
+        if not self.n_tags:
+            return self.problem
         if self.certified:
             return f"The certificate holds. {self}."
         answers, needed, known = "no answers about these yet", "needed", ""

@@ -58,6 +58,7 @@ def find_noisy_labels(
     known_clean: Any = None,
     prior: Any = None,
     votes: Any = None,
+    opinions: Any = None,
     groups: Any = None,
     min_count: int = MIN_COUNT,
     scaled: bool = False,
@@ -94,6 +95,8 @@ def find_noisy_labels(
         Prior probabilities, which multiply the odds.
     votes : Votes or (counts, voters), optional
         Result of `votes_to_candidates`, or votes for each cell and the number of voters.
+    opinions : array, dict, DataFrame or iterable of (row, tag, opinion, who), optional
+        What others think of some tags; see `NoisyLabels.with_opinions`.
     groups : sequence of n values, optional
         Rows with the same value are left out together.
     min_count : int, default=5
@@ -125,7 +128,8 @@ def find_noisy_labels(
     ranked = replace(ranked, index=index)
     missing = _missing(evidence, known, tags)
     policy = Policy().at(precision, keep_one)
-    return NoisyLabels(ranked, Answers.none(len(ranked.row)), missing, policy)
+    ranking = NoisyLabels(ranked, Answers.none(len(ranked.row)), missing, policy)
+    return ranking if opinions is None else ranking.with_opinions(opinions)
 
 
 def _check_tags_apart(X: Any, candidates: Any) -> None:

@@ -16,6 +16,7 @@ from schirn._entry_points import tool
 from schirn._files import brief
 from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
+from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
 from schirn.cleaning._share import Interval, forecast_of_hits, number_of_hits
@@ -259,7 +260,8 @@ class NoisyLabels:
     def worklist(self) -> Worklist:
         """The judged tags in the order of suspicion, and the answers about them."""
         usable = self.ranked.usable & (self._by_rule == 0)
-        return Worklist(self.row, self.column, self.model_confidence, usable, self.answers, 0)
+        columns = (self.row, self.column, self.model_confidence)
+        return Worklist(*columns, usable, self.answers, 0, self.ranked.voices)
 
     @cached_property
     def _by_rule(self) -> Array:
@@ -584,10 +586,16 @@ class NoisyLabels:
         return trade_offs(self, targets)
 
     @property
+    def _has_orders(self) -> bool:
+        """Whether somebody ordered removals, even those that the answers allow."""
+        removals = self.policy.removals
+        return removals is not None and bool((removals & np.isnan(self.answer)).any())
+
+    @property
     def trade_off_sentence(self) -> str:
         """Why nothing but answers is acted on, and at which target it would be; "" otherwise."""
         work = self.worklist
-        is_idle = self.policy.removals is None and not work.limit(self.precision)
+        is_idle = not self._has_orders and not work.limit(self.precision)
         if not is_idle or not len(work.answered) or not len(work.order):
             return ""
         removals = (
@@ -618,6 +626,58 @@ class NoisyLabels:
         policy = self.policy.with_rule(label, rule, self.label_names)
         excluded = policy.columns(DROP, self.label_names)
         return replace(self, policy=policy, missing=replace(self.missing, excluded=excluded))
+
+    def with_opinions(self, opinions: Any, *, who: str = "opinion") -> "NoisyLabels":
+        """Return the ranking with opinions of others, which change ranks and decide nothing.
+
+        Each voice is one more expert: see `voices` for how good it was. Opinions are never answers.
+
+        Parameters
+        ----------
+        opinions : (n, l) array, dict, DataFrame, or iterable of (row, tag, opinion, who)
+            Probabilities that tags are correct, or True and False, NaN or None without an opinion:
+            an array of all cells, a dict from the name of each voice to such an array, or a table
+            with the columns "row" (from 0), "tag", "opinion" and perhaps "who".
+        who : str, default="opinion"
+            Name of the voice of an array.
+
+        Examples
+        --------
+        >>> from schirn import find_noisy_labels
+        >>> from schirn.datasets import load_digits_attributes
+        >>> digits = load_digits_attributes(r=2).subset(range(300))
+        >>> ranking = find_noisy_labels(digits.X, digits.candidates)
+        >>> heard = ranking.with_opinions({"Ada": digits.y_true})
+        >>> voice = heard.voices()[0]
+        >>> voice.who, voice.n_answered, round(voice.weight, 1)
+        ('Ada', 0, 1.0)
+        """
+        new = read_opinions(opinions, self.n_rows, self.label_names, who)
+        voices = {each.who: each for each in (*self.ranked.opinions, *new)}
+        every = tuple(voices.values())
+        ranked = replace(self.ranked, opinions=every)
+        return replace(self, ranked=ranked, missing=replace(self.missing, opinions=every))
+
+    def voices(self) -> list[Voice]:
+        """Say how good every voice of `with_opinions` was on the tags that a person answered."""
+        width = len(self.label_names)
+        result = []
+        for k, opinions in enumerate(self.ranked.opinions):
+            n_opinions = 0
+            n_answered = 0
+            n_agree = 0
+            for tags, work in ((self, self.worklist), (self.missing, self.missing.worklist)):
+                log_odds = opinions.of(tags.row.astype(np.int64) * width + tags.column)
+                n_opinions += int(np.count_nonzero(~np.isnan(log_odds)))
+                counts = ~np.isnan(log_odds) & np.isin(work.answer, (0, 1)) & (log_odds != 0)
+                n_answered += int(np.count_nonzero(counts))
+                agrees = (log_odds[counts] > 0) == (work.answer[counts] == 1)
+                n_agree += int(np.count_nonzero(agrees))
+            share, interval = agreement(n_agree, n_answered)
+            weight = float(self.worklist.voice_weights[k])
+            counted = (n_opinions, weight, n_answered, n_agree)
+            result.append(Voice(opinions.who, *counted, share, interval))
+        return result
 
     def with_orders(
         self, removals: Array | None = None, additions: Array | None = None
@@ -650,7 +710,9 @@ class NoisyLabels:
         names = list(dict.fromkeys([*self.label_names, *(label for _, label in new)]))
         place = {name: j for j, name in enumerate(names)}
         missing = self.missing.joined([(row, place[label]) for row, label in new], names)
-        return replace(self, ranked=replace(self.ranked, label_names=names), missing=missing)
+        opinions = missing.opinions
+        ranked = replace(self.ranked, label_names=names, opinions=opinions)
+        return replace(self, ranked=ranked, missing=missing)
 
     def remove(self, k: int | None = None, *, below: float | None = None) -> "NoisyLabels":
         """Order removals that no answers support; every output then says "not checked".

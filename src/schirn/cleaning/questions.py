@@ -13,6 +13,7 @@ import numpy as np
 
 from schirn._input import Array
 from schirn.cleaning._correction import corrected_normal_scores, describe_tags
+from schirn.cleaning._opinions import weight_without_answers
 from schirn.cleaning._rounds import (
     SPREAD_EVERY,
     Answers,
@@ -157,6 +158,8 @@ class Worklist:
     answers : Answers
     hit : {0, 1}
         The answer that the ranking looks for: 0 for listed tags, 1 for missing ones.
+    voices : (m, v) float array, optional
+        Standardised log-odds by the opinions of others; 0 without an opinion.
     """
 
     row: Array
@@ -165,6 +168,7 @@ class Worklist:
     usable: Array
     answers: Answers
     hit: int
+    voices: Array | None = None
 
     @property
     def answer(self) -> Array:
@@ -181,14 +185,28 @@ class Worklist:
         """Normal score of the rank of every usable tag, the likeliest hits lowest; 0 elsewhere."""
         usable = np.flatnonzero(self.usable)
         score = normal_scores(self.confidence[usable])
+        voices = None if self.voices is None else self.voices[usable]
+        weights = self.voice_weights
         if len(self.answered):
             column = self.column[usable]
             index = np.searchsorted(usable, self.answered)
-            X = describe_tags(score, self.row[usable], column)
-            score = corrected_normal_scores(X, column, index, self.answer[self.answered] == 1)
+            X = describe_tags(score, self.row[usable], column, voices)
+            right = self.answer[self.answered] == 1
+            score = corrected_normal_scores(X, column, index, right, weights)
+        elif voices is not None:
+            score = normal_scores(score + voices @ weights)
         out = np.zeros(len(self.row))
         out[usable] = -score if self.hit else score
         return out
+
+    @cached_property
+    def voice_weights(self) -> Array:
+        """Weight of every voice without answers; see `_opinions`."""
+        if self.voices is None:
+            return np.zeros(0)
+        score = normal_scores(self.confidence[self.usable])
+        voices = self.voices[self.usable].T
+        return np.array([weight_without_answers(voice, score) for voice in voices])
 
     @cached_property
     def order(self) -> Array:
@@ -210,6 +228,9 @@ class Worklist:
         if len(self.answered):
             hit = self.posterior.hit_probability(self.normal_score[self.order])
             p[self.order] = hit if self.hit else 1 - hit
+        elif self.voices is not None:
+            # The same probabilities, in the order by ranker and opinions.
+            p[self.order] = np.sort(p[self.order])[:: -1 if self.hit else 1]
         has_verdict = np.isin(self.answer, (0, 1))
         return np.where(has_verdict, self.answer, p)
 

@@ -91,7 +91,7 @@ class Explanation:
     near, n_near : int
         How many of the `n_near` most similar rows carry the tag.
     usual : float
-        Share of all other rows that carry it.
+        Share of all other rows that list it, also where it is judged wrong.
     """
 
     row: int
@@ -234,7 +234,7 @@ class Reasons:
             without_tag=without_tag,
             near=int(carried[nearest].sum()),
             n_near=len(nearest),
-            usual=float(carried[counted].mean()) if counted.any() else 0.0,
+            usual=self._share_of_rows(row, column),
         )
         return replace(why, summary=_sentence(why))
 
@@ -247,6 +247,12 @@ class Reasons:
             p = float(missing.confidence[k])
             return "suggested" if p >= LIKELY else "not listed", p
         return "not listed", None
+
+    def _share_of_rows(self, row: int, column: int) -> float:
+        """Share of the other rows that list a tag, also where it is judged wrong."""
+        rows = np.unique(self.ranking.row[self.ranking.column == column])
+        n_others = max(self.ranking.n_rows - 1, 1)
+        return float(np.count_nonzero(rows != row) / n_others)
 
     def _rows_of_label(self, row: int, column: int) -> tuple[Array, Array]:
         """Rows that carry a tag, and other rows that count: not judged wrong, and not suggested."""

@@ -1,0 +1,274 @@
+"""Opinions: what a language model, a classifier or a second annotator thinks of a tag of a row.
+
+Every voice is one more expert of the ranking: its log-odds, standardised over the cells that it
+judges, are added to the normal score of the rank. Without answers, the weight of a voice is close
+to 1 if it agrees with the ranking far more than by chance, and 0 if it does not: a voice that
+answers at random would only blur the ranking. Answers then teach each weight. Opinions are never
+answers: the share of wrong tags, limits and certificates rest on people.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv, logit
+
+from schirn._files import brief
+from schirn._input import Array, is_missing, suggest
+from schirn.exceptions import InputError
+
+# A "yes" without a probability; the size is immaterial, since log-odds are standardised.
+_YES, _NO = 0.9, 0.1
+_LEAST = 0.02
+# Agreement with the ranking, in standard errors, below which a voice has no weight.
+_CHANCE = 3.0
+_WORDS = {
+    **dict.fromkeys(("yes", "y", "right", "correct", "true", "1", "1.0"), 1.0),
+    **dict.fromkeys(("no", "n", "wrong", "incorrect", "false", "0", "0.0"), 0.0),
+}
+_IN_PROSE = {
+    **dict.fromkeys(("yes", "right", "correct", "true", "applies"), 1.0),
+    **dict.fromkeys(("no", "not", "wrong", "incorrect", "false"), 0.0),
+}
+
+
+class Voice(NamedTuple):
+    """How good one voice was on the tags that a person answered.
+
+    Attributes
+    ----------
+    who : str
+    n_opinions : int
+        Number of ranked tags, listed or missing, that it has an opinion about.
+    weight : float
+        Its weight without answers, from 0 to 1.
+    n_answered, n_agree : int
+        Number of these that a person called right or wrong, and on how many of them both agree.
+    agreement : float
+        Share of the answered tags on which both agree; NaN without any.
+    agreement_interval : tuple of two floats
+        90% interval of this share; (0, 1) without any.
+    """
+
+    who: str
+    n_opinions: int
+    weight: float
+    n_answered: int
+    n_agree: int
+    agreement: float
+    agreement_interval: tuple[float, float]
+
+
+class Opinions(NamedTuple):
+    """What one voice thinks of some cells.
+
+    Attributes
+    ----------
+    who : str
+    cell : (k,) int array
+        row * number of labels + column, sorted.
+    log_odds : (k,) float array
+        That the tag is correct.
+    """
+
+    who: str
+    cell: Array
+    log_odds: Array
+
+    def of(self, cells: Array) -> Array:
+        """Return the log-odds of some cells, NaN where the voice has no opinion."""
+        if not len(self.cell):
+            return np.full(len(cells), np.nan)
+        place = np.minimum(np.searchsorted(self.cell, cells), len(self.cell) - 1)
+        return np.asarray(np.where(self.cell[place] == cells, self.log_odds[place], np.nan))
+
+    def widened(self, n_labels: int, n_new: int) -> "Opinions":
+        """Return the opinions for a table with more labels, which follow the present ones."""
+        row, column = np.divmod(self.cell, n_labels)
+        return self._replace(cell=row * n_new + column)
+
+
+def standardised(log_odds: Array) -> Array:
+    """Log-odds with mean 0 and deviation 1 over the cells that have an opinion; 0 elsewhere."""
+    has_opinion = ~np.isnan(log_odds)
+    values = log_odds[has_opinion]
+    out = np.zeros(len(log_odds))
+    if len(values) and values.std() > 1e-12:
+        out[has_opinion] = (values - values.mean()) / values.std()
+    return out
+
+
+def weight_without_answers(voice: Array, score: Array) -> float:
+    """Weight of a voice, by how far it agrees with the ranking.
+
+    Parameters
+    ----------
+    voice : (m,) float array
+        Standardised log-odds; 0 without an opinion.
+    score : (m,) float array
+        Normal scores of the ranking, higher for tags that are more likely right.
+
+    Returns
+    -------
+    float
+        max(0, 1 - (3 / t)²), where t is the correlation in standard errors; 0 if t < 3.
+    """
+    judged = np.flatnonzero(voice)
+    if len(judged) < 3 or score[judged].std() < 1e-12 or voice[judged].std() < 1e-12:
+        return 0.0
+    correlation = float(np.corrcoef(voice[judged], score[judged])[0, 1])
+    t = correlation * np.sqrt(len(judged))
+    return float(max(0.0, 1 - (_CHANCE / t) ** 2)) if t > 0 else 0.0
+
+
+def read_opinions(
+    opinions: Any, n_rows: int, label_names: list[str], who: str = "opinion"
+) -> list[Opinions]:
+    """Read opinions in any of their forms.
+
+    Parameters
+    ----------
+    opinions : array, dict, DataFrame, or iterable of (row, tag, opinion, who)
+        Probabilities from 0 to 1, or True and False; NaN or None without an opinion.
+    n_rows : int
+    label_names : list of str
+    who : str, default="opinion"
+        Name of the voice of an array.
+    """
+    if isinstance(opinions, Mapping):
+        names = [str(name) for name in opinions]
+        return [
+            _of_array(array, n_rows, label_names, name)
+            for name, array in zip(names, opinions.values(), strict=True)
+        ]
+    columns = [str(name) for name in getattr(opinions, "columns", ())]
+    if {"row", "tag", "opinion"} <= set(columns):
+        cells = [opinions[name].to_numpy().tolist() for name in ("row", "tag", "opinion")]
+        voices = opinions["who"].tolist() if "who" in columns else [who] * len(cells[0])
+        return _of_records(zip(*cells, voices, strict=True), n_rows, label_names)
+    if hasattr(opinions, "ndim") or hasattr(opinions, "iloc"):
+        return [_of_array(opinions, n_rows, label_names, who)]
+    return _of_records(opinions, n_rows, label_names)
+
+
+def _of_array(array: Any, n_rows: int, label_names: list[str], who: str) -> Opinions:
+    """Read one opinion per cell."""
+    values = np.asarray(array, dtype=np.float64)
+    shape = (n_rows, len(label_names))
+    if values.shape != shape:
+        raise InputError(
+            f"the opinions of {who} have shape {values.shape}, but the tags have {shape}",
+            parameter="opinions",
+        )
+    values = values.ravel()
+    cell = np.flatnonzero(~np.isnan(values))
+    return Opinions(who, cell, _log_odds(values[cell], who))
+
+
+def _of_records(
+    records: Iterable[tuple[Any, Any, Any, Any]], n_rows: int, label_names: list[str]
+) -> list[Opinions]:
+    """Read a table of opinions; the last one about a cell counts."""
+    place = {name: j for j, name in enumerate(label_names)}
+    voices: dict[str, dict[int, float]] = {}
+    for number, record in enumerate(records, 1):
+        if len(record) != 4:
+            raise InputError(
+                f"opinion {number} must be (row, tag, opinion, who), not {brief(record)}",
+                parameter="opinions",
+            )
+        row, tag, opinion, who = record
+        if is_missing(opinion):
+            continue
+        if not isinstance(row, int | np.integer) or not 0 <= row < n_rows:
+            raise InputError(
+                f"opinion {number}: row must be a number from 0 to {n_rows - 1}, not {row!r}",
+                parameter="opinions",
+            )
+        if tag not in place:
+            hint = suggest(str(tag), label_names)
+            raise InputError(
+                f"opinion {number}: there is no label {brief(str(tag))}; {hint}",
+                parameter="opinions",
+            )
+        cell = int(row) * len(label_names) + place[tag]
+        voices.setdefault(str(who), {})[cell] = _probability(opinion, number)
+    result = []
+    for who, values in voices.items():
+        cells = np.array(sorted(values), dtype=np.int64)
+        p = np.array([values[cell] for cell in cells.tolist()])
+        result.append(Opinions(who, cells, _log_odds(p, who)))
+    return result
+
+
+def _probability(opinion: Any, number: int) -> float:
+    """Probability of an opinion given as a number or as yes or no."""
+    if isinstance(opinion, str):
+        word = opinion.strip().lower()
+        if word in _WORDS:
+            return _WORDS[word]
+    try:
+        return float(opinion)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"opinion {number} must be yes, no or a probability, not {brief(str(opinion))}",
+            parameter="opinions",
+        ) from None
+
+
+def _log_odds(p: Array, who: str) -> Array:
+    """Log-odds of probabilities; those of yes and no are finite."""
+    if len(p) and (p.min() < 0 or p.max() > 1):
+        raise InputError(
+            f"the opinions of {who} must be probabilities from 0 to 1", parameter="opinions"
+        )
+    if np.isin(p, (0, 1)).all():
+        return np.asarray(logit(np.where(p == 1, _YES, _NO)))
+    return np.asarray(logit(np.clip(p, _LEAST, 1 - _LEAST)))
+
+
+def agreement(n_agree: int, n_answered: int) -> tuple[float, tuple[float, float]]:
+    """Share of answered tags on which a voice agrees, and its 90% interval by Jeffreys."""
+    if not n_answered:
+        return np.nan, (0.0, 1.0)
+    n_other = n_answered - n_agree
+    low = betaincinv(n_agree + 0.5, n_other + 0.5, 0.05) if n_agree else 0.0
+    high = betaincinv(n_agree + 0.5, n_other + 0.5, 0.95) if n_other else 1.0
+    return n_agree / n_answered, (float(low), float(high))
+
+
+def parse_opinion(text: str) -> float | None:
+    """Probability that a tag is correct, from what a language model wrote.
+
+    Parameters
+    ----------
+    text : str
+        Such as "yes", "0.8", "No, it is a jacket." or "The tag is not correct".
+
+    Returns
+    -------
+    float or None
+        1 for yes, 0 for no, or the number; None if the text says neither, or both.
+
+    Examples
+    --------
+    >>> from schirn.cleaning import parse_opinion
+    >>> [parse_opinion(text) for text in ("Yes.", "**No**, a jacket", "0.8", "I cannot tell")]
+    [1.0, 0.0, 0.8, None]
+    """
+    plain = text.strip().strip("*_`\"'.!").lower()
+    try:
+        number = float(plain)
+    except ValueError:
+        number = -1.0
+    if 0 <= number <= 1:
+        return number
+    words = re.findall(r"[a-z]+", plain)
+    if words and words[0] in ("yes", "no"):
+        return _IN_PROSE[words[0]]
+    verdicts = {_IN_PROSE[word] for word in words if word in _IN_PROSE}
+    if "not" in words or "no" in words:
+        # "not correct" means no, "not wrong" is left to a person.
+        return 0.0 if not {"wrong", "incorrect", "false"} & set(words) and 1.0 in verdicts else None
+    return verdicts.pop() if len(verdicts) == 1 else None
