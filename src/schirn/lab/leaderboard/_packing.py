@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import os
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -274,14 +275,18 @@ def arrays_of(run: PackedRun) -> dict[str, Array]:
 def as_archive(packed: Mapping[str, PackedRun]) -> bytes:
     """All packed runs as one archive: the bits of all runs, one after the other."""
     runs = list(packed.values())
-    bits = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _BITS}
+    arrays = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _BITS}
+    arrays["keys"] = np.array(list(packed))
+    arrays["sizes"] = np.array([run[: len(_SIZES)] for run in runs])
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        keys=np.array(list(packed)),
-        sizes=np.array([run[: len(_SIZES)] for run in runs]),
-        **bits,  # type: ignore[arg-type]
-    )
+    # A tenth smaller than what `numpy.savez_compressed` writes, and without the time of day.
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.compress_type = zipfile.ZIP_LZMA
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, allow_pickle=False)
+            archive.writestr(entry, content.getvalue())
     return buffer.getvalue()
 
 
