@@ -166,9 +166,14 @@ def missing_probability(log_odds: Array, rate: float, missing: float) -> Array:
     return np.asarray(p * mu / (p * mu + (1 - p) * (1 - rate)))
 
 
+def claimed_share(model: Sieve, Y: Array) -> float:
+    """Mean doubt about the listed labels: a model's word, not an estimate."""
+    return float((1 - model.label_confidence_)[Y == 1].mean())
+
+
 def share_missing(model: Sieve, Y: Array) -> float:
     """Share of the true labels that are missing; weak features are never sure of any."""
-    if model.caution_.separation <= STRONG:
+    if model.informativeness_ <= STRONG:
         return 0.0
     return missing_rate(model.training_log_odds_, Y, float(np.mean(model.noise_model_.rate)))
 
@@ -176,12 +181,12 @@ def share_missing(model: Sieve, Y: Array) -> float:
 def wrong_cells(model: Sieve, Y: Array) -> Array:
     """Probability (n, l) that each cell is wrong, listed or not.
 
-    Caution is divided out: it guards removals and caps how sure a cell can be, while rows are only
-    ranked here.
+    Informativeness is divided out: it guards removals and caps how sure a cell can be, while rows
+    are only ranked here.
     """
     rate = float(np.mean(model.noise_model_.rate))
     missing = missing_probability(model.training_log_odds_, rate, share_missing(model, Y))
-    doubt = np.minimum((1 - model.label_confidence_) / model.caution_.factors, 1)
+    doubt = np.minimum((1 - model.label_confidence_) / model.informativeness_, 1)
     return np.where(Y == 1, doubt, missing)
 
 
@@ -235,7 +240,7 @@ def measure(size: str, seed: int) -> dict[str, Any]:
             f"schirn, {kind}": {**score(problem, suspicion), "seconds": ours}
             for kind, suspicion in suspicions.items()
         }
-        row["missing_rate"], row["claimed"] = share_missing(model, Y), model.wrong_share_
+        row["missing_rate"], row["claimed"] = share_missing(model, Y), claimed_share(model, Y)
         if importlib.util.find_spec("cleanlab") is not None:
             start = time.process_time()
             P = out_of_fold(classifier, X, Y)

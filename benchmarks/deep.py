@@ -4,7 +4,7 @@
 
 Each of five seeds determines the split (30% test rows), the noise if the data set has none of its
 own, and the initial weights. True labels are used for scoring and by "truth" only. "candidates"
-and "truth" are cross-entropy by `DeepSieve(noise_level=0)` on the candidates and on the true
+and "truth" are cross-entropy by `DeepSieve(estimate_noise=False)` on the candidates and on the true
 labels: the same network, folds and early stopping as DeepSieve. Gap closed = (x -
 candidates)/(truth - candidates), per seed. The single-network losses share one plain training
 loop, which holds out a tenth of the rows and stops early by the average precision on their
@@ -150,7 +150,7 @@ def run_one(name: str, r: int | None, seed: int, model: str) -> dict[str, Any]:
         scores = fitted.decision_function(X_test.astype(np.float64))
     else:
         trust = 0 if model in ("candidates", "truth") else None
-        deep = estimator(name, seed, max_iter=EPOCHS[name], noise_level=trust)
+        deep = estimator(name, seed, max_iter=EPOCHS[name], estimate_noise=trust)
         fitted = deep.fit(X, T if model == "truth" else C)
         scores = fitted.decision_function(X_test)
         row["epoch"] = fitted.best_iter_

@@ -104,7 +104,7 @@ def describe(name: str, X: Any, C: np.ndarray, T: np.ndarray) -> str:
     listed, true = C == 1, T == 1
     row, label = np.nonzero(listed)
     wrong = ~true[listed]
-    S = Sieve(noise_level=0).fit(X, C).training_log_odds_
+    S = Sieve(estimate_noise=False).fit(X, C).training_log_odds_
     K, noise = similarity(X, row, label), np.zeros(len(wrong))
     for _, held in KFold(5, shuffle=True, random_state=0).split(C):
         test = np.isin(row, held)
@@ -115,7 +115,7 @@ def describe(name: str, X: Any, C: np.ndarray, T: np.ndarray) -> str:
         -logistic(X, C)[listed],
         -Sieve().fit(X, C).label_confidence_[listed],
         others / np.maximum(np.bincount(label)[label] - 1, 1),
-        -Sieve(noise_level=0).fit(X, T).training_log_odds_[listed],
+        -Sieve(estimate_noise=False).fit(X, T).training_log_odds_[listed],
         noise,
     ]
     values = [
@@ -141,13 +141,17 @@ def gap(name: str, X: Any, C: np.ndarray, T: np.ndarray) -> str:
     runs = []
     for train, test in KFold(3, shuffle=True, random_state=0).split(C):
         found = []
-        for model, Y in ((Sieve(noise_level=0), C), (Sieve(), C), (Sieve(noise_level=0), T)):
+        for model, Y in (
+            (Sieve(estimate_noise=False), C),
+            (Sieve(), C),
+            (Sieve(estimate_noise=False), T),
+        ):
             model.fit(X[train], Y[train])
             scores = model.decision_function(X[test])
             found.append(evaluate(T[test], scores, y_pred=scores > 0)["average_precision"])
             if len(found) == 2:
                 noise = noise_report(T[train], C[train], model.noise_, model.label_confidence_)
-                share = model.wrong_share_
+                share = (1 - model.label_confidence_)[C[train] == 1].mean()
         runs.append([*found, noise.get("auc", np.nan), noise.get("recall", 0), share])
     c, s, t, *rest = 100 * np.mean(runs, axis=0)
     wrong = 100 * (C > T).sum() / C.sum()

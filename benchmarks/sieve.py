@@ -4,9 +4,9 @@
     SCHIRN_DATA=folder python -m benchmarks.sieve --kinds count,coin,label,feature,two --jobs 2
 
 Five folds (shuffled, seed 0), true labels for scoring only. Three models: "candidates" is the ridge
-that trusts every candidate, `Sieve(noise_level=0)`, "truth" the same ridge on the true labels, and
-`Sieve()`. Gap closed = (Sieve - candidates) / (truth - candidates). Wrong candidates are judged in
-the training rows.
+that trusts every candidate, `Sieve(estimate_noise=False)`, "truth" the same ridge on the true
+labels, and `Sieve()`. Gap closed = (Sieve - candidates) / (truth - candidates). Wrong candidates
+are judged in the training rows.
 
 Kinds of noise, over the development sets: "count" adds r wrong labels per row by the published
 generator with seed r; "coin" lists every false label at the rate that gives r on average; "label"
@@ -104,7 +104,7 @@ def run_cell(
     listed = C[train] == 1
     row["true_share"] = float((listed & (T[train] == 0)).sum() / listed.sum())
     with threadpool_limits(1):
-        ridge, ours = Sieve(noise_level=0), Sieve()
+        ridge, ours = Sieve(estimate_noise=False), Sieve()
         if raw:
             ridge, ours = CandidateRidge(), Sieve(features="none", kernel="linear")
         for key, model in (("candidates", ridge), ("sieve", ours), ("truth", ridge)):
@@ -125,7 +125,7 @@ def run_cell(
             if trusting and rivals:
                 row["cleanlab"] = _cleanlab_auc(T[train], C[train], P)
             if not trusting:
-                row["claimed_share"] = model.wrong_share_
+                row["claimed_share"] = float((1 - model.label_confidence_)[listed].mean())
         if rivals:
             row |= _rival_noise(data.X[train], C[train], T[train])
     return row

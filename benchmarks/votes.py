@@ -42,6 +42,11 @@ def draw(path: Path, seed: int, workers: int = WORKERS) -> Draw:
     return Draw(data.X, data.votes, data.y_true[:, columns])
 
 
+def claimed(model: Sieve, C: np.ndarray) -> float:
+    """Share of the candidates that the confidences call wrong."""
+    return float(1 - model.label_confidence_[C == 1].mean())
+
+
 def confidences(data: Draw) -> dict[str, tuple[np.ndarray, float | None]]:
     """Confidence of every candidate by each way to judge, and the share that it calls wrong."""
     X, votes, _ = data
@@ -53,9 +58,9 @@ def confidences(data: Draw) -> dict[str, tuple[np.ndarray, float | None]]:
     return {
         "vote counts": (counts / np.maximum(voters, 1)[:, None], None),
         "vote model": (said, float(1 - said[C == 1].mean())),
-        "features": (features.label_confidence_, features.wrong_share_),
-        "votes and features": (joined.label_confidence_, joined.wrong_share_),
-        "votes with identities and features": (named.label_confidence_, named.wrong_share_),
+        "features": (features.label_confidence_, claimed(features, C)),
+        "votes and features": (joined.label_confidence_, claimed(joined, C)),
+        "votes with identities and features": (named.label_confidence_, claimed(named, C)),
     }
 
 

@@ -35,14 +35,14 @@ def backbone() -> nn.Sequential:
     return nn.Sequential(*layers, nn.Flatten(), *dense)
 
 
-def train(pixels, tags, noise_level=None):
+def train(pixels, tags, estimate_noise=True):
     torch.manual_seed(0)
     model = DeepSieve(
         module=backbone(),
         input_shape=(1, 8, 8),
         scale="none",
         folds=2,
-        noise_level=noise_level,
+        estimate_noise=estimate_noise,
         max_iter=40,
         batch_size=64,
         learning_rate=3e-3,
@@ -82,9 +82,9 @@ def main() -> None:
     rows, test = train_test_split(np.arange(1797), test_size=0.3, random_state=0)
     pixels, tags, truth = digits.X / 16, digits.candidates, digits.y_true
     models = {
-        "tags as they are": train(pixels[rows], tags[rows], noise_level=0),
+        "tags as they are": train(pixels[rows], tags[rows], estimate_noise=False),
         "DeepSieve": train(pixels[rows], tags[rows]),
-        "true tags": train(pixels[rows], truth[rows], noise_level=0),
+        "true tags": train(pixels[rows], truth[rows], estimate_noise=False),
     }
     scores = {
         name: average_precision(truth[test], model.decision_function(pixels[test]))

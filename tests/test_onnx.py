@@ -84,7 +84,7 @@ def test_other_methods(data, name, tmp_path):
         {"kernel": "linear"},
         {"max_kernel_rows": 50, "n_landmarks": 30},
         {"kernel": "linear", "max_kernel_rows": 5},
-        {"noise_level": 0.0},
+        {"estimate_noise": False},
     ],
     ids=str,
 )

@@ -201,13 +201,6 @@ def test_class_attributes_cannot_be_overwritten(saved):
         schirn.load(saved)
 
 
-def test_what_a_fit_was_asked_to_keep_is_no_part_of_the_file(small, tmp_path):
-    model = schirn.Sieve(max_iter=2)
-    model.keeps_log_odds = True
-    schirn.save(model.fit(small.X, small.candidates), tmp_path / "model.schirn")
-    assert not schirn.load(tmp_path / "model.schirn").keeps_log_odds
-
-
 @pytest.mark.parametrize("dtype", ["<U200000000", "|S800000000", "|V800000000", "O", "M8[s]"])
 def test_only_numbers_are_read(saved, dtype):
     """NumPy allocates one item even for an array without items."""

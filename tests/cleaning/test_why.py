@@ -327,7 +327,7 @@ def test_taking_the_words_away_changes_the_score_of_sieve(texts, ranking, reason
     X = features.transform(texts[0])
     asked = texts[2][:40]
     rest = np.setdiff1d(np.arange(len(texts[0])), [row for row, _ in asked])
-    model = Sieve(features="none", kernel="linear", noise_level=0).fit(
+    model = Sieve(features="none", kernel="linear", estimate_noise=False).fit(
         X[rest], ranking.matrix(ranking.confidence > 0)[rest]
     )
     rng = np.random.default_rng(0)

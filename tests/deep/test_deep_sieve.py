@@ -75,7 +75,7 @@ def fitted(data):
 
 
 def test_it_beats_plain_cross_entropy_and_finds_the_noise(data, fitted):
-    plain = model(**LONGER, noise_level=0).fit(data.X[:350], data.candidates[:350])
+    plain = model(**LONGER, estimate_noise=False).fit(data.X[:350], data.candidates[:350])
     scores = [
         average_precision(data.y_true[350:], m.decision_function(data.X[350:]))
         for m in (plain, fitted)
@@ -283,7 +283,7 @@ def test_a_file_that_asks_for_another_network_takes_no_memory(fitted, tmp_path, 
 def test_bad_parameters_are_refused(data):
     for options, words in (
         ({"folds": 1}, r"folds.*1"),
-        ({"noise_level": 2}, r"noise_level.*2"),
+        ({"estimate_noise": 2}, r"estimate_noise.*2"),
         ({"precision": "float8"}, r"precision.*float8"),
     ):
         with pytest.raises(InputError, match=words):

@@ -37,8 +37,8 @@ def test_frozen_result(small):
 def test_closes_part_of_the_gap_between_candidates_and_truth(medium):
     (X, C, T), (X_new, T_new) = split(medium)
     ours = schirn.Sieve().fit(X, C)
-    trusting = schirn.Sieve(noise_level=0).fit(X, C)
-    oracle = schirn.Sieve(noise_level=0).fit(X, T)
+    trusting = schirn.Sieve(estimate_noise=False).fit(X, C)
+    oracle = schirn.Sieve(estimate_noise=False).fit(X, T)
     scores = [
         average_precision(T_new, m.decision_function(X_new)) for m in (trusting, ours, oracle)
     ]
@@ -68,18 +68,18 @@ def test_hamming_loss_is_better_than_trusting_every_candidate(medium):
 def test_no_noise_is_no_loss(medium):
     (X, _, T), (X_new, T_new) = split(medium)
     ours = average_precision(T_new, schirn.Sieve().fit(X, T).decision_function(X_new))
-    ridge = schirn.Sieve(noise_level=0).fit(X, T).decision_function(X_new)
+    ridge = schirn.Sieve(estimate_noise=False).fit(X, T).decision_function(X_new)
     assert ours > average_precision(T_new, ridge) - 0.01
 
 
-@pytest.mark.parametrize("bad", [-1, 1.5, [1.0, 2.0], float("nan"), "many"])
-def test_bad_noise_level_raises(small, bad):
-    with pytest.raises(InputError, match="noise_level must be"):
-        schirn.Sieve(noise_level=bad).fit(small.X, small.candidates)
+@pytest.mark.parametrize("bad", [2, 0.5, [1.0, 2.0], float("nan"), "many"])
+def test_noise_is_estimated_or_not(small, bad):
+    with pytest.raises(InputError, match="estimate_noise must be"):
+        schirn.Sieve(estimate_noise=bad).fit(small.X, small.candidates)
 
 
 def test_trusting_keeps_every_candidate(small):
-    model = schirn.Sieve(noise_level=0).fit(small.X, small.candidates)
+    model = schirn.Sieve(estimate_noise=False).fit(small.X, small.candidates)
     assert not model.noise_.any()
     np.testing.assert_array_equal(model.label_confidence_, small.candidates)
     np.testing.assert_array_equal(model.disambiguate(small.X, small.candidates), small.candidates)
@@ -153,7 +153,7 @@ def test_better_than_trusting_the_candidates_on_real_data(real):
     gains = []
     for train, test in list(KFold(5, shuffle=True, random_state=0).split(C))[:2]:
         ours = schirn.Sieve().fit(data.X[train], C[train])
-        trusting = schirn.Sieve(noise_level=0).fit(data.X[train], C[train])
+        trusting = schirn.Sieve(estimate_noise=False).fit(data.X[train], C[train])
         truth = data.y_true[test]
         gains.append(
             average_precision(truth, ours.decision_function(data.X[test]))
@@ -190,7 +190,7 @@ def test_weak_features_end_the_rounds_before_they_harm(rows):
     model = schirn.Sieve(**options).fit(X, C)
     assert model.n_iter_ < model.max_iter
     assert noise_auc(truth, C, model.label_confidence_) > 0.8
-    trusting = schirn.Sieve(**options, noise_level=0).fit(X, C)
+    trusting = schirn.Sieve(**options, estimate_noise=False).fit(X, C)
     found, plain = (average_precision(truth, m.decision_function(X)) for m in (model, trusting))
     # One round on six pixels loses a little, and a fourth one a third of the precision.
     assert found > plain - 0.03

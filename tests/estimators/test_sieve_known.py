@@ -8,6 +8,7 @@ from sklearn.base import clone
 from schirn import Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.metrics import average_precision
 from schirn.persist import load, save
 
 
@@ -94,9 +95,9 @@ def test_one_label():
 
 
 def test_a_trusting_model_leaves_out_what_is_wrong(data, known):
-    model = Sieve(noise_level=0).fit(data.X, data.candidates, known=known)
+    model = Sieve(estimate_noise=False).fit(data.X, data.candidates, known=known)
     fewer = np.where(known < 0, 0, data.candidates)
-    same = Sieve(noise_level=0).fit(data.X, fewer)
+    same = Sieve(estimate_noise=False).fit(data.X, fewer)
     np.testing.assert_allclose(model.decision_function(data.X), same.decision_function(data.X))
     np.testing.assert_array_equal(model.noise_, known < 0)
 
@@ -144,3 +145,46 @@ def test_columns_that_are_no_labels(data):
     table.columns = ["3", "3"]
     with pytest.raises(InputError, match="two columns named '3'"):
         Sieve().fit(data.X, data.candidates, known=table)
+
+
+@pytest.fixture(scope="module")
+def rates_per_label():
+    """False labels are listed at rates from .1 to .6, and fifty random candidates are answered."""
+    data = make_partial_multilabel(
+        n_samples=700, n_features=10, n_labels=6, cardinality=1.5, r=0, random_state=3
+    )
+    rng = np.random.default_rng(0)
+    rates = np.linspace(0.1, 0.6, 6)
+    truth = data.y_true
+    Y = np.maximum(truth, rng.random(truth.shape) < rates).astype(int)
+    known = np.zeros(Y.shape)
+    row, label = np.nonzero(Y[:350])
+    asked = rng.permutation(len(row))[:50]
+    known[row[asked], label[asked]] = 2 * truth[row[asked], label[asked]] - 1.0
+    return data.X, Y, truth, known, rates
+
+
+def test_answers_teach_rates_of_labels(rates_per_label):
+    X, Y, _, known, rates = rates_per_label
+    plain = Sieve().fit(X[:350], Y[:350])
+    taught = Sieve().fit(X[:350], Y[:350], known=known[:350])
+    labels = np.arange(6)
+    before, after = (
+        abs(model.noise_model_.label_rates(labels) - rates).mean() for model in (plain, taught)
+    )
+    assert after < 0.8 * before
+
+
+def test_taught_rates_reach_the_correction_of_a_plain_ridge(rates_per_label):
+    """P(true | x) = 1 - a_j (1 - ridge_j(x)) with a_j = 1/(1 - rate_j), by the true rates."""
+    X, Y, truth, known, rates = rates_per_label
+    taught = Sieve().fit(X[:350], Y[:350], known=known[:350])
+    ridge = Sieve(estimate_noise=False).fit(X[:350], Y[:350])
+    listed = ridge.expansion_.scores(ridge.scale_.transform(X[350:]))[0]
+    corrected = 1 - (1 - listed) / (1 - rates)
+    found, reference, plain = (
+        average_precision(truth[350:], scores)
+        for scores in (taught.decision_function(X[350:]), corrected, listed)
+    )
+    assert reference > plain + 0.01
+    assert found > reference - 0.01

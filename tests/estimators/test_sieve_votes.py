@@ -51,8 +51,9 @@ def test_votes_and_features_beat_either_alone(data, votes, voted):
     together = auc(data, votes, voted.label_confidence_)
     assert together > auc(data, votes, fit(data, votes).label_confidence_) + 0.03
     assert together > auc(data, votes, votes.prior) + 0.03
-    wrong = (data.y_true == 0)[votes.candidates == 1].mean()
-    assert voted.wrong_share_ == pytest.approx(wrong, abs=0.12)
+    listed = votes.candidates == 1
+    doubt = 1 - voted.label_confidence_[listed].mean()
+    assert doubt == pytest.approx((data.y_true == 0)[listed].mean(), abs=0.12)
 
 
 def test_every_annotator_gets_a_quality(votes, voted):

@@ -50,7 +50,7 @@ def cases():
         "Sieve-landmarks": (sieve(max_kernel_rows=20, n_landmarks=12), False),
         "Sieve-linear-many": (sieve(kernel="linear", max_kernel_rows=20), False),
         "Sieve-sparse": (sieve(), True),
-        "Sieve-clean": (sieve(noise_level=0), False),
+        "Sieve-clean": (sieve(estimate_noise=False), False),
         "Sieve-votes": (sieve(), False),
         "Schirn-intercept": (plain(fit_intercept=True, max_iter=20), False),
         "Schirn-cuts": (plain(threshold=[0.1, 0.2, 0.3, 0.4], max_iter=20), False),

@@ -11,6 +11,7 @@ from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
     Posterior,
+    answered_rates,
     count_tilt,
     log_normaliser,
     noise_from_sums,
@@ -204,3 +205,41 @@ def test_the_count_law_does_not_depend_on_the_blocks(monkeypatch, cells):
         for m in range(3)
     ]
     assert log_normaliser(np.array(tilt), 0.2, 2) == pytest.approx(np.log(weight))
+
+
+def test_answers_correct_the_rates_of_labels_that_they_are_about():
+    listed = np.array([50.0, 50.0, 50.0])
+    model_wrong = np.array([25.0, 25.0, 25.0])
+    claimed = np.array([10.0, 10.0, 0.0])
+    plain = model_wrong / (200 - listed + model_wrong)
+    rates = answered_rates(np.array([18.0, 3.0, 0.0]), claimed, model_wrong, listed, 200)
+    assert rates[0] > plain[0] + 0.03
+    assert rates[1] < plain[1] - 0.03
+    # Nothing was asked about the last label, and all labels together agree with the model.
+    assert rates[2] == pytest.approx(plain[2], abs=0.01)
+
+
+def test_one_answer_changes_little_and_none_nothing():
+    listed = np.array([50.0, 40.0])
+    model_wrong = np.array([20.0, 10.0])
+    plain = model_wrong / (100 - listed + model_wrong)
+    nothing = np.zeros(2)
+    np.testing.assert_allclose(answered_rates(nothing, nothing, model_wrong, listed, 100), plain)
+    one = answered_rates(np.array([1.0, 0.0]), np.array([0.4, 0.0]), model_wrong, listed, 100)
+    assert (abs(one / plain - 1) < 0.25).all()
+
+
+def test_answers_about_suspects_do_not_inflate_the_rates():
+    """All suspects turn out wrong, as the model has claimed."""
+    listed = np.array([50.0, 50.0])
+    model_wrong = np.array([12.0, 12.0])
+    suspects = np.array([10.0, 10.0])
+    rates = answered_rates(suspects, 0.95 * suspects, model_wrong, listed, 200)
+    plain = model_wrong / (200 - listed + model_wrong)
+    np.testing.assert_allclose(rates, plain, rtol=0.1)
+
+
+def test_rates_of_labels_are_rate_and_propensities():
+    rates = np.array([0.1, 0.3, 0.2])
+    model = NoiseModel.of_rates(rates, np.zeros(4))
+    np.testing.assert_allclose(model.label_rates(np.array([1, 0, 1])), [0.3, 0.1, 0.3])

@@ -1,7 +1,7 @@
 """Sieve as docs/math/sieve.md states it: dense matrices, hat matrices and loops over rows.
 
-It covers the exact kernel with estimated noise, before caution, and expects so few rows that all
-three splits are used and the pool sees every held-out cell.
+It covers the exact kernel with estimated noise, whatever the features say, and expects so few rows
+that all three splits are used and the pool sees every held-out cell.
 """
 
 from math import comb
@@ -172,7 +172,7 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", wide=False, max_iter=8, seed=0)
     problems = [Ridges(K, *rows) for rows in zip(train, held, strict=True)]
     Ys, Y_held = [Y[rows] for rows in train], [Y[rows] for rows in held]
 
-    Ps, noises, first_noise = [], [], None
+    Ps, noises = [], []
     for problem, A in zip(problems, Ys, strict=True):
         S, _ = problem.scores(A, lams[-1])
         rate = np.clip(S[A == 0].mean(), 1e-4, 0.98)
@@ -189,7 +189,6 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", wide=False, max_iter=8, seed=0)
         for s, problem in enumerate(problems):
             Q, wrong, true = posterior(Ps[s], Ys[s], noises[s])
             noises[s] = estimate_noise(Ys[s], Q, wrong, true)
-            first_noise = noises[s] if k == s == 0 else first_noise
             pairs = [problem.scores(Q, t) for t in lams]
             pairs.append(stack(pairs[leader][0], Q, pairs[leader][1]))
             own.append([pair[0] for pair in pairs])
@@ -213,9 +212,7 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", wide=False, max_iter=8, seed=0)
             break
         state = Ps[0], log_odds[0], noises[0]
     P, log_odds, noise = state
-    # Confidences are the mean of the log-odds under the first and the last noise model.
-    z = [logit(posterior(P, Y, each)[0]) for each in (first_noise, noise)]
-    return expit((z[0] + z[1]) / 2), log_odds, noise[0], lams
+    return posterior(P, Y, noise)[0], log_odds, noise[0], lams
 
 
 def log_likelihood(Ps, Ys, noises):

@@ -253,16 +253,16 @@ def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
     for name, (tensor, array) in outputs.items():
         assert isinstance(tensor, torch.Tensor), name
         np.testing.assert_allclose(tensor.numpy(), array, atol=1e-3, err_msg=name)
-    assert found.wrong_share_ == pytest.approx(expected.wrong_share_, abs=1e-3)
+    assert found.informativeness_ == pytest.approx(expected.informativeness_, abs=1e-3)
 
 
-def test_log_odds_of_all_rows_are_kept_where_caution_is_learned_from_a_sample(
+def test_log_odds_of_all_rows_are_kept_where_a_sample_measures_the_features(
     data, torch, monkeypatch
 ):
     X, Y = data
     model = Sieve(max_iter=2, max_kernel_rows=50, n_landmarks=40)
     whole = clone(model).fit(torch.asarray(X), Y)
-    monkeypatch.setattr(sys.modules["schirn.estimators.sieve"], "JUDGED_ROWS", 50)
+    monkeypatch.setattr(sys.modules["schirn.estimators.sieve"], "SAMPLE_ROWS", 50)
     found = clone(model).fit(torch.asarray(X), Y)
     assert isinstance(found.training_log_odds_, torch.Tensor)
     torch.testing.assert_close(found.training_log_odds_, whole.training_log_odds_)

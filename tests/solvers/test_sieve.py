@@ -73,9 +73,9 @@ def test_equals_the_plain_reference(sparse, kernel):
     )
     np.testing.assert_allclose(model.lams_, lams, rtol=1e-10)
     assert model.noise_model_.rate == pytest.approx(rate, rel=1e-8)
-    cautious = 1 - model.caution_.factors * (1 - Q)
+    believed = 1 - model.informativeness_ * (1 - Q)
     listed = data.candidates == 1
-    np.testing.assert_allclose(model.label_confidence_[listed], cautious[listed], atol=1e-8)
+    np.testing.assert_allclose(model.label_confidence_[listed], believed[listed], atol=1e-8)
     Z = model.scale_.transform(X)
     _, K = kernel_matrix(Z, kernel, np.random.RandomState(0))
     result = fit_kernel_matrix(K, data.candidates, SieveOptions(kernel, wide=wide))

@@ -126,8 +126,7 @@ class SieveRanker(ModelRanker):
             stage("looking for copies")
             groups = with_copies(equal_rows(X), tags, groups)
         Y = tags.dense(columns)
-        model = clone(self.model)
-        model.keeps_log_odds = is_elsewhere
+        model = clone(self.model).set_params(keep_log_odds=is_elsewhere)
         options = {
             "label_names": [tags.names[j] for j in columns],
             "known": tags.dense(columns, task.known) if task.known.any() else None,
@@ -147,7 +146,7 @@ class SieveRanker(ModelRanker):
         log_odds = logit(confidence)
         planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
         # Whoever knows the noise, or counts votes, is believed.
-        if self.model.noise_level is None and task.votes is None and judged.any():
+        if self.model.estimate_noise and task.votes is None and judged.any():
             labels, listed = tags.column[judged], np.searchsorted(columns, tags.column[judged])
             shares = np.zeros(len(tags.names))
             cells = tags.row[judged], listed, confidence[judged]

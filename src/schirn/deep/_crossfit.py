@@ -59,7 +59,7 @@ class CrossFit:
     ):
         n, l = Y.shape
         self.rows, self.Y, self.seed, self.params = rows, torch.as_tensor(Y != 0), seed, params
-        self.trust = params.noise_level == 0
+        self.trust = not params.estimate_noise
         rng = np.random.default_rng([seed, 0])
         self.splits = split_rows(n, params.folds, rng)
         self.learners = [make(k) for k in range(len(self.splits))]

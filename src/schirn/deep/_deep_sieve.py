@@ -68,9 +68,9 @@ class DeepSieve(PartialMultiLabelClassifier):
         whole.
     rank_weight : float, default=0.0
         Weight \beta of the rank term on the batches (see `rank_loss`).
-    noise_level : {None, 0}, default=None
-        None estimates the noise; 0 trusts every candidate, which is plain cross-entropy with the
-        same networks and the same early stopping.
+    estimate_noise : bool, default=True
+        False trusts every candidate, which is plain cross-entropy with the same networks and the
+        same early stopping.
     max_iter : int, default=100
         Maximum number of epochs.
     n_iter_no_change : int, default=10
@@ -149,7 +149,7 @@ class DeepSieve(PartialMultiLabelClassifier):
     momentum: float = parameter(0.7, Number(high=1.0))
     counts: bool = parameter(True, OneOf((True, False)))
     rank_weight: float = parameter(0.0, Number())
-    noise_level: int | None = parameter(None, Number(high=0, none=True))
+    estimate_noise: bool = parameter(True, OneOf((True, False)))
     max_iter: int = parameter(100, Number(low=1, integer=True))
     n_iter_no_change: int = parameter(10, Number(low=1, integer=True))
     batch_size: int = parameter(32, Number(low=1, integer=True))
@@ -240,7 +240,7 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         """Return the identity: the scores are calibrated log-odds already."""
-        rate = 1e-4 if self.noise_level == 0 else float(np.mean(self.noise_rate_))
+        rate = float(np.mean(self.noise_rate_)) if self.estimate_noise else 1e-4
         return Calibration(1.0, 0.0, rate)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
@@ -252,7 +252,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
-        if self.noise_level == 0:
+        if not self.estimate_noise:
             return self.calibration_.confidence(scores, labels.matrix)
         p, Y, *law = map(torch.as_tensor, (scores, labels.matrix, *self._law))
         return row_posterior(p.sigmoid(), Y, NoiseLaw(*law)).Q.numpy()

@@ -27,7 +27,7 @@ from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import KernelExpansion, learn_scale
 from schirn.noise.calibration import Calibration, calibrate
-from schirn.noise.caution import JUDGED_ROWS, Caution, caution
+from schirn.noise.informativeness import informativeness
 from schirn.noise.model import candidate_posterior
 from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
@@ -35,14 +35,15 @@ from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
 from schirn.solvers.feature_ridges import fit_features
 from schirn.solvers.kernel_ridges import fit_kernel
-from schirn.solvers.sieve import Knowledge, SieveOptions, SieveResult, mean_odds
+from schirn.solvers.sieve import Knowledge, SieveOptions, SieveResult
 from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse
 
-Sample = tuple[Array, Array, Array]
-"""Log-odds, candidates and posterior of some rows."""
-
 _BLOCK_ROWS = 5000
+# Rows of many whose scores set the threshold.
+SAMPLE_ROWS = 10_000
+# Never 0, so that confidences keep their order.
+_LEAST_BELIEF = 0.02
 # Numbers of a block of rows in files.
 _FILE_CELLS = 2**23
 
@@ -69,8 +70,8 @@ class Sieve(PartialMultiLabelClassifier):
     kernel : {"rbf", "linear"}
         "rbf" takes its width from the median distance. Both have an intercept. For texts, "linear"
         is as good, and predicts faster.
-    noise_level : {None, 0}
-        None estimates the noise; 0 trusts every candidate, which makes this a tuned ridge.
+    estimate_noise : bool
+        False trusts every candidate, which makes this a tuned ridge.
     lam : float, optional
         Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
     max_iter : int
@@ -83,6 +84,8 @@ class Sieve(PartialMultiLabelClassifier):
         Number of landmarks of the Nyström approximation.
     threshold : float, array or str
         Rule of `predict`; 0.0 on log-odds predicts labels that are more likely true than not.
+    keep_log_odds : bool
+        Keep `training_log_odds_` also of rows in files or on Dask workers.
     random_state : int, optional
         Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
     checkpoint : path, optional
@@ -93,23 +96,51 @@ class Sieve(PartialMultiLabelClassifier):
 
     Attributes
     ----------
-    label_confidence_ : (n, l) probability that a candidate is true, given its row's features, all
-        candidates of the row, and the other rows; 0 outside the candidates. Where the features
-        cannot tell, it goes back towards 1. Labels given as known get 1 or 0.
-    noise_ : (n, l) bool, candidates whose confidence is below one half.
-    wrong_share_ : share of the candidates that are wrong by these confidences.
-    caution_ : how much of the estimated noise is believed, for each label.
-    training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
-        for rows in main memory or on a device.
-    vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
-    noise_model_ : rate at which false labels are listed, law of their number, label propensities.
-    first_noise_model_ : the same after the first round; confidences are a mean of both.
-    noise_rates_ : estimated rate after each round.
-    pool_ : weights of the experts in the log-odds.
-    lams_ : ridge weights of the experts.
-    objective_ : mean cross-entropy of the soft labels per round.
-    scale_, transformer_, expansion_, calibration_, cardinality_, n_iter_, label_names_,
-    n_features_in_, classes_, threshold_
+    label_confidence_ : array or CSR array of shape (n, l)
+        Confidence that a candidate is true, given its row's features, all candidates of the row,
+        and the other rows; 0 outside the candidates. It is a ranking with a model behind it, not a
+        claim of how many candidates are wrong: candidates alone cannot tell. Labels given as known
+        get 1 or 0.
+    noise_ : array of shape (n, l)
+        Whether a label is a candidate whose confidence is below one half.
+    informativeness_ : float
+        How much the features say about the labels, from 0.02 to 1. Confidences go back towards 1
+        as it falls; their order stays.
+    training_log_odds_ : array of shape (n, l)
+        Log-odds that each label is true, each row left out of its own fit; of rows in main memory
+        or on a device, or with `keep_log_odds`.
+    noise_model_ : NoiseModel
+        Rate at which false labels are listed, law of their number, label propensities.
+    noise_rates_ : ndarray of shape (n_iter_,)
+        Estimated rate in each round.
+    evidence_ : ndarray of shape (n_iter_,)
+        Mean log-likelihood of held-out cells after each round. The rounds end with the first one
+        that lowers it, and that one is not taken. NaN with votes.
+    objective_ : ndarray of shape (n_iter_,)
+        Mean cross-entropy of the soft labels in each round.
+    n_iter_ : int
+        Number of rounds, with the one that was not taken.
+    vote_model_ : VoteModel or None
+        Quality of the votes and of every annotator, if `fit` was given votes.
+    pool_ : Pool
+        Weights of the experts in the log-odds.
+    lams_ : ndarray
+        Ridge weights of the experts.
+    scale_ : FeatureScale
+        How features are scaled.
+    transformer_ : transformer or None
+        The fitted transformer, if `features` is one.
+    expansion_ : KernelExpansion
+        How the ridges score new rows.
+    calibration_ : Calibration
+        Probabilities from log-odds.
+    cardinality_ : float
+        Mean number of labels per row, for the threshold "cardinality".
+    threshold_ : LabelThreshold
+        The rule of `predict`.
+    label_names_ : list of str
+    classes_ : list of ndarray
+    n_features_in_ : int
 
     Notes
     -----
@@ -133,12 +164,13 @@ class Sieve(PartialMultiLabelClassifier):
 
     features: Any = "auto"
     kernel: str = parameter("rbf", OneOf(("rbf", "linear")))
-    noise_level: int | None = parameter(None, Number(high=0, none=True))
+    estimate_noise: bool = parameter(True, OneOf((True, False)))
     lam: float | None = parameter(None, Number(open_low=True, none=True))
     max_iter: int = parameter(8, Number(low=1, integer=True))
     max_kernel_rows: int = parameter(4000, Number(low=0, integer=True))
     n_landmarks: int = parameter(1500, Number(low=1, integer=True))
     threshold: ThresholdRule = 0.0
+    keep_log_odds: bool = parameter(False, OneOf((True, False)))
     random_state: int | None = parameter(0, Seed())
     checkpoint: str | os.PathLike[str] | None = None
     verbose: bool = False
@@ -151,8 +183,6 @@ class Sieve(PartialMultiLabelClassifier):
     )
 
     row_locations: ClassVar = ("device", "dask", "files")
-    keeps_log_odds = False
-    """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
     _continues: ClassVar = ("memory", "files")
 
     def fit(
@@ -178,8 +208,8 @@ class Sieve(PartialMultiLabelClassifier):
             Names of the label columns, for candidates that carry none.
         known : array, sparse matrix or DataFrame of shape (n, l), optional
             1 for candidates known to be true, -1 for wrong ones, 0 for the others. Similar rows
-            learn from them. Leave a wrong label among the candidates if it was listed: it tells
-            how much noise there is.
+            learn from them, and they teach how often each label is wrongly listed. Leave a wrong
+            label among the candidates if it was listed: it tells how much noise there is.
         votes : Votes or (counts, voters), optional
             How many of several annotators chose each label, from `votes_to_candidates` or as an
             (n, l) array with the number of annotators, for all rows or for each. With `Votes`,
@@ -254,17 +284,8 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return Y.astype(np.float64)
         P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
-        # Models of version 0.2 have the last noise model only, and may have one rate per row.
-        models = (self.noise_model_, getattr(self, "first_noise_model_", self.noise_model_))
-        posteriors = (
-            candidate_posterior(P, Y, model._replace(rate=float(np.mean(model.rate)))).Q
-            for model in models
-        )
-        Q = mean_odds(*posteriors)
-        # Models of version 0.1 believed every claim.
-        if hasattr(self, "caution_"):
-            Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
-        return Q
+        Q = candidate_posterior(P, Y, self.noise_model_).Q
+        return np.where(Y == 1, 1 - self.informativeness_ * (1 - Q), 0)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array, **extras: Any) -> Fit:
         knowledge = self._knowledge(Y, **extras) if extras else Knowledge()
@@ -278,12 +299,10 @@ class Sieve(PartialMultiLabelClassifier):
             # Weights per feature are as precise as the features.
             expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
         self.expansion_ = expansion
-        scores, posterior = result.log_odds(), result.confidence()
-        sample = scores, trusted, posterior.toarray()
-        confidence = self._judge(result, posterior, sample).toarray()
+        scores = result.log_odds()
+        confidence = self._judge(result, result.confidence()).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
-            self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
         self.training_log_odds_: Any = scores
         confidence = confidence.astype(X.dtype)
         return Fit(None, scores, len(self.objective_), self.objective_, confidence)
@@ -313,22 +332,24 @@ class Sieve(PartialMultiLabelClassifier):
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
         return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
 
-    def _judge(self, result: SieveResult, posterior: sp.csr_array, sample: Sample) -> sp.csr_array:
+    def _judge(self, result: SieveResult, posterior: sp.csr_array) -> sp.csr_array:
         """Set what a fit says about the noise; return the confidences of all candidates."""
         votes = result.fitted.splits[0].train.knowledge.votes
-        self.pool_, self.lams_ = result.pool, np.asarray(result.lams, dtype=float)
-        self.noise_model_, self.first_noise_model_ = result.noise, result.first_noise
+        self.pool_ = result.pool
+        self.lams_ = np.asarray(result.lams, dtype=float)
+        self.noise_model_ = result.noise
         self.noise_rates_ = np.array([entry.rate for entry in result.trace])
         self.objective_ = np.array([entry.cross_entropy for entry in result.trace])
         self.evidence_ = np.array([entry.evidence for entry in result.trace])
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
-        if self.noise_level is None and votes is None:
-            self.caution_ = caution(*sample, result.noise.rate)
+        if self.estimate_noise and votes is None:
+            share = 1 - float(posterior.data.mean()) if posterior.nnz else 0.0
+            belief = float(informativeness(result.held_auc, share))
+            self.informativeness_ = max(belief, _LEAST_BELIEF)
         else:
-            self.caution_ = Caution(np.ones(posterior.shape[1]))
-        values = self.caution_.apply(posterior.data, posterior.indices)
-        self.wrong_share_ = 1 - float(values.mean()) if len(values) else 0.0
+            self.informativeness_ = 1.0
+        values = 1 - self.informativeness_ * (1 - posterior.data)
         cells = values, posterior.indices, posterior.indptr
         return sp.csr_array(cells, shape=posterior.shape)
 
@@ -345,17 +366,17 @@ class Sieve(PartialMultiLabelClassifier):
             layout.Y,
             self._options(),
             features=self.features,
-            sample_rows=JUDGED_ROWS,
-            all_log_odds=self.keeps_log_odds,
+            sample_rows=SAMPLE_ROWS,
+            all_log_odds=self.keep_log_odds,
         )
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
-        scores, candidates, _ = fit.sample
-        confidence = self._judge(fit.result, fit.posterior, fit.sample)
+        scores, candidates = fit.sample
+        confidence = self._judge(fit.result, fit.posterior)
         self.n_iter_ = len(self.objective_)
         self.calibration_ = self._calibrate(scores, candidates)
         if fit.log_odds is not None:
             self.training_log_odds_ = fit.log_odds
-        elif self.keeps_log_odds:
+        elif self.keep_log_odds:
             self.training_log_odds_ = scores
         noise = confidence.data < 0.5
         return BlockFit(scores, candidates, confidence.astype(layout.dtype), noise)
@@ -397,7 +418,7 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _trusts(self) -> bool:
         """Whether every candidate is taken as true."""
-        return self.noise_level == 0
+        return not self.estimate_noise
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         """Calibrate the trusting ridge; the pool is calibrated already."""

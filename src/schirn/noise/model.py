@@ -36,6 +36,10 @@ from schirn.linalg.arrays import (
 SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
+# Imagined wrong answers that draw the ratio of all labels to 1.
+ANSWERS_PRIOR = 2.0
+# Answers never say that all candidates of a label are wrong, or all right.
+_SHARES = (0.02, 0.98)
 # The count law counts in full where the variance is below that of the binomial by this share.
 _NARROW = 0.15
 # Rows with more candidates than this consider only a generous number of true labels.
@@ -61,6 +65,12 @@ class NoiseModel(NamedTuple):
     def independent(cls, rate: float, n_labels: int) -> "NoiseModel":
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
+
+    @classmethod
+    def of_rates(cls, rates: Array, tilt: Array) -> "NoiseModel":
+        """Give every label its own rate (l,)."""
+        rate = float(rates.mean())
+        return cls(rate, tilt, np.log(rates / rate))
 
     def label_rates(self, label: Array) -> Array:
         """Rate at which each of these labels is listed where it is false.
@@ -413,15 +423,78 @@ def _most_true(true: Any, false: Any) -> int:
     return min(int(true.shape[0]), most)
 
 
-def noise_from_sums(sums: NoiseSums) -> NoiseModel:
+def noise_from_sums(sums: NoiseSums, rates: Array | None = None) -> NoiseModel:
     """Estimate the noise model: rate, tilt and, if they differ, propensities.
 
     Soft labels are 0 outside the candidates. The rate is sum Y(1 - Q) / sum (1 - Q).
+
+    Parameters
+    ----------
+    sums : NoiseSums
+    rates : ndarray of shape (l,), optional
+        Rates at which false labels are listed, if they are known: only the tilt is estimated.
+
+    Returns
+    -------
+    NoiseModel
     """
-    noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
+    if rates is not None:
+        rate = float(rates.mean())
+        tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
+        return NoiseModel.of_rates(rates, tilt)
+    noise = sums.candidates - sums.soft
+    false = sums.n_rows - sums.soft
     rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
+
+
+def answered_rates(
+    wrong: Array, claimed: Array, model_wrong: Array, listed: Array, n: int
+) -> Array:
+    """Rates (l,) at which false labels are listed, corrected by answers about some candidates.
+
+    A model claims that some candidates of each label are wrong. Where answers find more or fewer
+    than it claims of the same candidates, its share of the label is multiplied by the ratio. Ratios
+    are drawn to that of all labels by as much as chance explains their distance, and this one to 1.
+    Which candidates were asked about may depend on the claims.
+
+    Parameters
+    ----------
+    wrong : ndarray of shape (l,)
+        Number of candidates that answers call wrong.
+    claimed : ndarray of shape (l,)
+        Number of wrong ones that the model expects among the same candidates.
+    model_wrong : ndarray of shape (l,)
+        Number of wrong ones that it expects among all candidates.
+    listed : ndarray of shape (l,)
+        Number of candidates.
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of shape (l,)
+
+    Examples
+    --------
+    >>> wrong, claimed = np.array([9.0, 1.0]), np.array([5.0, 5.0])
+    >>> answered_rates(wrong, claimed, np.array([25.0, 25.0]), np.array([50.0, 50.0]), 100).round(2)
+    array([0.44, 0.18])
+    """
+    common = (wrong.sum() + ANSWERS_PRIOR) / (claimed.sum() + ANSWERS_PRIOR)
+    expected = common * claimed
+    spread = max(dispersion(wrong, expected, expected.sum()), _OVER_DISPERSION)
+    ratio = common * (wrong + 1 / spread) / (expected + 1 / spread)
+    share = np.clip(ratio * model_wrong / np.maximum(listed, 1), *_SHARES)
+    n_wrong = share * listed
+    return np.clip(n_wrong / np.maximum(n - listed + n_wrong, 1), SMALLEST_RATE, LARGEST_RATE)
+
+
+def dispersion(counts: Array, expected: Array, variance: float) -> float:
+    """How much more the ratios of counts to what is expected vary than chance explains."""
+    excess = ((counts - expected) ** 2).sum() - variance
+    return float(excess) / max(float((expected**2).sum()), 1e-12)
 
 
 def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
@@ -460,11 +533,10 @@ def propensities(noise: Array, false: Array, rate: float, n_candidates: float) -
         Number of candidates of all labels.
     """
     expected = rate * false
-    excess = ((noise - expected) ** 2 - expected * (1 - rate)).sum()
-    dispersion = excess / max(float((expected**2).sum()), 1e-12) - _OVER_DISPERSION
-    if len(noise) < 2 or dispersion <= 0 or noise.sum() <= 0.02 * n_candidates:
+    spread = dispersion(noise, expected, expected.sum() * (1 - rate)) - _OVER_DISPERSION
+    if len(noise) < 2 or spread <= 0 or noise.sum() <= 0.02 * n_candidates:
         return None
-    return np.log((noise + 1 / dispersion) / (expected + 1 / dispersion))
+    return np.log((noise + 1 / spread) / (expected + 1 / spread))
 
 
 def log_normaliser(tilt: Array, rate: float, largest: int) -> Array:

@@ -55,7 +55,7 @@ TRAINING_ATTRIBUTES = (
 _SPARSE = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 # Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
 # and what is computed again when it is needed.
-_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "_remembered_terms", "keeps_log_odds"}
+_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "_remembered_terms"}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.

@@ -15,7 +15,6 @@ from schirn.features.columns import CategoryColumns, NumberColumns
 from schirn.features.table import TFIDF
 from schirn.linalg.features import FeatureScale, Kernel, KernelExpansion
 from schirn.noise.calibration import Calibration
-from schirn.noise.caution import Caution
 from schirn.noise.model import NoiseModel
 from schirn.noise.thresholds import LabelThreshold
 from schirn.noise.votes import VoteModel
@@ -25,7 +24,6 @@ from schirn.solvers.sieve import LabelStack, Pool
 # the file format and outlive modules and classes.
 RECORDS: dict[str, type[Any]] = {
     "Calibration": Calibration,
-    "Caution": Caution,
     "FeatureScale": FeatureScale,
     "Kernel": Kernel,
     "KernelExpansion": KernelExpansion,

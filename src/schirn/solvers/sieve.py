@@ -25,16 +25,18 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
-from schirn._checkpoint import Rounds
+from schirn._checkpoint import Rounds, no_section
 from schirn._progress import stage, track
 from schirn.linalg.arrays import Array, like, namespace, take_cells, to_numpy
 from schirn.metrics.rows import Block, average_precision_by_position
+from schirn.noise.informativeness import cell_aucs
 from schirn.noise.model import (
     LARGEST_RATE,
     SMALLEST_RATE,
     Candidates,
     NoiseModel,
     NoiseSums,
+    answered_rates,
     cell_posterior,
     noise_from_sums,
 )
@@ -192,27 +194,22 @@ class SieveResult:
     lams: list[float]
     pool: "Pool"
     noise: NoiseModel
-    first_noise: NoiseModel
-    """Noise model of the first round; see `confidence`."""
     trace: list[TraceEntry]
     """All rounds, also the one that was not taken if the evidence fell."""
     fitted: Ridges
     p: Array
     """Probability of every candidate in the order of the first split."""
     combination: Combination
+    held_auc: float = 0.5
+    """How well scores of held-out rows separate listed from other cells, at least."""
 
     def confidence(self) -> sp.csr_array:
-        """Posterior (n, l) of the candidates; all of them are stored.
-
-        The rounds may confirm their own noise model, such as labels that seem to be listed at
-        random. Log-odds are therefore the mean of those under the first and the last noise model,
-        unless known labels have shaped the last one.
-        """
+        """Posterior (n, l) of the candidates; all of them are stored."""
         rows = self.fitted.splits[0].train
         posterior = soft_labels if rows.knowledge.known is None else known_soft_labels
-        first, last = (posterior(rows, self.p, n)[0] for n in (self.first_noise, self.noise))
-        c, q = rows.candidates, to_numpy(mean_odds(first, last))
-        return sp.csr_array((q, c.indices, c.indptr), shape=c.shape)[self._order()]
+        q, _ = posterior(rows, self.p, self.noise)
+        c = rows.candidates
+        return sp.csr_array((to_numpy(q), c.indices, c.indptr), shape=c.shape)[self._order()]
 
     def log_odds(self) -> Array:
         """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
@@ -223,16 +220,6 @@ class SieveResult:
         """Where each row of the data is among those of the first split."""
         # Stable, because it takes no time where rows are sorted but for those held out.
         return np.argsort(self.fitted.splits[0].rows, kind="stable")
-
-
-def mean_odds(first: Array, second: Array) -> Array:
-    """Probabilities whose log-odds are the mean of those of two.
-
-    The odds of the mean are the square root of the product of the odds.
-    """
-    xp = namespace(first)
-    true, false = xp.sqrt(first * second), xp.sqrt((1 - first) * (1 - second))
-    return true / (true + false)
 
 
 # ---- Rounds
@@ -252,6 +239,8 @@ class Round(NamedTuple):
     """Log-odds of the mean soft label of each label."""
     leader: int | None
     """The ridge that feeds the label stack."""
+    held: list[Array]
+    """Log-odds of the held-out cells of each inner split."""
     evidence: float
     """Mean log-likelihood of held-out cells; NaN if there are none, and with votes."""
 
@@ -277,15 +266,48 @@ def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> 
     if options.trusting:
         return trusting_ridge(ridges)
     cells = draw_held_cells(ridges, rng)
-    rounds = Rounds(options.max_iter)
+    result = run_rounds(ridges, cells, options.max_iter)
+    knowledge = ridges.splits[0].train.knowledge
+    if knowledge.known is None:
+        return result
+    if knowledge.votes is not None:
+        return condition_on_known(result)
+    rates = rates_of_answers(result)
+    # The checkpoint is that of the first rounds.
+    with no_section():
+        result = run_rounds(ridges, cells, options.max_iter, rates)
+    return condition_on_known(result, rates)
+
+
+def run_rounds(
+    ridges: Ridges,
+    cells: "Sequence[HeldCells]",
+    max_iter: int,
+    rates: np.ndarray | None = None,
+) -> SieveResult:
+    """Take rounds as long as they do not lower the evidence.
+
+    Parameters
+    ----------
+    ridges : Ridges
+    cells : sequence of HeldCells
+        Cells that fit the pool and measure the evidence.
+    max_iter : int
+    rates : ndarray of shape (l,), optional
+        Rates at which false labels are listed; None estimates them in every round.
+
+    Returns
+    -------
+    SieveResult
+    """
+    rounds = Rounds(max_iter)
+    trace: list[TraceEntry] = []
     if rounds.state is None:
-        state = first_guess(ridges)
-        first_noise = state.noises[0]
-        trace: list[TraceEntry] = []
+        state = first_guess(ridges, rates)
     else:
-        state, first_noise, trace = restored(rounds.state, ridges)
+        state, trace = restored(rounds.state, ridges)
     for n_iter in track(rounds.left(), "round", before=rounds.done):
-        following = next_round(ridges, state, cells, is_first=n_iter == 1)
+        following = next_round(ridges, state, cells, rates, is_first=n_iter == 1)
         entropy = mean_cross_entropy(following.p[0], following.q[0])
         trace.append(TraceEntry(following.noises[0].rate, entropy, following.evidence))
         if n_iter > 1 and following.evidence < state.evidence:
@@ -293,27 +315,49 @@ def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> 
             ridges.left_out(state.q[:1], state.leader)
             break
         state = following
-        first_noise = state.noises[0] if n_iter == 1 else first_noise
         if rounds.due(n_iter):
-            rounds.save(n_iter, saved(state, first_noise, trace))
+            rounds.save(n_iter, saved(state, trace))
     weights, stack = ridges.weights()
     leader = 0 if state.leader is None else state.leader
-    result = SieveResult(
+    return SieveResult(
         ridges=weights,
         lams=ridges.lams,
         pool=Pool(state.a, state.priors[0], leader, stack),
         noise=state.noises[0],
-        first_noise=first_noise,
         trace=trace,
         fitted=ridges,
         p=state.p[0],
         combination=partial(combine, state.a, prior=state.priors[0]),
+        held_auc=held_auc(ridges, cells, state.held),
     )
-    known = ridges.splits[0].train.knowledge.known
-    return result if known is None else condition_on_known(result)
 
 
-def next_round(ridges: Ridges, state: Round, cells: "Sequence[HeldCells]", is_first: bool) -> Round:
+def rates_of_answers(result: SieveResult) -> np.ndarray:
+    """Rates at which false labels are listed, corrected by what is known about some candidates."""
+    rows = result.fitted.splits[0].train
+    c = rows.candidates
+    n, l = c.shape
+    row = to_numpy(c.row)
+    known = np.asarray(rows.knowledge.known)[row, c.indices]
+    q, _ = soft_labels(rows, result.p, result.noise)
+    doubt = 1 - to_numpy(q)
+    asked = known != 0
+    return answered_rates(
+        wrong=np.bincount(c.indices[known < 0], minlength=l).astype(np.float64),
+        claimed=np.bincount(c.indices[asked], doubt[asked], l),
+        model_wrong=np.bincount(c.indices, doubt, l),
+        listed=np.bincount(c.indices, minlength=l),
+        n=n,
+    )
+
+
+def next_round(
+    ridges: Ridges,
+    state: Round,
+    cells: "Sequence[HeldCells]",
+    rates: np.ndarray | None,
+    is_first: bool,
+) -> Round:
     """Take one round; the ridges are those of the new soft labels afterwards."""
     n_ridges = len(ridges.lams)
     n_labels = ridges.splits[0].train.candidates.shape[1]
@@ -324,7 +368,7 @@ def next_round(ridges: Ridges, state: Round, cells: "Sequence[HeldCells]", is_fi
         # 1. Posterior of the candidates
         soft, sums = soft_labels(split.train, p, noise)
         # 2. Noise model, and how often each label is true
-        noises.append(noise_from_sums(sums))
+        noises.append(noise_from_sums(sums, rates))
         q.append(like(soft, ridges.values))
         priors.append(logit(np.clip(sums.soft / sums.n_rows, MARGIN, 1 - MARGIN)))
     # 3. Experts: ridges, and a label stack on the best of them
@@ -344,32 +388,36 @@ def next_round(ridges: Ridges, state: Round, cells: "Sequence[HeldCells]", is_fi
         rows = ridges.splits[k].train
         z = combine(a, S, like(prior, S)[rows.candidates.label])
         p.append(probabilities(ridges, k, rows, z, partial(combine, a, prior=prior)))
-    return Round(p, noises, a, q, priors, leader, held_evidence(ridges, held, noises, a))
+    z = [each.inputs @ like(a, each.inputs) for each in held]
+    evidence = held_evidence(ridges, cells, z, noises)
+    return Round(p, noises, a, q, priors, leader, z, evidence)
 
 
-def saved(state: Round, first_noise: NoiseModel, trace: "Sequence[TraceEntry]") -> tuple[Any, ...]:
+def saved(state: Round, trace: "Sequence[TraceEntry]") -> tuple[Any, ...]:
     """What a checkpoint holds of the rounds."""
     p = [to_numpy(values) for values in state.p]
     q = [to_numpy(values) for values in state.q]
-    return state._replace(p=p, q=q), first_noise, trace
+    held = [to_numpy(values) for values in state.held]
+    return state._replace(p=p, q=q, held=held), trace
 
 
-def restored(values: Sequence[Any], ridges: Ridges) -> "tuple[Round, NoiseModel, list[TraceEntry]]":
-    """State, first noise model and trace of a checkpoint."""
+def restored(values: Sequence[Any], ridges: Ridges) -> "tuple[Round, list[TraceEntry]]":
+    """State and trace of a checkpoint."""
     state = Round(*values[0])
     state = state._replace(
         p=[like(each, ridges.values) for each in state.p],
         q=[like(each, ridges.values) for each in state.q],
         noises=[NoiseModel(*each) for each in state.noises],
     )
-    return state, NoiseModel(*values[1]), [TraceEntry(*each) for each in values[2]]
+    return state, [TraceEntry(*each) for each in values[1]]
 
 
-def first_guess(ridges: Ridges) -> Round:
+def first_guess(ridges: Ridges, rates: np.ndarray | None = None) -> Round:
     """Probabilities of the candidates by the most regularised ridge, and first noise models.
 
     Unlisted cells are false, so their mean score estimates the rate at which false labels are
-    listed. The probability of a candidate is what its score exceeds that rate by.
+    listed, unless `rates` holds those of the labels. The probability of a candidate is what its
+    score exceeds that rate by.
     """
     stage("scoring the candidates for the first time")
     n_labels = ridges.splits[0].train.candidates.shape[1]
@@ -377,13 +425,17 @@ def first_guess(ridges: Ridges) -> Round:
     p = []
     noises = []
     for k, S in enumerate(ridges.left_out(ones)):
-        rate = float(np.clip(ridges.unlisted_mean(k), SMALLEST_RATE, LARGEST_RATE))
         rows = ridges.splits[k].train
+        if rates is None:
+            rate: Any = float(np.clip(ridges.unlisted_mean(k), SMALLEST_RATE, LARGEST_RATE))
+            noises.append(NoiseModel.independent(rate, n_labels))
+        else:
+            rate = like(rates, S)[rows.candidates.label]
+            noises.append(NoiseModel.of_rates(rates, np.zeros(n_labels + 1)))
         combination = partial(excess_log_odds, rate=rate)
         values = probabilities(ridges, k, rows, combination(S), combination)
         p.append(like(values, ridges.values))
-        noises.append(NoiseModel.independent(rate, n_labels))
-    return Round(p, noises, np.zeros(0), q=ones, priors=[], leader=None, evidence=-np.inf)
+    return Round(p, noises, np.zeros(0), q=ones, priors=[], leader=None, held=[], evidence=-np.inf)
 
 
 def equal_weights(n_experts: int) -> np.ndarray:
@@ -391,14 +443,14 @@ def equal_weights(n_experts: int) -> np.ndarray:
     return np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
 
 
-def excess_log_odds(S: Array, rate: float) -> Array:
+def excess_log_odds(S: Array, rate: Any) -> Array:
     """Log-odds of what scores of the last ridge exceed the rate of false labels by."""
     xp = namespace(S)
     p = xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
     return xp.log(p) - xp.log1p(-p)
 
 
-def condition_on_known(result: SieveResult) -> SieveResult:
+def condition_on_known(result: SieveResult, rates: np.ndarray | None = None) -> SieveResult:
     """Run a few more rounds on all rows, conditioned on the known labels.
 
     Before every posterior the probability of a known label is put next to 1 or 0, so that its row,
@@ -409,14 +461,12 @@ def condition_on_known(result: SieveResult) -> SieveResult:
     rows = ridges.splits[0].train
     for _ in range(KNOWN_ROUNDS):
         q, sums = known_soft_labels(rows, p, noise)
-        noise = noise_from_sums(sums) if sums.n_rows else noise
+        noise = noise_from_sums(sums, rates) if sums.n_rows else noise
         ridges.left_out([like(q, ridges.values)])
         z = take_cells(ridges.log_odds(combination), rows.candidates.flat)
         p = probabilities(ridges, 0, rows, z, combination)
     weights, _ = ridges.weights()
-    return replace(
-        result, ridges=weights, noise=noise, first_noise=noise, p=p, combination=combination
-    )
+    return replace(result, ridges=weights, noise=noise, p=p, combination=combination)
 
 
 def trusting_ridge(ridges: Ridges) -> SieveResult:
@@ -432,7 +482,6 @@ def trusting_ridge(ridges: Ridges) -> SieveResult:
         lams=ridges.lams[-1:],
         pool=Pool(equal_weights(1), np.zeros(n_labels), 0, None),
         noise=noise,
-        first_noise=noise,
         trace=[TraceEntry(0.0, mean_cross_entropy(p, ones))],
         fitted=ridges,
         p=ones,
@@ -639,7 +688,10 @@ def fit_pool(
 
 
 def held_evidence(
-    ridges: Ridges, held: Sequence[HeldScores], noises: Sequence[NoiseModel], a: np.ndarray
+    ridges: Ridges,
+    held: Sequence[HeldCells],
+    log_odds: Sequence[Array],
+    noises: Sequence[NoiseModel],
 ) -> float:
     """Mean log-likelihood of the held-out cells, listed or not; NaN if there are none.
 
@@ -651,14 +703,35 @@ def held_evidence(
         return float("nan")
     total = 0.0
     n_cells = 0
-    for cells, Z, _ in held:
-        xp = namespace(Z)
-        p = probability(Z @ like(a, Z))
+    for cells, z in zip(held, log_odds, strict=True):
+        xp = namespace(z)
+        p = probability(z)
         listed = p + (1 - p) * like(noises[cells.split].label_rates(cells.label), p)
-        is_listed = cells.candidate < ridges.splits[cells.split].held.candidates.size
-        total += float(xp.sum(xp.log(xp.where(is_listed, listed, 1 - listed))))
+        likelihood = xp.where(are_listed(ridges, cells), listed, 1 - listed)
+        total += float(xp.sum(xp.log(likelihood)))
         n_cells += len(cells.label)
     return total / n_cells if n_cells else float("nan")
+
+
+def are_listed(ridges: Ridges, cells: HeldCells) -> Array:
+    """Which held-out cells are candidates."""
+    return cells.candidate < ridges.splits[cells.split].held.candidates.size
+
+
+def held_auc(ridges: Ridges, held: Sequence[HeldCells], log_odds: Sequence[Array]) -> float:
+    """Least mean AUC of the labels on held-out rows, split by split; one half without any.
+
+    Scores of rows left out of their own fit would not do: of features that say nothing, they fall
+    with the soft label of the row.
+    """
+    n_labels = ridges.splits[0].train.candidates.shape[1]
+    if not held:
+        return 0.5
+    label = np.concatenate([cells.label + k * n_labels for k, cells in enumerate(held)])
+    z = np.concatenate([to_numpy(values) for values in log_odds])
+    listed = np.concatenate([to_numpy(are_listed(ridges, cells)) for cells in held])
+    size = n_labels * len(held)
+    return cell_aucs(label[listed], z[listed], label[~listed], z[~listed], size).least_mean()
 
 
 def draw_cells(

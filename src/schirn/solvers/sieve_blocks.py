@@ -35,8 +35,8 @@ class SieveFit:
     scale: FeatureScale
     posterior: sp.csr_array
     """Posterior of all candidates, (n, l)."""
-    sample: tuple[np.ndarray, np.ndarray, np.ndarray]
-    """Of every k-th row: log-odds of all cells, candidates and their posterior, (m, l) each."""
+    sample: tuple[np.ndarray, np.ndarray]
+    """Of every k-th row: log-odds of all cells, and candidates, (m, l) each."""
     log_odds: Any = None
     """Log-odds (n, l) of all rows, each left out of its own fit: on a device, or if asked for."""
 
@@ -78,7 +78,7 @@ def sieve_blocks(
         Z = scale.transform(to_numpy(X) if is_device_array(X) else X)
         result, expansion = fit_kernel(Z, dense, options)
         posterior, z = result.confidence(), result.log_odds()
-        sample = z, dense, posterior.toarray()
+        sample = z, dense
         z = like(z, X) if is_device_array(X) else None
         return SieveFit(expansion, result, scale, posterior, sample, z)
     if options.kernel == "linear" and len(statistics.filled) > MOST_FEATURES:
@@ -100,7 +100,7 @@ def sieve_blocks(
     if all_log_odds and in_files:
         z = np.empty((n, l), picked.dtype)
         ridges.map_log_odds(result.combination, partial(_write, z))
-    sample = picked, Y[::stride].toarray(), posterior[::stride].toarray()
+    sample = picked, Y[::stride].toarray()
     return SieveFit(expansion, result, scale, posterior, sample, z)
 
 
