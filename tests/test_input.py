@@ -62,7 +62,7 @@ def test_numpy_booleans_and_arrays_are_no_numbers(value):
         (schirn.Schirn, "rank_term", "low", "Low", "must be one of 'high', 'low', 'none', got"),
         (schirn.Schirn, "sparsity", False, 0, "must be one of True, False, got 0"),
         (schirn.Schirn, "sparsity", np.bool_(False), "False", "must be one of True, False, got 'F"),
-        (schirn.Sieve, "estimate_noise", False, 2, "must be True or False, got 2"),
+        (schirn.Sieve, "estimate_noise", False, 2, "must be one of True, False, got 2"),
         (lab.PAKS, "rho", 1.0, -1, "must be a number of at least 1, got -1"),
         (lab.ParticleMAP, "alpha", 1, 1.5, "must be a number of at least 0 and at most 1, got 1.5"),
         (lab.ParticleMAP, "thr", 1, 0, "must be a number of more than 0 and at most 1, got 0"),
