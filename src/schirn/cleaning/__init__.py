@@ -11,6 +11,12 @@ from schirn.cleaning._trade_off import TradeOff
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.changes import Change, ChangeList
+from schirn.cleaning.duplicates import (
+    DifferingTag,
+    DuplicateGroup,
+    Duplicates,
+    find_duplicates,
+)
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import Policy
@@ -40,6 +46,9 @@ __all__ = [
     "Certificate",
     "Change",
     "ChangeList",
+    "DifferingTag",
+    "DuplicateGroup",
+    "Duplicates",
     "Evidence",
     "Explanation",
     "FoldRanker",
@@ -66,6 +75,7 @@ __all__ = [
     "Voice",
     "Votes",
     "Word",
+    "find_duplicates",
     "find_noisy_labels",
     "parse_opinion",
     "propose_vocabulary",

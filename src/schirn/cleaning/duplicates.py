@@ -1,0 +1,292 @@
+"""Rows whose texts are nearly the same, and the tags in which they differ.
+
+Two rows with one text should have the same tags. Where they differ, the majority of the group says
+which tags are likely; if it is divided, a ranking does.
+
+>>> from schirn.cleaning import find_duplicates
+>>> texts = ["red dress, size M", "Red dress size M", "red dress - size m", "blue coat"]
+>>> tags = ["dress;red", "dress;red", "dress", "coat;blue"]
+>>> duplicates = find_duplicates(texts, tags)
+>>> print(duplicates[0])
+rows 1, 2, 3: red in 2 of 3
+>>> [change[:4] for change in duplicates.changes()]
+[(2, 'addition', '', 'red')]
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import brief_list
+from schirn._input import Array, Number, check_same_length, is_missing
+from schirn.cleaning.changes import Change
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.exceptions import InputError
+from schirn.labels.tags import Tags, read_tags
+
+SIMILARITY = 0.8
+
+_WORD = re.compile(r"\w+")
+# Rows that share a rare word beyond which they are not compared one by one.
+_MOST_SHARING = 100
+_SHOWN_ROWS = 5
+
+
+class DifferingTag(NamedTuple):
+    """A tag that some rows of a group have and others lack.
+
+    Attributes
+    ----------
+    tag : str
+    rows : list of int
+        Rows of the group that have it.
+    share : float
+        Share of the rows of the group that have it.
+    confidence : float
+        Mean confidence of the tag in the rows of the group, by the ranking; NaN without one.
+    is_likely : bool or None
+        What the majority says, or the ranking if the group is divided; None if nothing decides.
+    """
+
+    tag: str
+    rows: list[int]
+    share: float
+    confidence: float
+    is_likely: bool | None
+
+
+@dataclass(frozen=True)
+class DuplicateGroup:
+    """Rows with nearly the same text, and the tags in which they differ.
+
+    Attributes
+    ----------
+    rows : list of int
+        From 0, ascending.
+    differing : list of DifferingTag
+        Sorted by name.
+    """
+
+    rows: list[int]
+    differing: list[DifferingTag]
+
+    def __str__(self) -> str:
+        n_rows = len(self.rows)
+        names = [f"{tag.tag} in {len(tag.rows)} of {n_rows}" for tag in self.differing]
+        numbers = ", ".join(str(row + 1) for row in self.rows[:_SHOWN_ROWS])
+        more = "" if n_rows <= _SHOWN_ROWS else f" and {n_rows - _SHOWN_ROWS} more"
+        return f"rows {numbers}{more}: {brief_list(names)}"
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Groups of near-duplicate rows that differ in their tags.
+
+    Attributes
+    ----------
+    groups : list of DuplicateGroup
+        Those that differ in the most tags first.
+    n_rows : int
+        Rows that are nearly the same as an earlier one, whatever their tags.
+    """
+
+    groups: list[DuplicateGroup]
+    n_rows: int
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[DuplicateGroup]:
+        return iter(self.groups)
+
+    def __getitem__(self, position: int) -> DuplicateGroup:
+        return self.groups[position]
+
+    def changes(self) -> list[Change]:
+        """Return what gives all rows of a group its likely tags, sorted by row.
+
+        Tags that nothing decides stay as they are. `ChangeList.from_cells` makes a list that can be
+        applied and undone.
+        """
+        changes = [change for group in self.groups for change in _changes(group)]
+        return sorted(changes, key=lambda change: change.row)
+
+
+def find_duplicates(
+    texts: Iterable[Any],
+    tags: Any,
+    *,
+    ranking: NoisyLabels | None = None,
+    similarity: float = SIMILARITY,
+    separator: str = ";",
+) -> Duplicates:
+    """Find rows whose texts are nearly the same although their tags are not.
+
+    Parameters
+    ----------
+    texts : sequence of n texts
+    tags : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
+    ranking : NoisyLabels, optional
+        Decides where a group is divided.
+    similarity : float, default=0.8
+        Share of the words of two rows that both have (Jaccard), from which they count as copies.
+        Case, order and punctuation do not matter.
+    separator : str, default=";"
+        Text between tags.
+
+    Returns
+    -------
+    Duplicates
+
+    Raises
+    ------
+    InputError
+        If texts, tags and ranking are not about the same rows.
+    """
+    Number(0, high=1, open_low=True).check("similarity", similarity)
+    if isinstance(texts, str):
+        raise InputError("texts must be a sequence of texts, not one text", parameter="texts")
+    words = [_words(text) for text in texts]
+    table = read_tags(tags, None, separator)
+    check_same_length(len(words), table.n_rows)
+    if ranking is not None and ranking.n_rows != table.n_rows:
+        raise InputError(
+            f"the ranking is about {ranking.n_rows} rows, not {table.n_rows}", parameter="ranking"
+        )
+    leaders = near_copies(words, similarity)
+    members: dict[int, list[int]] = {}
+    for row, leader in enumerate(leaders.tolist()):
+        members.setdefault(leader, []).append(row)
+    names = _names_of_rows(table)
+    confidence = {} if ranking is None else _confidence(ranking)
+    groups = []
+    for rows in members.values():
+        differing = _differing(rows, names, confidence) if len(rows) > 1 else []
+        if differing:
+            groups.append(DuplicateGroup(rows, differing))
+    groups.sort(key=lambda group: (-len(group.differing), group.rows))
+    return Duplicates(groups, len(words) - len(members))
+
+
+def near_copies(words: Sequence[frozenset[str]], similarity: float) -> Array:
+    """Return the first row that each row is nearly the same as, itself if there is none.
+
+    Two sets of which a share t is common have one of their rarest words in common, so only rows
+    that share one of the rarest words of both are compared.
+
+    Parameters
+    ----------
+    words : sequence of frozenset of str
+        Rows without words are no copies of each other.
+    similarity : float
+        Smallest share of common words.
+
+    Returns
+    -------
+    int array
+    """
+    frequency = Counter(word for row in words for word in row)
+    by_word: dict[str, list[int]] = {}
+    leaders = np.arange(len(words))
+    first_with: dict[frozenset[str], int] = {}
+    for row, own in enumerate(words):
+        if not own:
+            continue
+        same = first_with.setdefault(own, row)
+        if same != row:
+            leaders[row] = leaders[same]
+            continue
+        rarest = sorted(own, key=lambda word: (frequency[word], word))
+        n_prefix = len(own) - int(np.ceil(similarity * len(own) - 1e-9)) + 1
+        prefix = rarest[:n_prefix]
+        others = {other for word in prefix for other in by_word.get(word, ())}
+        best = _most_similar(own, sorted(others), words, similarity)
+        if best is not None:
+            leaders[row] = best
+            continue
+        for word in prefix:
+            sharing = by_word.setdefault(word, [])
+            if len(sharing) < _MOST_SHARING:
+                sharing.append(row)
+    return leaders
+
+
+def _most_similar(
+    own: frozenset[str], others: Sequence[int], words: Sequence[frozenset[str]], similarity: float
+) -> int | None:
+    """Return the most similar of some rows if it is similar enough."""
+    best = None
+    best_share = similarity - 1e-9
+    for other in others:
+        n_common = len(own & words[other])
+        share = n_common / (len(own) + len(words[other]) - n_common)
+        if share > best_share:
+            best = other
+            best_share = share
+    return best
+
+
+def _words(text: Any) -> frozenset[str]:
+    """Return the words of a text; of a script without spaces, its pairs of letters."""
+    if is_missing(text):
+        return frozenset()
+    words = _WORD.findall(str(text).casefold())
+    pairs: list[str] = []
+    for word in words:
+        if len(word) > 2 and "\u2e80" <= word[0]:
+            pairs += [word[k : k + 2] for k in range(len(word) - 1)]
+    return frozenset(pairs or words)
+
+
+def _names_of_rows(tags: Tags) -> list[set[str]]:
+    names: list[set[str]] = [set() for _ in range(tags.n_rows)]
+    for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
+        names[row].add(tags.names[column])
+    return names
+
+
+def _confidence(ranking: NoisyLabels) -> dict[tuple[int, str], float]:
+    """Confidence of the listed tags and of those that may be missing, by row and name."""
+    confidence: dict[tuple[int, str], float] = {}
+    for source in (ranking.missing, ranking):
+        names = [source.label_names[j] for j in source.column.tolist()]
+        cells = zip(source.row.tolist(), names, strict=True)
+        confidence.update(zip(cells, source.confidence.tolist(), strict=True))
+    return confidence
+
+
+def _differing(
+    rows: list[int], names: list[set[str]], confidence: dict[tuple[int, str], float]
+) -> list[DifferingTag]:
+    """Return the tags that some of the rows have, and others lack."""
+    counts = Counter(tag for row in rows for tag in names[row])
+    differing = []
+    for tag in sorted(tag for tag, count in counts.items() if count < len(rows)):
+        values = [confidence[row, tag] for row in rows if (row, tag) in confidence]
+        mean = float(np.mean(values)) if values else float("nan")
+        share = counts[tag] / len(rows)
+        is_likely: bool | None = share > 0.5
+        if share == 0.5:
+            is_likely = mean > 0.5 if values else None
+        with_tag = [row for row in rows if tag in names[row]]
+        differing.append(DifferingTag(tag, with_tag, share, mean, is_likely))
+    return differing
+
+
+def _changes(group: DuplicateGroup) -> Iterator[Change]:
+    for tag in group.differing:
+        why = f"{len(tag.rows)} of {len(group.rows)} rows with this text have {tag.tag}"
+        if tag.share == 0.5:
+            why += f"; its confidence is {tag.confidence:.2f}"
+        with_tag = set(tag.rows)
+        if tag.is_likely:
+            for row in group.rows:
+                if row not in with_tag:
+                    yield Change(row, "addition", "", tag.tag, tag.share, why)
+        elif tag.is_likely is not None:
+            for row in tag.rows:
+                yield Change(row, "removal", tag.tag, "", 1 - tag.share, why)
