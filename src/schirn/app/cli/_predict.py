@@ -20,7 +20,7 @@ from schirn._files import atomic_write, brief_list, check_writable, csv_rows, sp
 from schirn._progress import stage
 from schirn._text import base_name, format_suffix
 from schirn.app.cli._device import DEVICE
-from schirn.app.cli._reading import ENCODING, SVMLIGHT, check_new_columns, check_not_input
+from schirn.app.cli._reading import ENCODING, SVMLIGHT, check_not_input
 from schirn.app.tables import (
     TABLES,
     RowStream,
@@ -31,7 +31,7 @@ from schirn.app.tables import (
     unpacked,
     write_copy,
 )
-from schirn.app.workflow import TagTable, image_files, matrix_for, to_device
+from schirn.app.workflow import TagTable, check_new_columns, image_files, matrix_for, to_device
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier
 from schirn.exceptions import InputError

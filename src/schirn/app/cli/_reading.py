@@ -11,7 +11,7 @@ import numpy as np
 
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
-from schirn.app.tables import TABLES, Table, is_table_name, open_table, read_merges
+from schirn.app.tables import TABLES, is_table_name, open_table, read_merges
 from schirn.app.workflow import Carried, Decisions, TagTable, has_answers
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.policy import PRECISION
@@ -150,16 +150,6 @@ def no_others(ranking: NoisyLabels) -> str:
         return ""
     share = f"{ranking.precision:.0%}"
     return f"none at a precision of {share} yet; answer more questions, or lower --precision"
-
-
-def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
-    """Raise if a table has one of the columns that its copy is to get."""
-    taken = [name for name in names if name in table.columns]
-    if taken:
-        raise InputError(
-            f"{path}: already has a column {taken[0]!r}, perhaps from an earlier run; rename or "
-            f"delete it"
-        )
 
 
 def check_not_input(output: str, *inputs: str) -> None:

@@ -2,13 +2,13 @@
 
 import argparse
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, brief_list, check_writable, file_hash, lock
+from schirn._files import brief_list
 from schirn._progress import stage
 from schirn.app.cli._reading import (
     ASK,
@@ -18,33 +18,16 @@ from schirn.app.cli._reading import (
     REMOVALS,
     UNEXPECTED,
     Outputs,
-    check_new_columns,
     check_outputs,
     describe_decisions,
     no_others,
-    open_decisions,
 )
-from schirn.app.tables import Expectations, keyed_changes, open_table, read_merges
-from schirn.app.workflow import (
-    ADVICE,
-    WRONG,
-    RowContent,
-    TagState,
-    TagTable,
-    Update,
-    ask_again,
-    image_files,
-    read_answers_by_id,
-    state_path,
-    update_tags,
-    write_questions_by_id,
-)
-from schirn.cleaning.questions import LISTED, MISSING
+from schirn.app.tables import Expectations
+from schirn.app.workflow import ADVICE, WRONG, CleaningOptions, TableUpdate, Update
 from schirn.exceptions import InputError
-from schirn.features import TagPipeline
-from schirn.persist import load, read_notes
 from schirn.program.data import TEXT_FORMAT
-from schirn.program.output import facts, note, print_json, say, table, working
+from schirn.program.output import facts, note, print_json, say, working
+from schirn.program.output import table as print_table
 
 OPTIONS = f"""
 data TABLE  current version of the table
@@ -64,7 +47,9 @@ data TABLE  current version of the table
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
     written and the state stays as it is
 """
-_MAX_SHOWN, _MAX_TEXT, _MAX_TAGS = 8, 48, 6
+_MAX_SHOWN = 8
+_MAX_TEXT = 48
+_MAX_TAGS = 6
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,36 +67,28 @@ def run(args: argparse.Namespace) -> int:
     schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
     schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
     """
-    outputs = _outputs(args)
-    with working(f"updating {Path(args.data).name}", args), open(args.model, "rb") as file:
-        if lock(file) is False:
-            raise InputError(f"{args.model}: another update with this model is running")
-        check_writable(state_path(args.model))
-        return _update(args, outputs)
+    options = CleaningOptions.from_args(args)
+    outputs = Outputs(copy=args.output, changes=args.changes, questions=args.questions)
+    answers = {*options.answers} - {outputs.questions}
+    inputs = [args.data, args.model, options.decisions, args.expect, options.merge, *answers]
+    if options.answers and not options.decisions:
+        raise InputError("--answers needs --decisions, the file in which answers are kept")
+    check_outputs(outputs.named(), inputs)
+    is_kept = options.decisions is not None
+    options = replace(options, answers=outputs.answers_before(options.answers, is_kept=is_kept))
+    table = TableUpdate(args.data, args.model, options)
+    with working(f"updating {Path(args.data).name}", args), table.alone():
+        return _update(args, table, outputs)
 
 
-def _update(args: argparse.Namespace, outputs: Outputs) -> int:
+def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> int:
     """Read, judge, write; the state of last night is replaced last."""
     start = time.perf_counter()
-    stage("reading the model")
-    model = load(args.model)
-    if not isinstance(model, TagPipeline):
-        raise InputError(
-            f"{args.model}: was not trained on columns of a table; train with schirn fit TABLE"
-        )
-    state = state_path(args.model)
-    last = TagState.read(state) if Path(state).exists() else None
+    last = table.last
     expected = Expectations.read(args.expect) if args.expect else Expectations()
-    stage("reading the table")
-    source = _open(args, model)
-    columns = _columns(args, source, model)
-    rows = RowContent(source.ids(), source.table, list(columns))
-    store = open_decisions(args)
-    if store is not None:
-        for path in args.answers:
-            store.add(read_answers_by_id(path, args.name or ""))
-    options: Any = {"model_hash": file_hash(args.model), "precision": args.precision}
-    update = update_tags(model, columns, source.tags(), rows, last=last, decisions=store, **options)
+    update = table.update
+    for sentence in table.notes:
+        note(f"note: {sentence}")
     summary: Any = update.state.summary
     violations = expected.check(summary, last=None if last is None else last.summary)
     if summary.gone_share > ADVICE["gone_rows"]:
@@ -122,23 +99,19 @@ def _update(args: argparse.Namespace, outputs: Outputs) -> int:
         outputs = outputs.withheld()
     stage("writing the results")
     if outputs.copy:
-        names = source.new_columns(args.suggest, add=True, note=True)
-        check_new_columns(args.data, source.table, names)
-        source.write_clean(outputs.copy, update.ranking, suggest=args.suggest)
+        table.export(outputs.copy)
     if outputs.changes:
-        changes = source.changes(update.ranking)
-        keyed_changes(changes, source.table, args.id).write(outputs.changes)
-    features = model.features_
-    texts = source.texts() if features.text is None else features.texts(source.table)
+        table.changes().write(outputs.changes)
     if outputs.questions:
-        _write_questions(args, outputs.questions, update, rows, texts)
+        table.write_questions(outputs.questions)
     if not violations:
-        update.state.write(state)
+        table.save()
+    store, ids = table.decisions, table.rows.ids
     document = {
         "data": args.data,
         "model": args.model,
         "last": None if last is None else last.time,
-        **_document(update, rows.ids),
+        **_document(update, ids),
         "gone_share": summary.gone_share,
         "decisions": None if store is None else len(store),
         "violations": [asdict(violation) for violation in violations],
@@ -146,69 +119,16 @@ def _update(args: argparse.Namespace, outputs: Outputs) -> int:
         "output": outputs.copy,
         "changes": outputs.changes,
         "questions": outputs.questions,
-        "state": None if violations else state,
+        "state": None if violations else table.state_path,
     }
     if args.json:
         print_json(document)
     else:
         about = "" if store is None else describe_decisions(store, update.carried)
-        _report(document, update, about, dict(zip(rows.ids, texts, strict=True)))
+        _report(document, update, about, dict(zip(ids, table.texts, strict=True)))
         for violation in violations:
             note(str(violation), error=True)
     return UNEXPECTED if violations else 0
-
-
-def _outputs(args: argparse.Namespace) -> Outputs:
-    """Return the files to write, after checking all paths."""
-    outputs = Outputs(copy=args.output, changes=args.changes, questions=args.questions)
-    answers = {*args.answers} - {outputs.questions}
-    inputs = [args.data, args.model, args.decisions, args.expect, args.merge, *answers]
-    if args.answers and not args.decisions:
-        raise InputError("--answers needs --decisions, the file in which answers are kept")
-    check_outputs(outputs.named(), inputs)
-    args.answers = outputs.answers_before(args.answers, is_kept=args.decisions is not None)
-    return outputs
-
-
-def _open(args: argparse.Namespace, model: TagPipeline) -> TagTable:
-    """Open the table as in training."""
-    opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
-    merge = read_merges(args.merge) if args.merge else None
-    notes = read_notes(args.model)
-    labels = args.labels or notes.get("labels")
-    roles = {"labels": labels, "separator": model.separator, "id": args.id, "merge": merge}
-    source = TagTable(opened, args.data, **roles)
-    if merge is None:
-        source.merge_as_in_training(notes)
-    return source
-
-
-def _columns(args: argparse.Namespace, source: TagTable, model: TagPipeline) -> dict[str, Any]:
-    """Return the columns that the model learned from."""
-    features = model.features_
-    names = [name for kind in features.kinds for name in features.names_of(kind)]
-    absent = [name for name in names if name not in source.table.columns]
-    if absent:
-        raise InputError(
-            f"{args.data}: there is no column {brief(absent[0])}, which {args.model} learned from"
-        )
-    columns: dict[str, Any] = {name: source.table.column(name) for name in names}
-    if features.image is not None:
-        columns[features.image] = image_files(
-            source.table, features.image, args.data, args.image_root
-        )
-    return columns
-
-
-def _write_questions(
-    args: argparse.Namespace, path: str, update: Update, rows: RowContent, texts: list[str]
-) -> None:
-    """Write questions: about changed rows first, then along the ranks of all tags."""
-    kind = MISSING if args.suggest else LISTED
-    fresh = update.ranking.questions(args.number, kind=kind, random_state=args.seed)
-    questions = ask_again(update.ranking, update.carried, fresh, args.number)
-    earlier: Any = update.carried.changed
-    write_questions_by_id(path, questions, rows, texts=texts, earlier=earlier)
 
 
 def _document(update: Update, ids: list[str]) -> dict[str, Any]:
@@ -285,7 +205,7 @@ def _report(
         rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]
         if rows:
             say(f"\n{title} in new and changed rows")
-            table(("id", "text", "tag", "right"), rows, right="lllr")
+            print_table(("id", "text", "tag", "right"), rows, right="lllr")
     if last is None:
         note(
             "note: all rows are new; the model is overconfident about rows that it was trained on, "

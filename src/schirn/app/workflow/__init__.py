@@ -8,6 +8,7 @@ from schirn.app.workflow._answers import write_questions as write_questions
 from schirn.app.workflow._answers import write_questions_by_id as write_questions_by_id
 from schirn.app.workflow._columns import Features as Features
 from schirn.app.workflow._columns import TagTable as TagTable
+from schirn.app.workflow._columns import check_new_columns as check_new_columns
 from schirn.app.workflow._columns import columns_to_stream as columns_to_stream
 from schirn.app.workflow._columns import image_files as image_files
 from schirn.app.workflow._columns import is_inside as is_inside
@@ -27,6 +28,7 @@ from schirn.app.workflow._nightly import state_path as state_path
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking
 from schirn.app.workflow._table_cleaning import TableCleaning
+from schirn.app.workflow._table_update import TableUpdate
 from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "RowContent",
     "StoredRanking",
     "TableCleaning",
+    "TableUpdate",
     "TagState",
     "Update",
     "read_vocabulary",

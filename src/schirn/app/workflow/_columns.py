@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -565,6 +565,25 @@ def _by_row(n_rows: int, tags: NoisyLabels | MissingTags) -> list[dict[str, floa
     for row, column, confidence in zip(*columns, strict=True):
         rows[row][tags.label_names[column]] = round(confidence, 4)
     return rows
+
+
+def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
+    """Raise InputError if a table has one of the columns that its copy is to get.
+
+    Parameters
+    ----------
+    path : str
+        Name of the table in error messages.
+    table : Table
+    names : iterable of str
+        The new columns.
+    """
+    taken = [name for name in names if name in table.columns]
+    if taken:
+        raise InputError(
+            f"{path}: already has a column {taken[0]!r}, perhaps from an earlier run; rename or "
+            f"delete it"
+        )
 
 
 def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:

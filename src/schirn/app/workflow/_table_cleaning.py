@@ -17,7 +17,7 @@ from schirn._optional import optional
 from schirn._progress import stage
 from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table, read_merges
 from schirn.app.workflow._answers import answered_tags, read_answers, write_questions
-from schirn.app.workflow._columns import Features, TagTable, columns_to_stream
+from schirn.app.workflow._columns import Features, TagTable, check_new_columns, columns_to_stream
 from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
 from schirn.app.workflow._models import make_model, to_device
 from schirn.app.workflow._options import CleaningOptions
@@ -602,23 +602,11 @@ class TableCleaning:
         cells = source.table.column(source.labels)
         return source.changes(self.ranking).apply(cells, **source.table.cell_options(source.labels))
 
-    def new_columns(self) -> list[str]:
-        """Return the names of the columns that `export` may add.
-
-        Returns
-        -------
-        list of str
-        """
-        return self.source.new_columns(self.options.suggest, add=True, note=True)
-
     def check_export(self) -> None:
         """Raise InputError if the table has one of the columns that `export` adds."""
-        taken = [name for name in self.new_columns() if name in self.source.table.columns]
-        if taken:
-            raise InputError(
-                f"{self.path}: already has a column {taken[0]!r}, perhaps from an earlier run; "
-                f"rename or delete it"
-            )
+        source = self.source
+        names = source.new_columns(self.options.suggest, add=True, note=True)
+        check_new_columns(self.path, source.table, names)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the table with the clean tags.

@@ -1,0 +1,254 @@
+"""The nightly update of a table as one Python object: judge what is new, keep what was decided."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from schirn._files import brief, check_writable, file_hash, lock
+from schirn._progress import stage
+from schirn.app.tables import keyed_changes, open_table, read_merges
+from schirn.app.workflow._answers import read_answers_by_id, write_questions_by_id
+from schirn.app.workflow._columns import TagTable, check_new_columns, image_files
+from schirn.app.workflow._decisions import Decisions, RowContent, ask_again
+from schirn.app.workflow._nightly import TagState, Update, state_path, update_tags
+from schirn.app.workflow._options import CleaningOptions
+from schirn.cleaning import ChangeList, NoisyLabels, Questions
+from schirn.cleaning.questions import LISTED, MISSING
+from schirn.exceptions import InputError
+from schirn.features import TagPipeline
+from schirn.persist import load, read_notes
+
+
+class TableUpdate:
+    """The current version of a table, judged by a stored model.
+
+    Rows that are new or have changed since the last update are judged; earlier answers, and
+    verdicts on other rows, are kept. Nothing is stored before `save`.
+
+    Parameters
+    ----------
+    path : path
+        The table.
+    model : path
+        A model that ``schirn fit --id`` trained on an earlier version of the table.
+    options : CleaningOptions, optional
+        Those that read the table, ask and remove count; `id` is needed.
+    **changes
+        Single options, such as ``id="sku"``.
+
+    Attributes
+    ----------
+    path, model_path : str
+    options : CleaningOptions
+    state_path : str
+        File of what is known about the table between updates, next to the model.
+    notes : list of str
+        What is worth knowing about the files.
+    last : TagState or None
+        The state that the last update saved.
+
+    Raises
+    ------
+    InputError
+        If there is no column of ids, or the model was not trained on columns of a table.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        model: str | os.PathLike[str],
+        options: CleaningOptions | None = None,
+        **changes: Any,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.model_path = os.fspath(model)
+        self.options = replace(CleaningOptions() if options is None else options, **changes)
+        if self.options.id is None:
+            raise InputError("an update finds rows by their ids; name the column", parameter="id")
+        if self.options.answers and self.options.decisions is None:
+            raise InputError(
+                "answers are kept in a file of decisions; name one",
+                parameter=("answers", "decisions"),
+            )
+        self.state_path = state_path(self.model_path)
+        self.notes: list[str] = []
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Context manager that raises InputError while another update with this model runs."""
+        with open(self.model_path, "rb") as file:
+            if lock(file) is False:
+                raise InputError(f"{self.model_path}: another update with this model is running")
+            check_writable(self.state_path)
+            yield
+
+    @cached_property
+    def model(self) -> TagPipeline:
+        """The stored model."""
+        stage("reading the model")
+        model = load(self.model_path)
+        if not isinstance(model, TagPipeline):
+            raise InputError(
+                f"{self.model_path}: was not trained on columns of a table; train with schirn fit "
+                f"TABLE"
+            )
+        return model
+
+    @cached_property
+    def last(self) -> TagState | None:
+        """What the last update saved."""
+        path = self.state_path
+        return TagState.read(path) if Path(path).exists() else None
+
+    @cached_property
+    def source(self) -> TagTable:
+        """The table, read as in training."""
+        options, model = self.options, self.model
+        stage("reading the table")
+        opened = open_table(self.path, encoding=options.encoding, delimiter=options.delimiter)
+        merge = read_merges(options.merge) if options.merge else None
+        notes = read_notes(self.model_path)
+        source = TagTable(
+            opened,
+            self.path,
+            labels=options.labels or notes.get("labels"),
+            separator=model.separator,
+            id=options.id,
+            merge=merge,
+        )
+        if merge is None:
+            source.merge_as_in_training(notes)
+        return source
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns that the model learned from."""
+        features, table = self.model.features_, self.source.table
+        names = [name for kind in features.kinds for name in features.names_of(kind)]
+        absent = [name for name in names if name not in table.columns]
+        if absent:
+            raise InputError(
+                f"{self.path}: there is no column {brief(absent[0])}, which {self.model_path} "
+                f"learned from"
+            )
+        columns: dict[str, Any] = {name: table.column(name) for name in names}
+        if features.image is not None:
+            root = self.options.image_root
+            columns[features.image] = image_files(table, features.image, self.path, root)
+        return columns
+
+    @cached_property
+    def rows(self) -> RowContent:
+        """Ids of the rows, and checksums of what they hold."""
+        source = self.source
+        return RowContent(source.ids(), source.table, list(self.columns))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Text of each row."""
+        features, source = self.model.features_, self.source
+        if features.text is None:
+            return source.texts()
+        texts: list[str] = features.texts(source.table)
+        return texts
+
+    @cached_property
+    def decisions(self) -> Decisions | None:
+        """The answers of all updates, with those of the files of answers."""
+        options = self.options
+        if options.decisions is None:
+            return None
+        store = Decisions(options.decisions)
+        if store.repaired:
+            self.notes.append(f"{options.decisions}: {store.repaired}")
+        for path in options.answers:
+            store.add(read_answers_by_id(path, options.name or ""))
+        return store
+
+    @cached_property
+    def update(self) -> Update:
+        """What is new, what has changed, and the verdicts."""
+        # The table is read first: what is wrong with it is said before answers are stored.
+        columns, rows = self.columns, self.rows
+        return update_tags(
+            self.model,
+            columns,
+            self.source.tags(),
+            rows,
+            last=self.last,
+            decisions=self.decisions,
+            model_hash=file_hash(self.model_path),
+            precision=self.options.precision,
+        )
+
+    @property
+    def ranking(self) -> NoisyLabels:
+        """All tags of the table with their verdicts."""
+        return self.update.ranking
+
+    def questions(self, n: int | None = None) -> Questions:
+        """Return the next tags to ask about: those of changed rows first, then along all ranks.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of questions; by default `options.number`.
+
+        Returns
+        -------
+        Questions
+        """
+        options = self.options
+        n = options.number if n is None else n
+        kind = MISSING if options.suggest else LISTED
+        questions = self.ranking.questions(n, kind=kind, random_state=options.seed)
+        return ask_again(self.ranking, self.update.carried, questions, n)
+
+    def write_questions(self, path: str | os.PathLike[str], n: int | None = None) -> None:
+        """Write the next questions to a .csv file that names rows by their ids.
+
+        Parameters
+        ----------
+        path : path
+        n : int, optional
+            Number of questions; by default `options.number`.
+        """
+        earlier: Any = self.update.carried.changed
+        questions = self.questions(n)
+        write_questions_by_id(path, questions, self.rows, texts=self.texts, earlier=earlier)
+
+    def changes(self) -> ChangeList:
+        """List merges, removals and additions, with the id of each row.
+
+        Returns
+        -------
+        ChangeList
+        """
+        source = self.source
+        return keyed_changes(source.changes(self.ranking), source.table, self.options.id)
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of the table with the clean tags.
+
+        Parameters
+        ----------
+        path : path
+            In the format given by its suffix.
+
+        Raises
+        ------
+        InputError
+            If the table has one of the columns that the copy gets.
+        """
+        source, suggest = self.source, self.options.suggest
+        names = source.new_columns(suggest, add=True, note=True)
+        check_new_columns(self.path, source.table, names)
+        source.write_clean(os.fspath(path), self.ranking, suggest=suggest)
+
+    def save(self) -> None:
+        """Store the state for the next update."""
+        self.update.state.write(self.state_path)
