@@ -147,4 +147,5 @@ def _rank_step(G: Array, n: int, shift: float, rank_term: RankTerm) -> tuple[Arr
 
 def _with_projection(space: RowSpace, A: Array) -> Array:
     """A with F'A below it, in double precision."""
-    return np.vstack([A, space.project(sp.csr_array(A, dtype=space.dtype))]).astype(np.float64)
+    FA = space.project(sp.csr_array(A, dtype=space.dtype))
+    return np.vstack([A, FA]).astype(np.float64, order="C")
