@@ -75,19 +75,41 @@ class Schirn(RowSpaceMethod):
 
     Attributes
     ----------
-    coef_ : (l, d) weights;  intercept_ : (l,)
-    alpha_, beta_, lam_ : the numbers of this fit, given or chosen.
-    search_ : dict of arrays with one entry per point of the grid, or None if nothing was chosen:
-        "alpha", "beta", "lam", the "score" (average precision of held-out candidates) and the
-        "rounds" after which the point was scored last; "rows" is the number of rows used.
-    noise_ : (n, l) bool, the matrix N: candidates judged wrong.
-    label_confidence_ : (n, l) probability that a candidate is true, from the leave-one-out
-        scores of the ridge on Y - N, calibrated on the candidates; 0 outside the candidates.
-    objective_, residual_, n_noise_ : objective, ||XW - C||_F and number of noise labels per round.
-    calibration_ : the noise-aware sigmoid behind `predict_proba`: slope and offset of the score
-        and the rate at which false labels are listed, fitted to the candidates alone.
-    cardinality_ : estimated number of true labels per row.
-    n_iter_, label_names_, n_features_in_, feature_names_in_, classes_, threshold_
+    coef_ : array of shape (l, d)
+        Weights of the features.
+    intercept_ : array of shape (l,)
+    alpha_, beta_, lam_ : float
+        The numbers of this fit, given or chosen.
+    search_ : dict or None
+        Arrays with one entry per point of the grid: "alpha", "beta", "lam", the "score" (average
+        precision of held-out candidates) and the "rounds" after which the point was scored last.
+        "rows" is the number of rows used. None if nothing was chosen.
+    noise_ : array of shape (n, l)
+        The matrix N, as bool: candidates judged wrong.
+    label_confidence_ : array of shape (n, l)
+        Probability that a candidate is true, from the leave-one-out scores of the ridge on Y - N,
+        calibrated on the candidates; 0 outside the candidates.
+    objective_ : array of shape (n_iter_,)
+        Objective after each round.
+    residual_ : array of shape (n_iter_,)
+        ||XW - C||_F after each round.
+    n_noise_ : array of shape (n_iter_,)
+        Number of noise labels after each round.
+    calibration_ : Calibration
+        The noise-aware sigmoid behind `predict_proba`: slope and offset of the score and the rate
+        at which false labels are listed, fitted to the candidates alone.
+    cardinality_ : float
+        Estimated number of true labels per row.
+    threshold_ : LabelThreshold
+        The rule of `predict`.
+    n_iter_ : int
+        Number of rounds.
+    label_names_ : list of str
+    classes_ : array of shape (l,)
+        Indices of the labels.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Only for a DataFrame.
 
     Notes
     -----
