@@ -262,6 +262,19 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
     assert "the same command goes on" not in shown
 
 
+def test_data_sets_that_are_not_here_are_named_once(suite, short, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SCHIRN_DATA", str(tmp_path / "nothing"))
+    short["datasets"] |= {name: suite["datasets"][name] for name in ("flags", "birds")}
+    command = ["bench", "--suite", "pml-2", "--tracks", "raw", "--output", str(tmp_path / "out")]
+    assert main([*command, "--methods", "CandidateRidge", "--jobs", "0"]) == 0
+    captured = capsys.readouterr()
+    text = "2 data sets of the suite are not here (see SCHIRN_DATA): flags, birds"
+    assert text in captured.out
+    assert "skipped:" not in captured.err
+    (line,) = [line for line in captured.out.splitlines() if line.startswith("CandidateRidge")]
+    assert "missing" not in line
+
+
 def test_a_suite_has_a_folder_and_a_first_part(short, tmp_path, monkeypatch, capsys):
     """A newcomer names methods only."""
     monkeypatch.chdir(tmp_path)

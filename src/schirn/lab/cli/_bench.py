@@ -137,6 +137,9 @@ def run(args: argparse.Namespace) -> int:
         test = args.test or DEFAULT_TEST
         page = write_outputs(results, output, reference=reference, test=test)[0]
         note(f"report and tables: {printable(str(page))}")
+    if args.suite:
+        # A line names all data sets that are not here.
+        results = [result for result in results if result["status"] != "skipped"]
     return _verdict(results, counts)
 
 
@@ -182,14 +185,19 @@ def _print(results: list[dict[str, Any]], output: str) -> None:
 def _print_suite(
     results: list[dict[str, Any]], output: str, args: argparse.Namespace, n_methods: int
 ) -> None:
-    """Print the table of a suite, and how the rest goes on."""
-    if any(result["status"] == "done" for result in results):
-        heads, *lines = summary(results)
+    """Print the table of a suite, what it lacks, and how the rest goes on."""
+    tried = [result for result in results if result["status"] != "skipped"]
+    if any(result["status"] == "done" for result in tried):
+        heads, *lines = summary(tried)
         say(f"Suite {args.suite}: average precision in percent, mean over settings ± 95% interval")
         say("over seeds; mean rank over data sets; P(better than CandidateRidge), Bayesian signed")
         say("rank.\n")
         table(heads, lines, right="l" + "r" * (len(heads) - 1))
         say(f"\n{counts_text(results)}; results in {printable(output)}")
+    missing = dict.fromkeys(r["dataset"] for r in results if r["status"] == "skipped")
+    if missing:
+        names = ", ".join(missing)
+        say(f"{len(missing)} data sets of the suite are not here (see SCHIRN_DATA): {names}")
     n_runs = n_methods * count_runs(read_suite(args.suite), args.part, args.tracks)
     if len(results) < n_runs:
         say(
@@ -205,8 +213,8 @@ def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
         note(f"{count} {status}: {reason}", error=True)
     if len(reasons) > 5:
         note(f"and {len(reasons) - 5} more reasons; see the results", error=True)
-    done = (r for r in results if r["status"] == "done" and r.get("reason"))
-    doubts = [f"{result['method']}: {result['reason']}" for result in done]
+    finished = (r for r in results if r["status"] == "done" and r.get("reason"))
+    doubts = [f"{result['method']}: {result['reason']}" for result in finished]
     for text in [*tie_warnings(results), *dict.fromkeys(doubts)]:
         note(text)
     bad = counts["failed"] + counts["timeout"]

@@ -10,7 +10,9 @@ from schirn.lab.leaderboard._pages import Place as Place
 from schirn.lab.leaderboard._pages import build_leaderboard
 from schirn.lab.leaderboard._pages import make_board as make_board
 from schirn.lab.leaderboard._pages import read_results as read_results
-from schirn.lab.leaderboard._standing import Progress, fill_blocks, measure_progress
+from schirn.lab.leaderboard._standing import Progress
+from schirn.lab.leaderboard._standing import fill_blocks as fill_blocks
+from schirn.lab.leaderboard._standing import measure_progress as measure_progress
 from schirn.lab.leaderboard._submission import TOLERANCE as TOLERANCE
 from schirn.lab.leaderboard._submission import Check, check_results
 from schirn.lab.leaderboard._update import Update, update_leaderboard
@@ -21,8 +23,6 @@ __all__ = [
     "Update",
     "build_leaderboard",
     "check_results",
-    "fill_blocks",
-    "measure_progress",
     "pack_results",
     "update_leaderboard",
 ]

@@ -86,6 +86,36 @@ class Entry(NamedTuple):
     file: Path
 
 
+class Draw(NamedTuple):
+    """What the data set, the noise and the seeds of a result determine."""
+
+    known: dict[str, Any]
+    data: Prepared
+
+    def has_fold(self, fold: int) -> bool:
+        """Whether there is a fold of this number."""
+        return 0 <= fold < len(self.data.splits)
+
+    def fields(self, fold: int) -> dict[str, Any]:
+        """Fields of a result of a fold."""
+        if not self.has_fold(fold):
+            return self.known
+        train, test = self.data.splits[fold]
+        return {
+            **self.known,
+            "n_train": len(train),
+            "n_test": len(test),
+            "candidates_sha256": self.data.candidates_sha256[fold],
+        }
+
+    def labels(self, fold: int) -> tuple[Array, Array]:
+        """True labels of the test rows, and which candidates of the training rows are true."""
+        train, test = self.data.splits[fold]
+        is_candidate = self.data.candidates[fold] == 1
+        truth = self.data.truth.astype(bool)
+        return truth[test], truth[train][is_candidate]
+
+
 @dataclass(frozen=True)
 class Check:
     """What a check of result files found.
@@ -207,6 +237,7 @@ class _Inspection:
     def __init__(self, selected: set[str]):
         self._selected = selected
         self._scores = _StoredScores()
+        self._last: tuple[tuple[Any, ...], Dataset] | None = None
         self.sound: list[tuple[Entry, Run]] = []
         self.unconfirmed: dict[str, set[str]] = {}
         self.notes: Counter[str] = Counter()
@@ -217,7 +248,7 @@ class _Inspection:
     def add(self, group: Sequence[Entry]) -> None:
         """Inspect results whose data, candidates and folds are the same."""
         try:
-            draw = _draw_again(group[0].result)
+            draw = _draw_again(group[0].result, self._load(group[0].result))
         except (InputError, MissingExtraError, OSError, ValueError) as error:
             draw = None
             self.notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
@@ -225,7 +256,14 @@ class _Inspection:
             if entry.result["status"] == "done":
                 self._add_finished(entry, draw)
 
-    def _add_finished(self, entry: Entry, draw: tuple[dict[str, Any], Prepared] | None) -> None:
+    def _load(self, result: Result) -> Dataset:
+        """Load a data set, unless it is the last one: results lie together by data set."""
+        key = (result["dataset"], result["data_sha256"])
+        if self._last is None or self._last[0] != key:
+            self._last = key, _load_again(result)
+        return self._last[1]
+
+    def _add_finished(self, entry: Entry, draw: Draw | None) -> None:
         result = entry.result
         run, doubts = _known_run(result)
         if entry.where in self._selected:
@@ -235,7 +273,7 @@ class _Inspection:
         unconfirmed = set(result["metrics"])
         try:
             if draw is not None:
-                _compare_draw(result, *draw)
+                _compare_draw(result, draw)
                 self.n_regenerated += 1
             stored = self._scores.read(entry)
             if stored is None:
@@ -532,7 +570,7 @@ def _rerun_faults(
 def _compare_rerun(result: Result, run: Run) -> set[str]:
     """Run a result again; return the metrics that agree, raise DataError for what does not."""
     with threadpool_limits(result["threads"] or 1):
-        fields = execute(run, _draw_again(result)[1]).fields
+        fields = execute(run, _draw_again(result, _load_again(result)).data).fields
     if fields["status"] != "done":
         raise DataError(f"run again, it is {fields['status']}: {fields['reason']}")
     params = plain(fields["params"])
@@ -586,9 +624,8 @@ class _StoredScores:
         return None if run is None else Stored(arrays_of(run), is_packed=True)
 
 
-def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
-    """What the data set, the noise and the seeds determine; raise if it cannot be drawn."""
-    data = _load_again(result)
+def _draw_again(result: Result, data: Dataset) -> Draw:
+    """Draw folds and candidates of a result again; raise if they cannot be drawn."""
     reason = unusable(data, result["r"])
     if reason is not None:
         raise InputError(reason)
@@ -601,7 +638,7 @@ def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
         "n_labels": data.n_labels,
         "folds": len(splits),
     }
-    return known, draw
+    return Draw(known, draw)
 
 
 def _load_again(result: Result) -> Dataset:
@@ -615,14 +652,9 @@ def _load_again(result: Result) -> Dataset:
     return load(name)
 
 
-def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> None:
+def _compare_draw(result: Result, draw: Draw) -> None:
     """Raise DataError unless a result has what its data set, noise and seeds give."""
-    if 0 <= result["fold"] < len(draw.splits):
-        train, test = draw.splits[result["fold"]]
-        drawn = draw.candidates_sha256[result["fold"]]
-        sizes = {"n_train": len(train), "n_test": len(test)}
-        known = {**known, **sizes, "candidates_sha256": drawn}
-    for name, value in known.items():
+    for name, value in draw.fields(result["fold"]).items():
         if result[name] != value:
             raise DataError(
                 f"{name} is {_short(result[name])}, but {brief(result['dataset'])} with noise "
@@ -630,18 +662,14 @@ def _compare_draw(result: Result, known: Mapping[str, Any], draw: Prepared) -> N
             )
 
 
-def _compare_scores(result: Result, stored: Stored, again: tuple[Any, Prepared] | None) -> set[str]:
+def _compare_scores(result: Result, stored: Stored, draw: Draw | None) -> set[str]:
     """Names of the metrics that the stored scores give; raise DataError if one differs."""
-    arrays = stored.arrays
-    if again is not None and 0 <= result["fold"] < len(again[1].splits):
-        draw = again[1]
-        train, test = draw.splits[result["fold"]]
-        truth = draw.truth[test].astype(bool)
-        candidate_truth = draw.truth[train][draw.candidates[result["fold"]] == 1].astype(bool)
+    if draw is not None and draw.has_fold(result["fold"]):
+        truth, candidate_truth = draw.labels(result["fold"])
         agrees = _have_counts if stored.is_packed else _have_labels
-        if not agrees(arrays, truth, candidate_truth):
+        if not agrees(stored.arrays, truth, candidate_truth):
             raise DataError("the true labels stored with the scores are not those of the data")
-    values = compute_metrics(arrays, ranks_only=stored.is_packed)
+    values = compute_metrics(stored.arrays, ranks_only=stored.is_packed)
     return _compare_metrics(result, values, "the stored scores give", TOLERANCE)
 
 
@@ -658,11 +686,12 @@ def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Arr
     stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
     if stored.shape != truth.shape:
         return False
-    listed = arrays.get("candidate_truth", candidate_truth)
+    # A method without confidences has no order of the candidates.
+    in_order = arrays.get("candidate_truth", candidate_truth)
     return (
         np.array_equal(stored.sum(axis=1), truth.sum(axis=1))
-        and len(listed) == len(candidate_truth)
-        and listed.sum() == candidate_truth.sum()
+        and len(in_order) == len(candidate_truth)
+        and in_order.sum() == candidate_truth.sum()
     )
 
 

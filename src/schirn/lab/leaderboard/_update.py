@@ -141,8 +141,8 @@ def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]
     old = read_scores(scores) if scores.is_file() else {}
     complete = sorted(complete_results(results), key=_place)
     fresh = pack_scores(output, [result for result in complete if result["key"] not in old])
-    both = old | fresh
-    packed = {r["key"]: both[r["key"]] for r in complete if r["key"] in both}
+    scores_by_key = old | fresh
+    packed = {r["key"]: scores_by_key[r["key"]] for r in complete if r["key"] in scores_by_key}
     return write_results(path, complete, packed)
 
 

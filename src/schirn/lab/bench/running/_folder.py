@@ -59,12 +59,12 @@ class ResultsFolder:
             for run in runs
             if run.key not in self.finished
         }
-        others = {
+        of_other_code = {
             identity(result)
             for result in results
             if result["code_sha256"] != codes.get(identity(result), result["code_sha256"])
         }
-        self.n_stale = len(others)
+        self.n_stale = len(of_other_code)
 
     def record(self, run: Run, output: Output) -> Result:
         """Write the result of a run, and return it."""

@@ -68,7 +68,7 @@ def check_kinds(runs: Sequence[Run], execute: Callable[[Run, float], Output]) ->
         for kind, run in kinds.items():
             reason = _fault(run, kind, execute)
             if reason:
-                count = sum(_kind_of(other) == kind for other in chosen)
+                count = sum(_kind_of(candidate) == kind for candidate in chosen)
                 raise InputError(
                     f"{run.method.name} fails on {kind.words}, which {run.source.name} has: "
                     f"{reason}; {count} of its {len(chosen)} runs would fail: change the class, "
