@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from schirn.linalg.features import has_unit_rows, learn_scale
+from schirn.linalg import features
+from schirn.linalg.features import Kernel, KernelExpansion, has_unit_rows, learn_scale
 
 
 def counts(seed=0):
@@ -62,3 +63,41 @@ def test_weighted_text_is_not_weighted_twice():
     with_empty_row = sp.csr_array(sp.vstack([rows, sp.csr_array((1, rows.shape[1]))]))
     assert has_unit_rows(with_empty_row)
     assert not has_unit_rows(sp.csr_array(rows.shape))
+
+
+def expansion_of(rng, n_support=1500, d=16, n_labels=5, size=1.0):
+    weights = size * rng.standard_normal((3, n_support, n_labels))
+    support = rng.standard_normal((n_support, d))
+    return KernelExpansion(Kernel("rbf", 2.0 * d), support, weights, rng.random((3, n_labels)))
+
+
+def double_scores(expansion, Z):
+    K = expansion.kernel(Z, expansion.support)
+    return [K @ W + b for W, b in zip(expansion.weights, expansion.offsets, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_landmarks_are_compared_in_single_precision(dtype):
+    rng = np.random.default_rng(0)
+    expansion = expansion_of(rng, size=0.1)
+    Z = rng.standard_normal((1200, 16)).astype(dtype)
+    exact = double_scores(expansion, Z.astype(np.float64))
+    scores = expansion.scores(Z)
+    assert {S.dtype for S in scores} == {np.dtype(dtype)}
+    for S, want in zip(scores, exact, strict=True):
+        assert 0 < np.abs(S - want).max() < features.SCORE_ERROR / 10
+    # Neither the batch nor its size matters.
+    for rows in (slice(0, 1), slice(500, 530)):
+        for S, part in zip(scores, expansion.scores(Z[rows]), strict=True):
+            np.testing.assert_allclose(part, S[rows], atol=1e-5)
+    assert [S.shape for S in expansion.scores(Z[:0])] == [(0, 5)] * 3
+
+
+def test_double_precision_stays_where_single_is_not_enough():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((40, 16))
+    large = expansion_of(rng, size=100.0)
+    few = expansion_of(rng, n_support=200)
+    for expansion, rows in ((large, Z), (few, Z), (expansion_of(rng, size=0.1), 1e30 * Z)):
+        for S, want in zip(expansion.scores(rows), double_scores(expansion, rows), strict=True):
+            np.testing.assert_array_equal(S, want)

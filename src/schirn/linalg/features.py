@@ -25,6 +25,14 @@ _CENTRED = 1e-5
 _DISTANCE_SAMPLE = 1000
 # Share of the rows from which on a feature of sparse rows is frequent.
 _FREQUENT = 0.1
+SCORE_ERROR = 5e-4
+"""Largest error of ridge scores in single precision; scores of candidates are about 1."""
+# Support rows from which on single precision is worth a copy of the weights.
+_SINGLE_SUPPORT = 1000
+# Products of larger values may overflow.
+_LARGEST_SINGLE = 1e15
+# Rows whose kernel fits into the cache.
+_SINGLE_ROWS = 512
 
 
 class FeatureScale(NamedTuple):
@@ -331,6 +339,10 @@ class KernelExpansion(NamedTuple):
     def scores(self, Z: Any) -> list[Array]:
         """Ridge scores of every expert.
 
+        With many support rows, kernel and scores are computed in single precision if that changes
+        scores by less than `SCORE_ERROR`; this depends on the model alone, so that a row has the
+        same scores in every batch.
+
         Parameters
         ----------
         Z : (m, d) array or CSR array
@@ -340,12 +352,48 @@ class KernelExpansion(NamedTuple):
         -------
         list of (m, l) arrays
         """
+        is_dense = isinstance(Z, np.ndarray) and len(Z) > 0
+        if is_dense and self._is_single() and np.abs(Z).max() < _LARGEST_SINGLE:
+            return self._single_scores(Z)
         K = Z if self.support is None else self.kernel(Z, on_device(self.support, Z))
         if sp.issparse(Z) or isinstance(Z, np.ndarray):
             pairs = zip(self.weights, self.offsets, strict=True)
             return [np.asarray(K @ W) + b for W, b in pairs]
         pairs = zip(like(self.weights, K), like(self.offsets, K), strict=True)
         return [K @ W + b for W, b in pairs]
+
+    def _is_single(self) -> bool:
+        """Return True if single precision is fast and good enough."""
+        if not isinstance(self.support, np.ndarray) or self.kernel.name != "rbf":
+            return False
+        if len(self.support) < _SINGLE_SUPPORT:
+            return False
+        # The kernel is at most 1, and rounded to half a unit in the last place.
+        largest = np.abs(self.weights).sum(axis=1).max()
+        return bool(largest * np.finfo(np.float32).eps / 2 < SCORE_ERROR)
+
+    def _single_scores(self, Z: np.ndarray) -> list[np.ndarray]:
+        """Ridge scores of every expert: one product in single precision for all of them."""
+        n_experts, _, n_labels = self.weights.shape
+        support = self.support.astype(np.float32)
+        weights = np.concatenate(list(self.weights), axis=1).astype(np.float32)
+        factor = np.float32(1 / self.kernel.width)
+        # The exponent is 2 a'b - a'a - b'b, divided by the width.
+        directions = np.ascontiguousarray(2 * factor * support.T)
+        lengths = factor * _squares(support)
+        scores = np.empty((len(Z), n_experts * n_labels), dtype=np.float32)
+        buffer = np.empty((min(len(Z), _SINGLE_ROWS), len(support)), dtype=np.float32)
+        for start in range(0, len(Z), _SINGLE_ROWS):
+            rows = Z[start : start + _SINGLE_ROWS].astype(np.float32)
+            K = np.matmul(rows, directions, out=buffer[: len(rows)])
+            K -= lengths
+            K -= (factor * _squares(rows))[:, None]
+            np.minimum(K, 0, out=K)
+            np.exp(K, out=K)
+            np.matmul(K, weights, out=scores[start : start + _SINGLE_ROWS])
+        scores = scores.astype(Z.dtype, copy=False)
+        experts = np.split(scores, n_experts, axis=1)
+        return [S + b.astype(Z.dtype) for S, b in zip(experts, self.offsets, strict=True)]
 
 
 def sparse_products(A: Any, B: Any) -> np.ndarray:
