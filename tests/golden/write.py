@@ -72,7 +72,7 @@ def main(folder=None):
     for name, (model, sparse) in missing.items():
         given = {"votes": votes(Y)} if "votes" in name else {}
         model.fit(sp.csr_array(X) if sparse else X, Y, **given)
-        schirn.save(model, folder / f"{name}.schirn", include_training=False)
+        schirn.save(model, folder / f"{name}.schirn")
         expected[f"{name}/proba"] = model.predict_proba(sp.csr_array(X_new) if sparse else X_new)
         expected[f"{name}/verdict"] = model.disambiguate(sp.csr_array(X) if sparse else X, Y)
     if missing:

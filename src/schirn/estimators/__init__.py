@@ -11,6 +11,7 @@ from schirn.estimators._base import (
 )
 from schirn.estimators._base import sees_truth as sees_truth
 from schirn.estimators._ridge import CandidateRidge, OracleRidge
+from schirn.estimators._training_rows import TrainingRows as TrainingRows
 from schirn.estimators.schirn import Schirn
 from schirn.estimators.sieve import Sieve
 from schirn.exceptions import InputError

@@ -32,6 +32,7 @@ from schirn._input import (
 )
 from schirn._progress import shown, stage, untracked
 from schirn._sklearn import BaseEstimator, ClassifierMixin
+from schirn.estimators._training_rows import TrainingRows
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_empty_rows, label_lists
 from schirn.linalg.arrays import is_device_array, near, pick, threads_for, to_numpy
@@ -92,6 +93,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
     """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
+    _keeps_scores: ClassVar[bool] = True
+    """Whether `training_scores_` is set; not by a method with an attribute of its own for them."""
     _continues: ClassVar[tuple[str, ...]] = ()
     """Where rows may live if a killed fit is to go on where it was; a method that names any has a
     parameter `checkpoint`."""
@@ -139,6 +142,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                 if is_open():
                     around.enter_context(self._section(X, labels.matrix, *extras.values()))
                 self._finish(self._fit(X, labels.matrix, **extras), labels.matrix)
+                self.training_rows_ = TrainingRows.of(X)
         except BaseException as error:
             self.__dict__ = state
             if isinstance(error, np.linalg.LinAlgError):
@@ -261,10 +265,62 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         Candidates may come in any container that `fit` takes; names and table columns are
         matched to the labels known from training.
         """
-        scores = self.decision_function(X)
+        scores = self.held_out_scores(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
         return near(self.calibration_.confidence(to_numpy(scores), labels.matrix), scores)
+
+    def training_row_of(self, X: Any) -> Array:
+        """Find rows that the method was trained on, their copies and their edits.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+
+        Returns
+        -------
+        (n,) int array
+            Number of the training row; -1 for all other rows. All are -1 for a model that was
+            saved without its training rows or trained on rows in files, on a device or on workers.
+        """
+        check_is_fitted(self)
+        rows = getattr(self, "training_rows_", None)
+        if rows is None or self.scores_of_training_rows() is None or location(X) != "memory":
+            return np.full(len(X) if not hasattr(X, "shape") else X.shape[0], -1)
+        return rows.find(self._validate_rows(X))
+
+    def held_out_scores(self, X: Any) -> Array:
+        """Return scores (n, l) of which none comes from a model that was trained on the row.
+
+        Training rows, their copies and their edits get the scores that were computed without the
+        row while the method was trained; all other rows those of `decision_function`.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+
+        Returns
+        -------
+        (n, l) array of float
+        """
+        scores = self.decision_function(X)
+        row = self.training_row_of(X)
+        is_known = row >= 0
+        if is_known.any():
+            scores = np.array(scores)
+            scores[is_known] = self.scores_of_training_rows()[row[is_known]]
+        return scores
+
+    def scores_of_training_rows(self) -> Any:
+        """Return the scores of the training rows that were computed without the row.
+
+        Returns
+        -------
+        (n, l) array or None
+            None if the model was saved without them. Methods without leave-one-out scores return
+            those of the fit.
+        """
+        return getattr(self, "training_scores_", None)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
@@ -297,6 +353,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             confidence = self.calibration_.confidence(fit.scores, Y)
         noise = (Y == 1) & (confidence < 0.5) if fit.noise is None else fit.noise
         self._set_verdicts(noise, confidence, fit.scores, Y)
+        if self._keeps_scores:
+            self.training_scores_ = fit.scores
 
     def _set_labels(self, names: list[str], y: Any) -> None:
         """Set the label names of candidates y, and the type of the predictions."""

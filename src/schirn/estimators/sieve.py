@@ -182,6 +182,7 @@ class Sieve(PartialMultiLabelClassifier):
         memory="n^2 + n l, or n landmarks + n l",
     )
 
+    _keeps_scores: ClassVar = False
     row_locations: ClassVar = ("device", "dask", "files")
     _continues: ClassVar = ("memory", "files")
 
@@ -263,13 +264,22 @@ class Sieve(PartialMultiLabelClassifier):
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
         """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere."""
-        scores = self.decision_function(X)
+        scores = self.held_out_scores(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
         log_odds = to_numpy(scores)
         return near(
             self.posterior_of_candidates(log_odds, labels.matrix).astype(log_odds.dtype), scores
         )
+
+    def scores_of_training_rows(self) -> Any:
+        """Return `training_log_odds_`; None if the model was saved without them.
+
+        Returns
+        -------
+        (n, l) array or None
+        """
+        return getattr(self, "training_log_odds_", None)
 
     def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
         """Return the confidence (n, l) in candidates Y, from log-odds of rows that were left out.

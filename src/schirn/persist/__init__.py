@@ -48,6 +48,8 @@ TRAINING_ATTRIBUTES = (
     "noise_",
     "label_confidence_",
     "training_log_odds_",
+    "training_rows_",
+    "training_scores_",
     "missing_",
     "pseudo_labels_",
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from schirn._entry_points import registered
 from schirn._files import reason_of
-from schirn.estimators import PartialMultiLabelClassifier, method_named
+from schirn.estimators import PartialMultiLabelClassifier, TrainingRows, method_named
 from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
 from schirn.features.columns import CategoryColumns, NumberColumns
 from schirn.features.table import TFIDF
@@ -31,6 +31,7 @@ RECORDS: dict[str, type[Any]] = {
     "LabelThreshold": LabelThreshold,
     "NoiseModel": NoiseModel,
     "Pool": Pool,
+    "TrainingRows": TrainingRows,
     "VoteModel": VoteModel,
 }
 # Transformers whose fitted state consists of numbers and arrays.

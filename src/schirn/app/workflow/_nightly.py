@@ -5,7 +5,8 @@ judges new and changed rows with the model and ranks all tags again by all answe
 their stored probabilities. Without new answers, all verdicts on old tags stay. With new ones, they
 change only if the answers clearly ask for it: a tag that was kept is removed if it would be at a
 stricter target precision as well, and one that was removed is kept if it would be at a looser one.
-As long as the answers have allowed no removals, there is no verdict to keep.
+As long as the answers have allowed no removals, there is no verdict to keep, and after training
+again there is none either: the new model judges all rows, and what changes is listed.
 """
 
 import json
@@ -39,6 +40,7 @@ from schirn.cleaning.questions import cells_of
 from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
+from schirn.linalg.arrays import to_numpy
 
 _FORMAT, _VERSION = "schirn-state", 2
 _BATCH = 4000
@@ -124,6 +126,8 @@ class TagState:
     removed : (m,) bool array
     has_limit : bool
         Whether answers have allowed to remove tags besides those that they are about.
+    is_retrained : bool
+        Whether the model was trained again after the verdicts: it judges all rows anew.
     tag_counts : dict from str to int
         Frequencies of the tags in training.
     profile : FeatureProfile
@@ -144,6 +148,7 @@ class TagState:
     probability: Array = field(default_factory=lambda: np.zeros(0))
     removed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     has_limit: bool = False
+    is_retrained: bool = False
     tag_counts: dict[str, int] = field(default_factory=dict)
     profile: FeatureProfile = field(default_factory=FeatureProfile)
     summary: RunSummary | None = None
@@ -229,11 +234,12 @@ def state_after_training(
     model_hash : str
         Hash of the model file.
     """
-    log_odds = getattr(model, "training_log_odds_", None)
     # From other rows only, and from no answer about the tag itself, as for new rows.
-    in_fit = log_odds is not None
-    p = model.calibration_.probability(log_odds) if in_fit else model.predict_proba(X)
-    time, last = utc_now(), last or TagState()
+    scores = model.scores_of_training_rows()
+    in_fit = scores is not None
+    p = model.calibration_.probability(scores) if in_fit else model.predict_proba(X)
+    time = utc_now()
+    last = last or TagState()
     cells = _number_tags(tags, model.label_names_)
     _, is_same, place = last.find(rows, cells)
     return replace(
@@ -251,6 +257,7 @@ def state_after_training(
         removed=is_same[cells.row] & np.r_[last.removed, False][place],
         tag_counts=_count(cells),
         profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
+        is_retrained=len(last.ids) > 0,
     )
 
 
@@ -364,10 +371,13 @@ def update_tags(
         ranking, carried = decisions.answer(ranking, rows)
         since = decisions.since(last.time)
     was_removed = np.r_[last.removed, False][place]
-    verdicts = np.array([KEPT if last.has_limit else NEW, REMOVED])[was_removed.astype(int)]
+    is_retrained = last.is_retrained or not is_same_model
+    of_kept = KEPT if last.has_limit and not is_retrained else NEW
+    of_removed = NEW if is_retrained else REMOVED
+    verdicts = np.where(was_removed, of_removed, of_kept)
     # Nobody has answered since, so there is nothing new to say about old tags.
     had_answers = last.summary is not None and last.summary.wrong_share is not None
-    is_settled = is_old_tag & (is_same_model and had_answers and not since)
+    is_settled = is_old_tag & (not is_retrained and had_answers and not since)
     ranking = _act(ranking, np.where(is_old_tag, verdicts, NEW), carried, is_settled)
     gone = len(last.ids) - int((~is_new).sum())
     summary = RunSummary.from_ranking(ranking)
@@ -386,6 +396,7 @@ def update_tags(
         probability=p,
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
+        is_retrained=False,
         tag_counts=counts,
         summary=summary,
     )
@@ -475,7 +486,9 @@ def _judge(
         X = model.features_.transform(
             {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
         )
-        P = np.asarray(model.method_.predict_proba(X))
+        method = model.method_
+        # Rows that the model was trained on, their copies and edits, are judged without themselves.
+        P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
         index = np.flatnonzero(np.isin(cells.row, batch))
         row, column = np.searchsorted(batch, cells.row[index]), cells.column[index]
         p[index] = _of_cells(P, row, column)

@@ -1,0 +1,97 @@
+"""Rows that a model was trained on are judged without it, also after an edit and as a copy.
+
+    python -m benchmarks.nights --rows 3000
+
+Generates product titles with wrong tags and trains a tagger on them. Then the same rows come back:
+unchanged, with a word added, with a word deleted, with a typing error, and as copies. Of the tags
+that scores computed without the row call wrong, it prints how many `disambiguate` calls wrong, and
+how many the model alone, which has seen the rows. The first line compares these scores with models
+that were trained on nine tenths of the rows.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from benchmarks.titles import make_titles
+from schirn.estimators import Sieve
+from schirn.features import TagPipeline
+from schirn.linalg.arrays import to_numpy
+
+
+def main() -> None:
+    """Print the share of removals that each kind of row keeps."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--method", default="Sieve")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    titles = make_titles(args.rows, random_state=args.seed)
+    listed = titles.listed.astype(np.uint8)
+    table = {"title": list(titles.texts)}
+    tagger = TagPipeline(text="title", method=args.method).fit(table, listed)
+    method = tagger.method_
+    rows = tagger.features_.transform(table)
+    is_wrong = (listed == 1) & (method.disambiguate(rows, listed) < 0.5)
+    in_folds = (listed == 1) & (judged_without_the_row(table, listed, args) < 0.5)
+    shared = (is_wrong & in_folds).sum() / in_folds.sum()
+    print(f"{args.rows:,} titles, {is_wrong.sum():,} of {listed.sum():,} tags judged wrong without")
+    print(f"the row; {shared:.1%} of the {in_folds.sum():,} that ten folds judge wrong")
+    print(f"{'rows':20s}{'recognised':>12s}{'removals kept':>15s}{'by the model alone':>20s}")
+    for name, texts in edits(titles.texts, args.seed).items():
+        rows = tagger.features_.transform({"title": texts})
+        recognised = (method.training_row_of(rows) >= 0).mean()
+        remaining = (method.disambiguate(rows, listed) < 0.5)[is_wrong].mean()
+        alone = (judged_by_the_model(method, rows, listed) < 0.5)[is_wrong].mean()
+        print(f"{name:20s}{recognised:12.1%}{remaining:15.1%}{alone:20.1%}")
+    fresh = make_titles(args.rows, random_state=args.seed + 1)
+    rows = tagger.features_.transform({"title": list(fresh.texts)})
+    print(f"{'other titles':20s}{(tagger.method_.training_row_of(rows) >= 0).mean():12.1%}")
+
+
+def judged_by_the_model(method: Any, rows: Any, listed: np.ndarray) -> np.ndarray:
+    """Return the confidence in the tags of rows that the model may have seen."""
+    scores = to_numpy(method.decision_function(rows))
+    if isinstance(method, Sieve):
+        return method.posterior_of_candidates(scores, listed)
+    return method.calibration_.confidence(scores, listed)
+
+
+def judged_without_the_row(table: dict, listed: np.ndarray, args: argparse.Namespace) -> np.ndarray:
+    """Return the confidence in the tags of each row, by models that have not seen the row."""
+    confidence = np.zeros(listed.shape)
+    texts = np.array(table["title"], dtype=object)
+    for train, test in KFold(10, shuffle=True, random_state=args.seed).split(listed):
+        tagger = TagPipeline(text="title", method=args.method)
+        tagger.fit({"title": texts[train].tolist()}, listed[train])
+        rows = tagger.features_.transform({"title": texts[test].tolist()})
+        names = [int(name) for name in tagger.label_names_]
+        confidence[np.ix_(test, names)] = tagger.method_.disambiguate(rows, listed[test][:, names])
+    return confidence
+
+
+def edits(texts: list[str], seed: int) -> dict[str, list[str]]:
+    """Return the texts as they come back."""
+    rng = np.random.default_rng(seed)
+
+    def without_a_word(text: str) -> str:
+        words = text.split()
+        del words[rng.integers(len(words))]
+        return " ".join(words)
+
+    def with_a_typing_error(text: str) -> str:
+        place = int(rng.integers(1, len(text) - 1))
+        return text[: place - 1] + text[place] + text[place - 1] + text[place + 1 :]
+
+    return {
+        "unchanged, copies": list(texts),
+        "a word added": [f"{text} updated" for text in texts],
+        "a word deleted": [without_a_word(text) for text in texts],
+        "a typing error": [with_a_typing_error(text) for text in texts],
+    }
+
+
+if __name__ == "__main__":
+    main()
