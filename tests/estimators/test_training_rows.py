@@ -36,17 +36,23 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_edits_of_training_rows_are_judged_without_the_row(memorised, edit):
-    texts, tags, tagger = memorised
+    texts, _, tagger = memorised
     rows = tagger.features_.transform({"text": [edit(text) for text in texts]})
     method = tagger.method_
     found = method.training_row_of(rows)
     assert (found == np.arange(len(texts))).mean() > 0.97
     known = found >= 0
-    expected = method.training_log_odds_[found[known]]
+    expected = method.decision_function(rows)[known] - method.training_influence_[found[known]]
     np.testing.assert_allclose(method.held_out_scores(rows)[known], expected, rtol=1e-5)
+
+
+def test_training_rows_have_the_scores_of_the_fit(memorised):
+    texts, tags, tagger = memorised
+    method = tagger.method_
+    rows = tagger.features_.transform({"text": texts})
+    np.testing.assert_allclose(method.held_out_scores(rows), method.training_log_odds_, atol=1e-4)
     posterior = method.posterior_of_candidates(method.training_log_odds_, tags)
-    same = found == np.arange(len(texts))
-    np.testing.assert_allclose(method.disambiguate(rows, tags)[same], posterior[same], atol=1e-5)
+    np.testing.assert_allclose(method.disambiguate(rows, tags), posterior, atol=1e-4)
 
 
 def test_a_model_alone_repeats_what_it_has_seen(memorised):
@@ -77,7 +83,7 @@ def test_judge_uses_the_scores_without_the_row(memorised):
     posterior = tagger.disambiguate({"text": texts[:20]}, tags[:20])
     for i, judgement in enumerate(judgements):
         for name, confidence in judgement.confidence.items():
-            assert confidence == pytest.approx(posterior[i, names.index(name)], abs=1e-6)
+            assert confidence == pytest.approx(posterior[i, names.index(name)], abs=0.02)
 
 
 @pytest.mark.parametrize("name", ["Sieve", "CandidateRidge", "Schirn"])
@@ -86,8 +92,8 @@ def test_dense_rows_are_recognised(name):
     model = schirn.methods()[name]().fit(data.X[:100], data.candidates[:100])
     nearly = data.X + 1e-6
     assert model.training_row_of(nearly).tolist() == [*range(100), *[-1] * 20]
-    expected = model.scores_of_training_rows()
-    np.testing.assert_array_equal(model.held_out_scores(nearly)[:100], expected)
+    expected = model.decision_function(data.X[:100]) - model.training_influence_
+    np.testing.assert_allclose(model.held_out_scores(nearly)[:100], expected, atol=1e-4)
     np.testing.assert_array_equal(
         model.held_out_scores(data.X)[100:], model.decision_function(data.X)[100:]
     )

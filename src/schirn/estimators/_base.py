@@ -93,8 +93,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
     """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
-    _keeps_scores: ClassVar[bool] = True
-    """Whether `training_scores_` is set; not by a method with an attribute of its own for them."""
     _continues: ClassVar[tuple[str, ...]] = ()
     """Where rows may live if a killed fit is to go on where it was; a method that names any has a
     parameter `checkpoint`."""
@@ -141,8 +139,9 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                     self._check_centring(X)
                 if is_open():
                     around.enter_context(self._section(X, labels.matrix, *extras.values()))
-                self._finish(self._fit(X, labels.matrix, **extras), labels.matrix)
-                self.training_rows_ = TrainingRows.of(X)
+                fit = self._fit(X, labels.matrix, **extras)
+                self._finish(fit, labels.matrix)
+                self._remember(X, fit.scores)
         except BaseException as error:
             self.__dict__ = state
             if isinstance(error, np.linalg.LinAlgError):
@@ -285,15 +284,17 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """
         check_is_fitted(self)
         rows = getattr(self, "training_rows_", None)
-        if rows is None or self.scores_of_training_rows() is None or location(X) != "memory":
-            return np.full(len(X) if not hasattr(X, "shape") else X.shape[0], -1)
+        if rows is None or location(X) != "memory":
+            return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1)
         return rows.find(self._validate_rows(X))
 
     def held_out_scores(self, X: Any) -> Array:
-        """Return scores (n, l) of which none comes from a model that was trained on the row.
+        """Return scores (n, l) from which the influence of the row itself is taken away.
 
-        Training rows, their copies and their edits get the scores that were computed without the
-        row while the method was trained; all other rows those of `decision_function`.
+        A model repeats the labels that it was trained with, also the wrong ones. The scores of
+        training rows are those that were computed without the row while the method was trained. An
+        edit of a training row gets the scores of `decision_function` less the influence of the
+        training row on its own scores; all other rows get those of `decision_function`.
 
         Parameters
         ----------
@@ -308,19 +309,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         is_known = row >= 0
         if is_known.any():
             scores = np.array(scores)
-            scores[is_known] = self.scores_of_training_rows()[row[is_known]]
+            scores[is_known] -= self.training_influence_[row[is_known]]
         return scores
 
-    def scores_of_training_rows(self) -> Any:
-        """Return the scores of the training rows that were computed without the row.
-
-        Returns
-        -------
-        (n, l) array or None
-            None if the model was saved without them. Methods without leave-one-out scores return
-            those of the fit.
-        """
-        return getattr(self, "training_scores_", None)
+    def _remember(self, X: "Array | sp.csr_array", scores: Array) -> None:
+        """Keep what `held_out_scores` needs, from the scores of rows that were left out."""
+        self.training_rows_ = TrainingRows.of(X)
+        self.training_influence_ = self._scores(X) - scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
@@ -353,8 +348,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             confidence = self.calibration_.confidence(fit.scores, Y)
         noise = (Y == 1) & (confidence < 0.5) if fit.noise is None else fit.noise
         self._set_verdicts(noise, confidence, fit.scores, Y)
-        if self._keeps_scores:
-            self.training_scores_ = fit.scores
 
     def _set_labels(self, names: list[str], y: Any) -> None:
         """Set the label names of candidates y, and the type of the predictions."""

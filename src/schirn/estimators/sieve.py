@@ -182,7 +182,6 @@ class Sieve(PartialMultiLabelClassifier):
         memory="n^2 + n l, or n landmarks + n l",
     )
 
-    _keeps_scores: ClassVar = False
     row_locations: ClassVar = ("device", "dask", "files")
     _continues: ClassVar = ("memory", "files")
 
@@ -271,15 +270,6 @@ class Sieve(PartialMultiLabelClassifier):
         return near(
             self.posterior_of_candidates(log_odds, labels.matrix).astype(log_odds.dtype), scores
         )
-
-    def scores_of_training_rows(self) -> Any:
-        """Return `training_log_odds_`; None if the model was saved without them.
-
-        Returns
-        -------
-        (n, l) array or None
-        """
-        return getattr(self, "training_log_odds_", None)
 
     def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
         """Return the confidence (n, l) in candidates Y, from log-odds of rows that were left out.

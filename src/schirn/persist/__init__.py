@@ -47,9 +47,9 @@ VERSION = 1
 TRAINING_ATTRIBUTES = (
     "noise_",
     "label_confidence_",
+    "training_influence_",
     "training_log_odds_",
     "training_rows_",
-    "training_scores_",
     "missing_",
     "pseudo_labels_",
 )

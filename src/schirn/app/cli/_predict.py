@@ -42,7 +42,7 @@ from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
 from schirn.persist import load, read_notes
 from schirn.program.data import READING, read
-from schirn.program.output import note, print_json, working
+from schirn.program.output import note, number, print_json, working
 from schirn.program.parser import json_value
 
 OPTIONS = f"""
@@ -459,6 +459,12 @@ def _verdicts(
     tags = read_tags(labels, data.label_names or names)
     candidates, unseen = tags.matched(names)
     confidence = to_numpy(model.disambiguate(data.X, candidates))
+    n_trained = int((model.training_row_of(data.X) >= 0).sum())
+    if n_trained:
+        note(
+            f"note: {number(n_trained, 'row')} of {data.n_samples:,} were trained on, or are copies or "
+            f"edits of such rows; they are judged without the influence of the row itself"
+        )
     records: list[Record] = [
         {"row": i, "label": names[j], "confidence": float(confidence[i, j])}
         for i, j in np.argwhere(candidates).tolist()

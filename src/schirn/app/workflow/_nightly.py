@@ -235,9 +235,10 @@ def state_after_training(
         Hash of the model file.
     """
     # From other rows only, and from no answer about the tag itself, as for new rows.
-    scores = model.scores_of_training_rows()
-    in_fit = scores is not None
-    p = model.calibration_.probability(scores) if in_fit else model.predict_proba(X)
+    scores = getattr(model, "training_log_odds_", None)
+    if scores is None:
+        scores = model.held_out_scores(X)
+    p = model.calibration_.probability(to_numpy(scores))
     time = utc_now()
     last = last or TagState()
     cells = _number_tags(tags, model.label_names_)
