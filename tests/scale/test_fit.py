@@ -248,7 +248,7 @@ def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
         "scores": (found.decision_function(T), expected.decision_function(X)),
         "probabilities": (found.predict_proba(T), expected.predict_proba(X)),
         "predictions": (found.predict(T), expected.predict(X)),
-        "disambiguate": (found.disambiguate(T, Y), expected.disambiguate(X, Y)),
+        "disambiguate": (found.disambiguate(T + 3, Y), expected.disambiguate(X + 3, Y)),
     }
     for name, (tensor, array) in outputs.items():
         assert isinstance(tensor, torch.Tensor), name
@@ -294,7 +294,7 @@ def test_tensors_in_tensors_out(data, torch, intercept, rows):
         "noise_": (found.noise_, expected.noise_),
         "scores": (found.decision_function(T), expected.decision_function(X)),
         "probabilities": (found.predict_proba(T), expected.predict_proba(X)),
-        "disambiguate": (found.disambiguate(T, Y), expected.disambiguate(X, Y)),
+        "disambiguate": (found.disambiguate(T + 3, Y), expected.disambiguate(X + 3, Y)),
     }
     for rule in (None, "top-2", "row-0.5", 0.3, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]):
         pair = found.predict(T, threshold=rule), expected.predict(X, threshold=rule)

@@ -462,8 +462,8 @@ def _verdicts(
     n_trained = int((model.training_row_of(data.X) >= 0).sum())
     if n_trained:
         note(
-            f"note: {number(n_trained, 'row')} of {data.n_samples:,} were trained on, or are copies or "
-            f"edits of such rows; they are judged without the influence of the row itself"
+            f"note: {number(n_trained, 'row')} of {data.n_samples:,} were trained on, or are "
+            f"copies or edits of such rows; they are judged without their own influence"
         )
     records: list[Record] = [
         {"row": i, "label": names[j], "confidence": float(confidence[i, j])}

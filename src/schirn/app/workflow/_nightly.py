@@ -377,7 +377,7 @@ def update_tags(
     of_removed = NEW if is_retrained else REMOVED
     verdicts = np.where(was_removed, of_removed, of_kept)
     # Nobody has answered since, so there is nothing new to say about old tags.
-    had_answers = last.summary is not None and last.summary.wrong_share is not None
+    had_answers = last.summary is not None and decisions is not None and len(decisions) > 0
     is_settled = is_old_tag & (not is_retrained and had_answers and not since)
     ranking = _act(ranking, np.where(is_old_tag, verdicts, NEW), carried, is_settled)
     gone = len(last.ids) - int((~is_new).sum())
