@@ -18,6 +18,7 @@ from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 from schirn.lab.data._brighter import BRIGHTER_SETS, WORKERS, brighter_archive
 from schirn.lab.data._emoji import emoji_archive, emoji_packages
+from schirn.lab.data._palm import PALM_SETS, palm_matrices
 from schirn.lab.data._registry import DOWNLOADABLE, NAMED_SUFFIXES, load, record_path
 
 MAX_BYTES = 1024**3
@@ -39,8 +40,10 @@ def fetch(
 
     Without `url` the name must be emoji_editions or emoji_keywords, made from packages that npm,
     which must be installed, downloads into the folder `packages` of the cache, or brighter_ron or
-    brighter_ukr, made from files of a public repository. SHA-256 checksums of all of them are
-    fixed. What such a set contains, and what it does not tell, is on the page about data.
+    brighter_ukr, made from files of a public repository: SHA-256 checksums of all of them are
+    fixed. Or it is one of the six sets with real candidates, music_emotion, music_style, mirflickr,
+    yeastbp, yeastcc or yeastmf, from the address of their authors. What such a set contains, and
+    what it does not tell, is on the page about data.
 
     The SHA-256 checksum of a file is recorded next to it at the first download, and verified
     whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
@@ -81,7 +84,8 @@ def fetch(
     if url is None and name not in DOWNLOADABLE:
         choices = ", ".join(DOWNLOADABLE)
         raise DataError(f"{name!r} has no known address; pass url= or use {choices}.")
-    target = cache_folder(data_home) / f"{name}{_suffix(url)}"
+    suffix = ".mat" if url is None and name in PALM_SETS else _suffix(url)
+    target = cache_folder(data_home) / f"{name}{suffix}"
     is_new = force or not target.is_file()
     if max_bytes is None:
         max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
@@ -91,6 +95,11 @@ def fetch(
         address = BRIGHTER_SETS[name].url
         content = b"".join(_chunks(address, max_bytes, timeout))
         _keep(address, [brighter_archive(name, content)], target, sha256, workers=WORKERS)
+    elif is_new and name in PALM_SETS:
+        address = PALM_SETS[name]
+        content = b"".join(_chunks(address, max_bytes, timeout))
+        _refuse_page(address, content)
+        _keep(address, [palm_matrices(name, content, max_bytes)], target, sha256)
     elif is_new:
         archive = emoji_archive(name, target.parent / "packages", timeout)
         _keep(emoji_packages(name), [archive], target, sha256)
@@ -125,12 +134,8 @@ def _keep(
     with atomic_write(target) as stream:
         size = 0
         for chunk in chunks:
-            if not size and chunk.lstrip()[:1] == b"<":
-                # None of the formats starts like this.
-                raise DataError(
-                    f"{source}: the answer is a web page, not a data set; does this network "
-                    f"ask for a login? Nothing was kept."
-                )
+            if not size:
+                _refuse_page(source, chunk)
             size += stream.write(chunk)
             sha.update(chunk)
         digest = sha.hexdigest()
@@ -141,6 +146,15 @@ def _keep(
             )
         # The record goes first: a record without a file is harmless, a file without one is not.
         _write_record(target, {"url": source, "bytes": size, "sha256": digest, "options": options})
+
+
+def _refuse_page(source: str, content: bytes) -> None:
+    """Raise DataError if the content begins like a web page, as none of the formats does."""
+    if content.lstrip()[:1] == b"<":
+        raise DataError(
+            f"{source}: the answer is a web page, not a data set; does this network ask for a "
+            f"login? Nothing was kept."
+        )
 
 
 def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:

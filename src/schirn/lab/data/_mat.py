@@ -1,4 +1,4 @@
-"""Reader for MATLAB files of version 5, by SciPy in a process of its own."""
+"""Reader for MATLAB files: version 5 by SciPy in a process of its own, version 7.3 by h5py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from schirn._text import check_size
 from schirn.datasets import Dataset
 from schirn.exceptions import DataError
 from schirn.lab.data._content import dataset_from_file, label_matrix
+from schirn.lab.data._mat73 import Hdf5Variables, is_version_73
 
 _PROGRAM = str(Path(__file__).with_name("_mat_variables.py"))
 # Usual variable names in any case; the first one found wins.
@@ -42,7 +43,9 @@ def read_mat(
     candidates: str | None = None,
     max_bytes: int | None = None,
 ) -> Dataset:
-    """Read a partial multi-label set from a MATLAB file of version 5 (saved with "-v7" or "-v6").
+    """Read a partial multi-label set from a MATLAB file, also one of version 7.3.
+
+    Files of version 7.3 (saved with "-v7.3", or of more than 2 GB) need the extra ``mat73``.
 
     Parameters
     ----------
@@ -104,10 +107,11 @@ def read_mat(
     )
 
 
-def _get(path: Path, variables: dict[str, Any], name: str) -> Any:
-    if variables[name] is None:
+def _get(path: Path, variables: Mapping[str, Any], name: str) -> Any:
+    value = variables[name]
+    if value is None:
         raise DataError(f"{path}: {brief(name)} is not a matrix of real numbers.")
-    return variables[name]
+    return value
 
 
 def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
@@ -136,11 +140,10 @@ def _find(path: Path, names: list[str], usual: Iterable[str], requested: str | N
     return next((lower[name.lower()] for name in usual if name.lower() in lower), None)
 
 
-def _variables(path: Path, limit: int) -> dict[str, Any]:
+def _variables(path: Path, limit: int) -> Mapping[str, Any]:
     """Read the variables of a file; None for what is not a matrix of real numbers."""
-    with path.open("rb") as stream:
-        if stream.read(10) == b"MATLAB 7.3":
-            raise DataError(f'{path}: MATLAB 7.3 files are not read; save it with "-v7".')
+    if is_version_73(path):
+        return Hdf5Variables(path, limit)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "variables.npz")
         command = [sys.executable, "-P", _PROGRAM, str(path), str(target), str(limit)]

@@ -22,12 +22,13 @@ from schirn.lab.data._brighter import BRIGHTER_SETS
 from schirn.lab.data._emoji import EMOJI_SETS
 from schirn.lab.data._mat import read_mat
 from schirn.lab.data._npz import read_npz
+from schirn.lab.data._palm import PALM_SETS
 from schirn.lab.data._svmlight import read_svmlight
 from schirn.lab.data._table import read_table
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
 
-DOWNLOADABLE = (*EMOJI_SETS, *BRIGHTER_SETS)
+DOWNLOADABLE = (*EMOJI_SETS, *BRIGHTER_SETS, *PALM_SETS)
 """Names that `fetch` needs no address for."""
 
 # Suffix -> reader.

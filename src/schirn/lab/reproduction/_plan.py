@@ -134,8 +134,11 @@ def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
     except (DataError, InputError, MissingExtraError, OSError) as error:
         reason = " ".join(str(error).split())
         if source.name in FULL.sets[:2]:
-            reason = f"put the authors' {source.name}.mat into a folder of SCHIRN_DATA"
-        elif reason.startswith("There is no data set"):
+            reason = (
+                f"put the authors' {source.name}.mat into a folder of SCHIRN_DATA, or run "
+                f"schirn data fetch {source.name}"
+            )
+        elif reason.startswith(("There is no data set", "The data set")):
             reason = f"no folder of SCHIRN_DATA has a data set {source.name!r}"
         return None, reason
     return (data, "") if reason is None else (None, reason)
