@@ -5,7 +5,8 @@ import os
 from datetime import date
 from pathlib import Path
 
-from schirn.lab.bench import read_rows
+from schirn.estimators import methods as all_methods
+from schirn.lab.bench import BASELINES, read_rows
 from schirn.lab.cli._options import parse_methods
 from schirn.lab.reproduction import FULL, METHODS, QUICK, STUDIES, Plan, make_plan, reproduce
 from schirn.program.output import note, print_json, printable, say, working
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     plan = make_plan(
         QUICK if args.quick else FULL,
         sets=args.datasets,
-        methods=list(parse_methods(args.methods)) if args.methods else METHODS,
+        methods=_methods(args.methods) if args.methods else METHODS,
         folds=args.folds,
     )
     if args.plan:
@@ -79,6 +80,12 @@ def run(args: argparse.Namespace) -> int:
         first = printable(str(written[0]))
         say(f"{len(written)} files in {printable(args.output)}; start with {first}")
     return _verdict(Path(args.output) / "rows")
+
+
+def _methods(items: list[str]) -> list[str]:
+    """Names of methods of this library, and import paths of others."""
+    known = {**all_methods(), **BASELINES}
+    return [name if name in known else item for name, item in parse_methods(items).items()]
 
 
 def _verdict(folder: Path) -> int:
