@@ -15,7 +15,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 # From the bottom up. A package may import itself and every package on a lower line, also inside a
 # function; packages on one line do not import each other unless a pair is named below.
 LAYERS = (
-    "exceptions _files _input _optional _progress _checkpoint _entry_points _sklearn _text",
+    "exceptions _files _input _optional _progress _checkpoint _entry_points _sklearn _text "
+    "_text_features",
     "linalg labels",
     "metrics",
     "noise scale",
@@ -36,6 +37,9 @@ NEIGHBOURS = {
     ("_text", "exceptions"),
     ("_text", "_files"),
     ("_text", "_input"),
+    ("_text_features", "exceptions"),
+    ("_text_features", "_input"),
+    ("_text_features", "_sklearn"),
     ("persist", "features"),
     ("persist", "model_selection"),
 }

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
+from schirn._text_features import TermCounter
 from schirn.features import TextFeatures
-from schirn.features._text import TermCounter
 
 TEXTS = ["a red pan", "red red pan!", "pan-red x", "", "  red\tpan\nred ", "un_der été ab"]
 

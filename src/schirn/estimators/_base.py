@@ -32,6 +32,7 @@ from schirn._input import (
 )
 from schirn._progress import shown, stage, untracked
 from schirn._sklearn import BaseEstimator, ClassifierMixin
+from schirn._text_features import TextFeatures, read_texts
 from schirn.estimators._training_rows import TrainingRows
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_empty_rows, label_lists
@@ -104,8 +105,9 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
         Parameters
         ----------
-        X : (n, d) array, CSR matrix or DataFrame
-            Some methods also take arrays on a device, Dask arrays and files (docs/scale.md).
+        X : (n, d) array, CSR matrix or DataFrame, or sequence of n texts
+            Texts become `TextFeatures`, and later calls take texts too. Some methods also take
+            arrays on a device, Dask arrays and files (docs/scale.md).
         y : array-like
             The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
             label names per row.
@@ -331,12 +333,32 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
         if location(X) != "memory":
             check_in_memory(type(self).__name__, X)
+        X = self._features_of_texts(X, reset)
         if sp.issparse(X) and not self._takes_sparse:
             raise InputError(
                 f"{type(self).__name__} takes dense features only, but X is sparse; "
                 f"pass X.toarray() if it fits into memory"
             )
         return validated_rows(self, X, reset)
+
+    def _features_of_texts(self, X: Any, reset: bool) -> Any:
+        """Features of texts; other rows as they are."""
+        if reset:
+            vars(self).pop("text_features_", None)
+        if isinstance(X, str):
+            raise InputError("X must be a sequence of texts, not one text")
+        texts = read_texts(X)
+        if texts is None:
+            return X
+        if reset:
+            self.text_features_ = TextFeatures()
+            return self.text_features_.fit_transform(texts)
+        if "text_features_" not in vars(self):
+            raise InputError(
+                f"X holds texts, but {type(self).__name__} was fitted to rows of "
+                f"{self.n_features_in_} numbers"
+            )
+        return self.text_features_.transform(texts)
 
     def _finish(self, fit: Fit, Y: Array) -> None:
         """Set the fitted attributes that all methods have."""

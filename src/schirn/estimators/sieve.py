@@ -319,9 +319,14 @@ class Sieve(PartialMultiLabelClassifier):
         self, Z: Any, Y: Array, knowledge: Knowledge
     ) -> tuple[SieveResult, KernelExpansion]:
         """The same for rows whose kernel matrix would be too large."""
-        (n, d), options, scaled = Z.shape, self._options(), self.scale_.transform
-        is_linear, has_groups = self.kernel == "linear", knowledge.groups is not None
-        if is_linear and sp.issparse(Z) and (d > self.n_landmarks or has_groups):
+        n, d = Z.shape
+        options = self._options()
+        scaled = self.scale_.transform
+        has_groups = knowledge.groups is not None
+        if self._has_texts():
+            # Landmarks stand for dense features, not for many rare words.
+            options = options._replace(kernel="linear")
+        if options.kernel == "linear" and sp.issparse(Z) and (d > self.n_landmarks or has_groups):
             return fit_sparse(scaled(Z), Y, options, knowledge)
         if has_groups:
             raise InputError(
@@ -396,7 +401,10 @@ class Sieve(PartialMultiLabelClassifier):
         stage("scaling the features")
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
-            self.transformer_, self.scale_ = None, learn_scale(X, self.features)
+            self.transformer_ = None
+            # Those of texts are scaled already.
+            is_scaled = self.features == "auto" and self._has_texts()
+            self.scale_ = learn_scale(X, "none" if is_scaled else self.features)
         else:
             self._learn_transformer(X)
 
@@ -415,6 +423,9 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _options(self) -> SieveOptions:
         return SieveOptions(**self._solver_options(SieveOptions), trusting=self._trusts())
+
+    def _has_texts(self) -> bool:
+        return "text_features_" in vars(self)
 
     def _trusts(self) -> bool:
         """Whether every candidate is taken as true."""

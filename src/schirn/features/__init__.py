@@ -1,7 +1,7 @@
 """Features of texts, pictures, tables and kernels, and the pipeline from a table to tags."""
 
+from schirn._text_features import TextFeatures
 from schirn.features._kernel import KernelFeatures
-from schirn.features._text import TextFeatures
 from schirn.features.encoders import Encoder
 from schirn.features.pipeline import TagPipeline
 from schirn.features.table import TableFeatures

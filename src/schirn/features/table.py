@@ -23,8 +23,8 @@ from schirn._input import (
 )
 from schirn._sklearn import BaseEstimator, TransformerMixin
 from schirn._text import check_columns
+from schirn._text_features import TextFeatures
 from schirn.exceptions import InputError
-from schirn.features._text import TextFeatures
 from schirn.features._weights import choose_weights
 from schirn.features.columns import (
     CategoryColumns,

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._input import Array, declare_parameters, is_missing
+from schirn._input import Array, as_plain, declare_parameters, is_missing
 from schirn._sklearn import BaseEstimator, TransformerMixin
 from schirn.exceptions import InputError
 
@@ -24,6 +24,33 @@ _TEXTS = 50_000
 
 # Attribute with what `transform` makes of words and sequences once.
 _TERMS = "_remembered_terms"
+
+
+def read_texts(X: Any) -> list[Any] | None:
+    """Return the texts of a sequence, array or column of texts, or None if X is none of these.
+
+    Parameters
+    ----------
+    X : object
+        Missing texts may stand among others.
+
+    Returns
+    -------
+    list or None
+
+    Examples
+    --------
+    >>> read_texts(("a pan", None))
+    ['a pan', None]
+    >>> read_texts([[1.0, 2.0]]) is None
+    True
+    """
+    X = as_plain(X)
+    is_sequence = isinstance(X, list | tuple)
+    if not (is_sequence or getattr(X, "ndim", 0) == 1) or not hasattr(X, "__iter__"):
+        return None
+    first = next((cell for cell in X if not is_missing(cell)), None)
+    return list(X) if isinstance(first, str) else None
 
 
 class TermCounter:
