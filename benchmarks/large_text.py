@@ -4,8 +4,9 @@
     python -m benchmarks.large_text --rows 100000 --tags 500
 
 Product titles of `benchmarks.titles` with a tenth of wrong tags. The last tenth of the rows is held
-out. All models learn from texts: Sieve makes its own features, the others get the same ones. Printed are CPU seconds of `fit` with its features, on one thread, and the mean over rows of
-the average precision of the true tags of the rows held out.
+out. All models learn from texts: Sieve makes its own features, the others get the same ones.
+Printed are CPU seconds of `fit` with its features, on one thread, and the mean over rows of the
+average precision of the true tags of the rows held out.
 """
 
 import argparse
@@ -74,3 +75,7 @@ def main() -> None:
             scores = model.decision_function(texts[n_train:])
             precision = average_precision(T[n_train:], scores)
             print(f"{name:22s} {seconds:8.1f} s  {100 * precision:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
