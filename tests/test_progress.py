@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import schirn
+from schirn import Sieve
 from schirn._progress import Display, shown, stage, track, untracked
+from schirn.features import TextFeatures
 from schirn.lab import bench
 from schirn.model_selection import CandidateSearchCV
 
@@ -131,6 +133,36 @@ def test_a_loop_that_may_stop_has_at_most_so_much_left(display, clock):
         clock.now += 1
         if k == 1:
             assert display.text().endswith("10%, at most 8 s left")
+
+
+def test_a_fit_of_texts_has_one_total_and_a_time_left(display, clock, monkeypatch):
+    """From the first tenth on, and although folds begin again in every pass."""
+    from schirn.solvers import sparse_ridges
+
+    texts = ["red pan", "steel pan", "red chair", "oak chair"] * 40
+    X = TextFeatures().fit_transform(texts)
+    Y = np.array([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]] * 40)
+    lines = []
+    solve = sparse_ridges.solve_ridge
+
+    def slow(*args):
+        clock.now += 10
+        lines.append(display.text())
+        return solve(*args)
+
+    monkeypatch.setattr(sparse_ridges, "solve_ridge", slow)
+    Sieve(kernel="linear", features="none", n_landmarks=2, max_kernel_rows=2, random_state=0).fit(
+        X, Y
+    )
+    folds = [line for line in lines if "fold" in line]
+    shares = [int(re.search(r"(\d+)%", line)[1]) for line in folds]
+    assert len(folds) >= 15
+    assert shares == sorted(shares)
+    assert shares[-1] > 80
+    assert all(re.search(r"pass \d of 3, fold \d of 5", line) for line in folds)
+    told = [line for line, share in zip(folds, shares, strict=True) if share >= 10]
+    assert all("at most" in line and "left" in line for line in told)
+    assert not any("unknown" in line for line in told)
 
 
 def test_loops_that_break_or_fail_leave_nothing_behind(display):
@@ -332,12 +364,10 @@ def test_the_program_in_a_pipe(table, quiet):
     argv = command("clean", str(table), "--columns", "x,z", *["--quiet"] * quiet)
     done = subprocess.run(argv, capture_output=True, text=True, env=environment(), check=True)
     assert ("learned from" in done.stdout) != quiet
-    said = [line for line in done.stderr.splitlines() if "round" in line]
+    said = [line for line in done.stderr.splitlines() if "pass" in line]
     assert bool(said) != quiet
-    assert all(
-        re.match(r"schirn: \[\d.*\] cleaning .*photos.csv: round \d of 8, ", x) for x in said
-    )
-    assert any(re.search(r"\d%, about \d+ s left$", line) for line in said) != quiet
+    assert all(re.match(r"schirn: \[\d.*\] cleaning .*photos.csv: pass \d of 9, ", x) for x in said)
+    assert any(re.search(r"\d%, at most \d+ s left$", line) for line in said) != quiet
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
@@ -358,7 +388,7 @@ def test_the_program_on_a_terminal(table, tmp_path):
     os.close(ours)
     assert process.wait() == 0
     shown, _, after = text.decode().rpartition("\x1b[2K")
-    assert re.search("━.*round [2-7] of 8", shown)
+    assert re.search("━.*pass [2-8] of 9", shown)
     # The bar is gone before the summary.
     assert after.lstrip("\r").startswith("data")
     assert "\x1b[2K" not in after

@@ -302,11 +302,20 @@ def run_rounds(
     """
     rounds = Rounds(max_iter)
     trace: list[TraceEntry] = []
+    passes = list(rounds.left())
+    n_before = rounds.done
     if rounds.state is None:
-        state = first_guess(ridges, rates)
+        # The first guess takes as long as a round, and is counted with them.
+        passes.insert(0, 0)
     else:
+        n_before += 1
         state, trace = restored(rounds.state, ridges)
-    for n_iter in track(rounds.left(), "round", before=rounds.done):
+    for n_iter in track(passes, "pass", before=n_before, may_stop=True):
+        if n_iter == 0:
+            state = first_guess(ridges, rates)
+            if rounds.due(0):
+                rounds.save(0, saved(state, trace))
+            continue
         following = next_round(ridges, state, cells, rates, is_first=n_iter == 1)
         entropy = mean_cross_entropy(following.p[0], following.q[0])
         trace.append(TraceEntry(following.noises[0].rate, entropy, following.evidence))

@@ -128,7 +128,7 @@ class SparseRidges(Ridges):
         c = self.splits[0].train.candidates
         self._Q = sp.csr_array((q[0].astype(self._X.dtype), c.label, c.indptr), shape=c.shape)
         self._scores = np.empty((1 + (leader is not None), *c.shape), dtype=self._X.dtype)
-        for fold in track(range(FOLDS), "fold", minor=True):
+        for fold in track(range(FOLDS), "fold"):
             train, test = self._fold != fold, self._fold == fold
             if not test.any():
                 continue
