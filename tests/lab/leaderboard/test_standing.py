@@ -29,9 +29,10 @@ def suite(monkeypatch):
 
 
 def result(dataset, method, seed, noise, features, value):
-    made = make_result(
-        dataset, 2, method, 0, seed=seed, noise=noise, features=features, average_precision=value
-    )
+    made = make_result(dataset, 2, method, 0, seed=seed, noise=noise, features=features)
+    losses = ("ranking_loss", "coverage", "hamming_loss", "one_error")
+    # Good in one metric, bad in the others.
+    made["metrics"] = {"average_precision": value, **dict.fromkeys(losses, value)}
     costs = {"tune_seconds": 1.0, "fit_seconds": 0.5, "predict_seconds": 0.25}
     return {**made, "status": "done", "tuning": "candidates", "folds": 1, **costs}
 
@@ -140,12 +141,23 @@ def test_timeouts_rank_last_and_are_shown(results, suite):
     raw = [r for r in results if r["features"] == "raw"]
     table = standing._Table(raw)
     assert table.friedman.ranks["Sieve"] == pytest.approx((3 + 7 * 1) / 8)
-    (line,) = [line for line in table.markdown().splitlines() if line.startswith("| Sieve")]
+    (line, _) = [line for line in table.markdown().splitlines() if line.startswith("| Sieve")]
     assert " | 6 | 1.8 | " in line
     (line, *_) = [
         line for line in standing.sets(results, suite).splitlines() if line.startswith("| Sieve")
     ]
     assert line == "| Sieve | timeout | timeout | timeout | timeout |"
+
+
+def test_ranks_by_each_of_the_five_metrics(results, suite):
+    raw = [r for r in late(results, dataset="s0", method="Sieve") if r["features"] == "raw"]
+    lines = standing._Table(raw).markdown().split("| mean rank by |")[1].splitlines()
+    assert lines[0] == " average precision | ranking loss | coverage | Hamming loss | one-error |"
+    assert lines[2:] == [
+        "| Sieve | 1.2 | 3.0 | 3.0 | 3.0 | 3.0 |",
+        "| CandidateRidge | 1.9 | 2.0 | 2.0 | 2.0 | 2.0 |",
+        "| NLR | 2.9 | 1.0 | 1.0 | 1.0 | 1.0 |",
+    ]
 
 
 def test_differences_that_are_not_significant_have_no_mark(results, suite):

@@ -19,6 +19,7 @@ from schirn._files import atomic_write
 from schirn.estimators import methods
 from schirn.exceptions import InputError
 from schirn.lab.bench import (
+    ALL_METRICS,
     FLOOR,
     Comparison,
     Contender,
@@ -36,6 +37,7 @@ from schirn.lab.bench.stats import (
     verdicts,
 )
 from schirn.lab.bench.suite import Suite, count_runs, design_sets
+from schirn.metrics import METRICS
 
 METRIC = "average_precision"
 OURS = "Sieve"
@@ -351,7 +353,8 @@ class _Table:
         self._results = results
         self._comparison = compare(results, METRIC)
         self._verdicts = verdicts(self._comparison, self._comparison.find(FLOOR))
-        self.friedman: Friedman = friedman([_last_if_late(r) for r in results], METRIC)
+        self._complete = [_last_if_late(result) for result in results]
+        self.friedman: Friedman = friedman(self._complete, METRIC)
 
     def probabilities(self, method: str) -> tuple[float, float, float]:
         """Probabilities of worse, practically equal and better than the candidate ridge."""
@@ -395,7 +398,21 @@ class _Table:
             "that nobody verified.",
             *contender_notes(self._comparison.contenders),
         ]
-        return "\n".join(lines) + "\n\n" + "\n".join(notes)
+        return "\n\n".join(["\n".join(lines), "\n".join(notes), self._ranks_by_metric()])
+
+    def _ranks_by_metric(self) -> str:
+        """Mean ranks by each of the five metrics."""
+        tests = {name: friedman(self._complete, name) for name in METRICS}
+        heads = [ALL_METRICS[name].name for name in METRICS]
+        lines = [
+            f"| mean rank by | {' | '.join(heads)} |",
+            "|---" + "|--:" * len(heads) + "|",
+        ]
+        for contender in sorted(self._comparison.rivals, key=self._rank):
+            places = [tests[name].ranks.get(contender.label, math.nan) for name in METRICS]
+            cells = ["-" if math.isnan(place) else f"{place:.1f}" for place in places]
+            lines.append(f"| {contender.label} | {' | '.join(cells)} |")
+        return "\n".join(lines)
 
     def _rank(self, contender: Contender) -> float:
         return self.friedman.ranks.get(contender.label, math.inf)
@@ -427,7 +444,8 @@ def _last_if_late(result: Result) -> Result:
     """A result as it enters the ranks: a run without one is as bad as can be."""
     if result["status"] == "done":
         return result
-    return {**result, "status": "done", "metrics": {METRIC: 0.0}}
+    worst = {name: 0.0 if ALL_METRICS[name].greater_is_better else 1.0 for name in METRICS}
+    return {**result, "status": "done", "metrics": worst}
 
 
 def _mean_in_percent(runs: Iterable[Result], metric: str) -> str:
