@@ -142,7 +142,9 @@ class FeatureStatistics:
             deviation = np.sqrt(self.square / max(self.n, 1))
             weights = deviation_factor(self.mean, deviation, self.n).astype(self.dtype)
             weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
-            shift = np.zeros_like(weights) if self.sparse else self.mean.astype(self.dtype)
+            shift = self.mean.astype(self.dtype)
+            if self.sparse:
+                shift = np.zeros_like(weights)
             return FeatureScale(kind, weights, shift)
         return FeatureScale("none", none, none)
 
@@ -258,7 +260,8 @@ def _sparse_moments(X: sp.csr_array) -> tuple[Array, Array]:
     n, d = X.shape
     mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
     zeros = n - np.bincount(X.indices, minlength=d)
-    square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
+    deviation = X.data - mean[X.indices]
+    square = np.bincount(X.indices, weights=deviation**2, minlength=d)
     return mean, square + zeros * mean**2
 
 
@@ -303,7 +306,9 @@ def is_centred(X: "Array | sp.csr_array") -> bool:
     mean = np.abs(X.mean(axis=0, dtype=np.float64))
     with np.errstate(over="ignore"):
         length = np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X))
-    return bool(length.any() and np.isfinite(length).all() and (mean <= _CENTRED * length).all())
+    if not length.any() or not np.isfinite(length).all():
+        return False
+    return bool((mean <= _CENTRED * length).all())
 
 
 # ---- Kernels
@@ -456,7 +461,9 @@ def squared_distances(A: Any, B: Any) -> Array:
     products *= -2
     products += _squares(A)[:, None] + _squares(B)
     xp = namespace(products)
-    return np.maximum(products, 0, out=products) if xp is np else xp.clip(products, 0, None)
+    if xp is np:
+        return np.maximum(products, 0, out=products)
+    return xp.clip(products, 0, None)
 
 
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:

@@ -108,7 +108,9 @@ class KernelInverse:
         pieces = (abs(C[i : i + _PIECE]) for i in range(0, n, _PIECE))
         norm = max(float(piece.sum(axis=1).max()) for piece in pieces)
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
-        C, mean = (A.astype(np.float64 if double else np.float32, copy=False) for A in (C, mean))
+        dtype = np.float64 if double else np.float32
+        C = C.astype(dtype, copy=False)
+        mean = mean.astype(dtype, copy=False)
         # Smaller weights would drown in the rounding errors of K or C.
         least = max(n * eps(K) * float(abs(K.diagonal()).max()), 16 * eps(C) * norm)
         self._inverses = []

@@ -100,9 +100,13 @@ def shift_by_gram(
 
 def _shifted(s: Any, V: Any, tau: float, term: RankTerm) -> SingularMap:
     xp = namespace(s)
-    known = s > 0
-    values = xp.where(known, s + tau if term == "high" else (s - tau) * (s > tau), 0 * s)
-    ratio = xp.where(known, values / xp.where(known, s, 1 + 0 * s), 1 + 0 * s)
+    is_resolved = s > 0
+    zeros = 0 * s
+    ones = 1 + zeros
+    shifted = s + tau if term == "high" else (s - tau) * (s > tau)
+    values = xp.where(is_resolved, shifted, zeros)
+    # Null directions are multiplied by 1.
+    ratio = xp.where(is_resolved, values / xp.where(is_resolved, s, ones), ones)
     return SingularMap((V * ratio) @ V.T, values)
 
 

@@ -278,7 +278,8 @@ def ridge(space: RowSpace, Y: Array, lam: float) -> RidgeResult:
     w = space.ridge(space.project(Y), lam)
     scores = space.expand(w)
     loss = np.sum((scores - Y) ** 2, dtype=np.float64)
-    objective = float(loss + lam * np.sum(space.penalty[:, None] * w**2, dtype=np.float64))
+    square = np.sum(space.penalty[:, None] * w**2, dtype=np.float64)
+    objective = float(loss + lam * square)
     return RidgeResult(w, scores, space.leave_one_out(Y, scores, lam), objective)
 
 
@@ -305,7 +306,9 @@ def space_of_gram(
     is_resolved = eigenvalues > xp.finfo(dtype).tiny
     eigenvalues = xp.astype(eigenvalues[is_resolved], dtype)
     basis = basis[:, is_resolved]
-    basis = np.ascontiguousarray(basis, dtype=dtype) if xp is np else xp.astype(basis, dtype)
+    basis = xp.astype(basis, dtype)
+    if xp is np:
+        basis = np.ascontiguousarray(basis)
     F = None
     if how == "gram-rows":
         F = basis * eigenvalues**0.5
@@ -499,6 +502,9 @@ def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:
     U = U[:, keep]
     s = s[keep]
     V = Vt[keep].T
-    F, eigenvalues, V = (xp.astype(A, X.dtype) for A in (U * s, s**2, V))
-    V = np.ascontiguousarray(V) if xp is np else V
+    F = xp.astype(U * s, X.dtype)
+    eigenvalues = xp.astype(s**2, X.dtype)
+    V = xp.astype(V, X.dtype)
+    if xp is np:
+        V = np.ascontiguousarray(V)
     return _space(X, eigenvalues, V, F, mean, "svd")

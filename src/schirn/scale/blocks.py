@@ -171,7 +171,8 @@ class FeatureRows:
         """
         values = values.astype(self.X.dtype)
         sums = np.bincount(label, values, minlength=n_labels).astype(self.X.dtype)
-        return np.column_stack([cells_product(label, row, values, self.X, n_labels), sums])
+        product = cells_product(label, row, values, self.X, n_labels)
+        return np.column_stack([product, sums])
 
     def total(self) -> Array:
         """1'X, and the number of rows.
@@ -478,7 +479,8 @@ def one_block(X: Any) -> MemoryRows:
     -------
     MemoryRows
     """
-    return MemoryRows([Block(FeatureRows(X), candidate_cells(sp.csr_array((X.shape[0], 0))))])
+    no_labels = sp.csr_array((X.shape[0], 0))
+    return MemoryRows([Block(FeatureRows(X), candidate_cells(no_labels))])
 
 
 def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:

@@ -168,10 +168,11 @@ def kind_of_blocks(X: Any) -> str:
 
 
 def _kind(block: Any) -> str:
-    is_list = (
-        isinstance(block, list | tuple) or getattr(getattr(block, "dtype", None), "kind", "") == "O"
-    )
-    return "sparse" if sp.issparse(block) else "texts" if is_list else "dense"
+    if sp.issparse(block):
+        return "sparse"
+    kind = getattr(getattr(block, "dtype", None), "kind", "")
+    is_list = isinstance(block, list | tuple) or kind == "O"
+    return "texts" if is_list else "dense"
 
 
 def gather_blocks(X: Any) -> list[Any]:
@@ -560,10 +561,11 @@ def _blocks(
 ) -> Iterator[tuple[Any, ...]]:
     """The blocks of a group, their states and their messages."""
     states = [None] * len(group) if pair is None else pair[0]
-    whole = tuple(m if d is None else d for m, d in zip(message, differing, strict=True))
+    # An entry of the message is either the same for all blocks, or a `PerBlock`.
+    entries = tuple(m if d is None else d for m, d in zip(message, differing, strict=True))
     for i, ((X, cells, first), state) in enumerate(zip(group, states, strict=True)):
         block = Block(FeatureRows(as_rows(X), first), cells, in_place=False)
-        yield block, state, *message_for(whole, i)
+        yield block, state, *message_for(entries, i)
 
 
 def _call_each(

@@ -107,7 +107,9 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     model.n_features_in_ = X.shape[1]
     model._set_labels(names, y)
     store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))])
-    layout = Layout(X.shape[0], X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True, Y=Y)
+    n, d = X.shape
+    dtype = to_numpy(X[:0]).dtype
+    layout = Layout(n, d, dtype, sparse=False, device=True, Y=Y)
     fit = model._fit_blocks(store, layout)
     if sp.issparse(y):
         _finish(model, fit)
@@ -123,14 +125,16 @@ def _finish(model: Any, fit: BlockFit, noise: Any = None) -> None:
     Q = fit.confidence
     if noise is None:
         wrong = np.flatnonzero(fit.noise)
-        cells = np.ones(len(wrong), dtype=bool), Q.indices[wrong], np.searchsorted(wrong, Q.indptr)
-        noise = sp.csr_array(cells, shape=Q.shape)
+        ones = np.ones(len(wrong), dtype=bool)
+        indptr = np.searchsorted(wrong, Q.indptr)
+        noise = sp.csr_array((ones, Q.indices[wrong], indptr), shape=Q.shape)
     model._set_verdicts(noise, Q, fit.scores, fit.listed)
 
 
 def _dense(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
     """A dense (n, l) array with these values at flat positions, and 0 elsewhere."""
-    dense = namespace(values).zeros(shape[0] * shape[1], dtype=values.dtype, device=values.device)
+    n_cells = shape[0] * shape[1]
+    dense = namespace(values).zeros(n_cells, dtype=values.dtype, device=values.device)
     dense[flat] = values
     return dense.reshape(shape)
 

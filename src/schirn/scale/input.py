@@ -79,7 +79,8 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
     X = X.detach() if hasattr(X, "detach") else X
     xp = namespace(X)
     X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
-    fits = xp.abs(X) < largest_value("float32" if X.dtype == xp.float32 else "float64", X.shape[0])
+    dtype = "float32" if X.dtype == xp.float32 else "float64"
+    fits = xp.abs(X) < largest_value(dtype, X.shape[0])
     if not bool(xp.all(fits)):
         row = int(xp.argmax(xp.astype(xp.any(~fits, axis=1), xp.int8)))
         values = to_numpy(X[row])
@@ -148,8 +149,11 @@ def check_blocks(blocks: list[BlockSummary]) -> Layout:
         if block.bad is not None:
             raise bad_value(*block.bad)
     n = sum(block.n for block in blocks)
-    check_empty_rows(np.concatenate([block.empty for block in blocks]), (n, first.n_labels))
-    return Layout(n, first.d, np.dtype(max(block.dtype for block in blocks)), first.sparse)
+    empty = np.concatenate([block.empty for block in blocks])
+    check_empty_rows(empty, (n, first.n_labels))
+    # By name: "float64" is larger than "float32".
+    dtype = np.dtype(max(block.dtype for block in blocks))
+    return Layout(n, first.d, dtype, first.sparse)
 
 
 def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, list[str]]:
@@ -194,7 +198,8 @@ def _listed_on_device(y: Array, X: Array) -> sp.csr_array | None:
         return None
     label = to_numpy(xp.astype(xp.nonzero(listed)[1], xp.int32))
     indptr = np.concatenate([[0], np.cumsum(to_numpy(xp.sum(listed, axis=1)))])
-    return sp.csr_array((np.ones(len(label), dtype=np.uint8), label, indptr), shape=y.shape)
+    ones = np.ones(len(label), dtype=np.uint8)
+    return sp.csr_array((ones, label, indptr), shape=y.shape)
 
 
 def block_candidates(Y: Any, first: int) -> Any:

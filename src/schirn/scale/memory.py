@@ -49,7 +49,8 @@ def free_bytes() -> int:
     free = [_UNKNOWN]
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
-        free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        available = [line for line in lines if line.startswith("MemAvailable:")]
+        free = [int(line.split()[1]) * 1024 for line in available]
     except OSError:
         if hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
             free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
@@ -106,7 +107,9 @@ def scratch_folder() -> str:
     chosen = any(name in os.environ for name in ("TMPDIR", "TEMP", "TMP"))
     if chosen or not _is_in_memory(folder):
         return folder
-    return fallback if os.access(fallback, os.W_OK) and not _is_in_memory(fallback) else folder
+    if os.access(fallback, os.W_OK) and not _is_in_memory(fallback):
+        return fallback
+    return folder
 
 
 class ScratchFolder:
@@ -176,8 +179,10 @@ def _left_by_container() -> Iterator[int]:
         lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:
         lines = []
-    inside = Path(next((line[3:].lstrip("/") for line in lines if line.startswith("0::")), ""))
-    for group in {inside, *inside.parents}:
+    # The line of the only hierarchy of cgroup 2, such as 0::/user.slice.
+    names = [line[3:].lstrip("/") for line in lines if line.startswith("0::")]
+    innermost = Path(names[0] if names else "")
+    for group in {innermost, *innermost.parents}:
         folder = _CGROUP / group
         try:
             unused = int((folder / "memory.max").read_text())

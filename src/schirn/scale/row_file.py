@@ -124,7 +124,9 @@ class RowFile:
 
     def mapped(self) -> Any:
         """All rows as one array, mapped from their file; several files are read into memory."""
-        return self._sources[0] if len(self._sources) == 1 else np.concatenate(self._sources)
+        if len(self._sources) == 1:
+            return self._sources[0]
+        return np.concatenate(self._sources)
 
     def close(self) -> None:
         """Remove the copies in the scratch folder; the user's own files stay."""
