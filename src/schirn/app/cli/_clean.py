@@ -153,13 +153,16 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     if outputs.merges:
         findings = cleaning.findings
         write_merges([merge for finding in findings for merge in finding.merges], outputs.merges)
-    violations = expected.check_findings(cleaning.findings) if args.strict else []
+    violations = []
+    if expected is not None and args.strict:
+        violations = expected.check_findings(cleaning.findings)
     if violations or outputs.needs_no_ranks:
         return _print_checks(args, result, violations)
     # Everything that takes time happens here.
     ranking = cleaning.ranking
     stage("writing the results")
-    violations = expected.check(ranking, cleaning.findings)
+    if expected is not None:
+        violations = expected.check(ranking, cleaning.findings)
     if violations:
         outputs = outputs.withheld()
         result.outputs = outputs
@@ -174,8 +177,10 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     return UNEXPECTED if violations else 0
 
 
-def _expectations(args: argparse.Namespace) -> Expectations:
-    """Return what the table must meet."""
+def _expectations(args: argparse.Namespace) -> Expectations | None:
+    """Return what the table must meet; None if nothing is expected."""
+    if not args.expect and not args.strict:
+        return None
     expected = Expectations.read(args.expect) if args.expect else Expectations()
     if args.strict:
         none_allowed = dict.fromkeys(KINDS, 0)

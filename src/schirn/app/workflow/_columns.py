@@ -149,8 +149,9 @@ class TagTable:
         known_clean: str | None = None,
         image_root: str | None = None,
     ) -> None:
-        # Several 0/1 columns become one column of tags.
-        table = with_tag_column(table, labels)
+        if labels is not None and labels not in table.columns:
+            # Several 0/1 columns become one column of tags.
+            table = with_tag_column(table, labels)
         self.table, self.path, self.separator = table, path, separator or ";"
         self._text, self._columns, self._features = text, columns, features
         self._categories = categories
