@@ -75,7 +75,8 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
 
 
 def _print(args: argparse.Namespace, changes: ChangeList, n_conflicts: int, verb: str) -> None:
-    counts, n_rows = changes.counts(), len(changes.cells) - n_conflicts
+    counts = changes.counts()
+    n_rows = len(changes.cells) - n_conflicts
     if args.json:
         summary = {"n_changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
         summary |= {"rows_changed": n_rows, "conflicts": n_conflicts}

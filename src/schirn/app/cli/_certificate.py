@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     schirn certificate check cleaned.csv.certificate.json cleaned.csv --original items.csv
     """
     content = read_text(Path(args.certificate), _MAX_BYTES)
-    certificate, problem = None, None
+    certificate = None
+    problem = None
     try:
         certificate = Certificate.from_json(content)
         original, removed, added = _changes(args, certificate)
@@ -70,7 +71,8 @@ def _changes(
     roles = {"labels": args.labels, "separator": args.separator}
     reading = {"encoding": args.encoding, "delimiter": args.delimiter}
     source = TagTable(open_table(args.table, **reading), args.table, **roles)
-    table, prefix = source.table, source.table.prefix(source.labels)
+    table = source.table
+    prefix = source.table.prefix(source.labels)
 
     def cells(column: str) -> list[list[str]]:
         values = table.column(column) if column in table.columns else [None] * table.n_rows
@@ -87,9 +89,11 @@ def _changes(
         removed = [[tag for tag in old if tag not in new] for old, new in pairs]
         return old_tags, removed, [[tag for tag in new if tag not in old] for old, new in pairs]
     if f"{prefix}_removed" in table.columns:
-        removed, added = cells(f"{prefix}_removed"), cells(f"{prefix}_added")
+        removed = cells(f"{prefix}_removed")
+        added = cells(f"{prefix}_added")
     elif certificate.changes:
-        removed, added = [[] for _ in copy], [[] for _ in copy]
+        removed = [[] for _ in copy]
+        added = [[] for _ in copy]
         for (row, tag), is_added in certificate.changes.items():
             if row >= len(copy) or (tag in copy[row]) != is_added:
                 raise InputError(f"{brief(tag)} of row {row + 1:,} is not changed in {args.table}")

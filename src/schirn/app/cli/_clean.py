@@ -207,7 +207,8 @@ def _print_checks(args: argparse.Namespace, result: "_Result", violations: list[
 
 def _write(args: argparse.Namespace, result: "_Result") -> None:
     """Write all files that options ask for, and the certificate."""
-    cleaning, outputs = result.cleaning, result.outputs
+    cleaning = result.cleaning
+    outputs = result.outputs
     if outputs.copy:
         cleaning.export(outputs.copy)
     if outputs.changes:
@@ -367,7 +368,8 @@ def _print_violations(violations: list[Violation]) -> None:
 
 def _print_suspects(result: _Result) -> None:
     """Print the most suspicious tags, if nothing was decided yet."""
-    cleaning, reasons = result.cleaning, result.reasons
+    cleaning = result.cleaning
+    reasons = result.reasons
     ranking = cleaning.ranking
     if reasons is None or ranking.n_answers or not ranking.is_checked:
         return
@@ -397,7 +399,8 @@ def _print_swaps(cleaning: TableCleaning) -> None:
 
 def _print_next(result: _Result) -> None:
     """Print what was written, and what to do next."""
-    cleaning, outputs = result.cleaning, result.outputs
+    cleaning = result.cleaning
+    outputs = result.outputs
     ranking = cleaning.ranking
     for name, path in result.written().items():
         if path:

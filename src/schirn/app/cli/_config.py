@@ -66,7 +66,9 @@ def with_configuration(
         What `configuration` returned.
     """
     _check(parser, options, path, "")
-    words, end, levels = list(words), 0, [options]
+    words = list(words)
+    end = 0
+    levels = [options]
     while (commands := _commands(parser)) and (names := [w for w in words[end:] if w in commands]):
         end = words.index(names[0], end) + 1
         parser = commands[names[0]]
@@ -83,7 +85,8 @@ def with_configuration(
 
 def _check(parser: argparse.ArgumentParser, options: dict[str, Any], path: str, table: str) -> None:
     """Raise InputError for a name that is neither an option nor a command."""
-    commands, known = _commands(parser), set(_options(parser))
+    commands = _commands(parser)
+    known = set(_options(parser))
     for key, value in options.items():
         if isinstance(value, dict) and key in commands:
             _check(commands[key], value, path, f"{table}{key}.")
@@ -112,7 +115,8 @@ def _name(key: str) -> str:
 
 def _words(action: argparse.Action, value: Any, path: str) -> list[str]:
     """Return an option and its value as they would be typed."""
-    flag, name = action.option_strings[-1], _name(action.dest)
+    flag = action.option_strings[-1]
+    name = _name(action.dest)
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise InputError(f"{path}: {name} must be true or false, not {brief(value)}")

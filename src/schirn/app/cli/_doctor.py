@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
         for entry in entries
         if entry["version"] and _numbers(entry["version"]) < _numbers(entry["oldest"])
     ]
-    gpus, cache = _gpus(broken), _cache(broken)
+    gpus = _gpus(broken)
+    cache = _cache(broken)
     about = {"schirn": f"{schirn.__version__} in {Path(schirn.__file__).parent}"}
     about |= {"python": platform.python_version(), "system": platform.platform(), "cache": cache}
     if args.json:
@@ -98,7 +99,8 @@ def _cache(broken: list[str]) -> str:
         nearest = next(path for path in (folder, *folder.parents) if path.exists())
         is_writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
     except DataError as error:
-        folder, is_writable = Path(str(error)), False
+        folder = Path(str(error))
+        is_writable = False
     if not is_writable:
         broken.append(
             f"downloads cannot be stored because {str(folder)!r} is not writable: set SCHIRN_CACHE "

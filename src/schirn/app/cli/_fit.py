@@ -136,7 +136,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         for name in ("image", "encoder", "group", "categories", "id", "decisions"):
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs a table with one column of tags")
-        data, columns = _with_candidates(read(args)), None
+        data = _with_candidates(read(args))
+        columns = None
     else:
         stage("making features")
         columns = source.features()

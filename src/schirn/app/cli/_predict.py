@@ -153,7 +153,8 @@ def _report(
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
     """Open stdin, or a table of text that may be read in blocks; also its format."""
-    path, kind = Path(args.data), format_suffix(Path(args.data))
+    path = Path(args.data)
+    kind = format_suffix(Path(args.data))
     if args.data == "-":
         stream = unpacked(sys.stdin.buffer)
         yield stream, format_of(stream)
@@ -175,7 +176,8 @@ def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) ->
     target = kind if args.output is None else format_suffix(Path(args.output))
     if target != kind:
         return None
-    path, options = Path(args.data), {"encoding": args.encoding, "delimiter": args.delimiter}
+    path = Path(args.data)
+    options = {"encoding": args.encoding, "delimiter": args.delimiter}
     rows = RowStream(stream, Path("stdin") if args.data == "-" else path, kind, **options)
     return rows if rows.is_exact else None
 
@@ -210,9 +212,11 @@ def _predict(
 ) -> tuple[int, Iterable[Record], Counter[str]]:
     """Return the number of rows, their predictions and the unseen tags; write the output."""
     stage("reading the rows")
-    table, method = _new_table(args, model), getattr(model, "method_", model)
+    table = _new_table(args, model)
+    method = getattr(model, "method_", model)
     unseen: Counter[str] = Counter()
-    X, n_rows = None, 0
+    X = None
+    n_rows = 0
     if table is None or table.n_rows or args.disambiguate:
         if table is not None:
             data = _table_rows(args, model, notes, table)
@@ -221,7 +225,8 @@ def _predict(
         if data.n_features != method.n_features_in_:
             numbers = f"{data.n_features}, but {args.model} was trained on {method.n_features_in_}"
             raise InputError(f"{args.data}: the number of features is {numbers}")
-        X, n_rows = to_device(data.X, args.device), data.n_samples
+        X = to_device(data.X, args.device)
+        n_rows = data.n_samples
     stage("predicting")
     records: Iterable[Record]
     if args.disambiguate:
@@ -310,7 +315,8 @@ def _table_rows(
     name = base_name(Path(args.data))
     if not args.disambiguate:
         return Dataset(name=name, X=X)
-    labels, separator = args.labels or notes.get("labels"), _separator(args, model)
+    labels = args.labels or notes.get("labels")
+    separator = _separator(args, model)
     source = TagTable(table, args.data, labels=labels, separator=separator)
     source.merge_as_in_training(notes)
     tags = read_tags(source.tags(), None)
@@ -348,7 +354,8 @@ def _copy_columns(
     separator = _separator(args, model)
     between = args.separator or notes.get("joined_by") or separator
     method: Any = getattr(model, "method_", model)
-    names, (predicted, probability) = method.label_names_, predictions
+    names = method.label_names_
+    (predicted, probability) = predictions
     quoted = [TagCells(separator).join([name]) for name in names]
     safe = spreadsheet_safe if table.spreadsheet else str
 
@@ -406,7 +413,8 @@ def _trained_on(notes: dict[str, Any]) -> list[str]:
 
 def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
     """Put the features in the order of training, if both have names."""
-    target, source = _trained_on(notes), data.feature_names
+    target = _trained_on(notes)
+    source = data.feature_names
     # Columns chosen with --features may have other names.
     if not target or source is None or source == target or args.features is not None:
         return data
@@ -439,7 +447,8 @@ def _prediction_records(
     args: argparse.Namespace, method: PartialMultiLabelClassifier, blocks: Iterable[Predictions]
 ) -> Iterator[Record]:
     """Yield the predictions of rows, which are numbered from 0."""
-    names, numbers = method.label_names_, count()
+    names = method.label_names_
+    numbers = count()
     for predicted, probability in blocks:
         for labels, values in zip(label_lists(predicted, names), probability, strict=True):
             record: Record = {"row": next(numbers), "labels": labels}

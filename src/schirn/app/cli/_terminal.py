@@ -44,7 +44,8 @@ def ask(session: Session, order: str) -> int:
 def _ask_one(session: Session, order: str) -> bool:
     """Ask one question; return whether to go on."""
     view = session.view(order=order)
-    current, certificate = view["current"], view["known"]["certificate"]
+    current = view["current"]
+    certificate = view["known"]["certificate"]
     if order == CERTIFY and certificate is not None and certificate["certified"]:
         return False
     if current is None:
@@ -59,13 +60,15 @@ def _ask_one(session: Session, order: str) -> bool:
     if current["earlier"]:
         say(f"before the row changed, {printable(current['earlier'])}")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
-    keys, swap = "y/n/u/b/q", current["swap"]
+    keys = "y/n/u/b/q"
+    swap = current["swap"]
     if swap is not None:
         say(f"s: swap it for {printable(swap)}")
         keys = f"s/{keys}"
     first = view["known"]["first"][LISTED]
     if order == FIRST:
-        number, size = first["answered"] + 1, first["size"]
+        number = first["answered"] + 1
+        size = first["size"]
         done = f"all {size} questions are answered; press q to see what can be removed, or go on"
         say(f"question {number} of {size}" if number <= size else done)
     prompt = f"{question}: {printable(current['label'])}? [{keys}] "
@@ -91,7 +94,8 @@ def _offer_changes(session: Session) -> None:
             f"precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
         )
     for action, verb in (("remove", "Remove"), ("complete", "Add")):
-        new, count = known[action]["new"], known[action]["count"]
+        new = known[action]["new"]
+        count = known[action]["count"]
         condition = ", for a new certificate" if action == "remove" and known["certificate"] else ""
         share = f"at a target precision of {known['precision']:.0%}{condition}"
         question = f"{verb} {new:,} {'tag' if new == 1 else 'tags'} {share}?"

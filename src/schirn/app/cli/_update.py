@@ -106,7 +106,8 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         table.write_questions(outputs.questions)
     if not violations:
         table.save()
-    store, ids = table.decisions, table.rows.ids
+    store = table.decisions
+    ids = table.rows.ids
     document = {
         "data": args.data,
         "model": args.model,
@@ -158,7 +159,8 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
 
 def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
     """Return tags of new and changed rows: the most suspicious ones, and those likely missing."""
-    ranking, rows = update.ranking, [*update.new, *update.changed]
+    ranking = update.ranking
+    rows = [*update.new, *update.changed]
     lists = []
     for tags, is_likely in (
         (ranking, (ranking.confidence < 0.5) & ~ranking.removed),
@@ -175,7 +177,9 @@ def _report(
     document: dict[str, Any], update: Update, decisions: str, texts: dict[str, str]
 ) -> None:
     """Print what has changed since last night."""
-    ranking, unseen, last = update.ranking, update.unseen, document["last"]
+    ranking = update.ranking
+    unseen = update.unseen
+    last = document["last"]
     since = f"since {last[:16].replace('T', ' ')} UTC" if last else "first update"
     counts = f"{len(update.new):,} new, {len(update.changed):,} changed, {update.gone:,} gone"
     removed = f"{document['removed']:,}"

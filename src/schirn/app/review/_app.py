@@ -102,7 +102,9 @@ class _Api:
 
     def _act(self, body: Mapping[str, Any]) -> None:
         """Hand a request to the session."""
-        session, action, sequence = self._session, body["action"], body["seen"]
+        session = self._session
+        action = body["action"]
+        sequence = body["seen"]
         if action == "undo":
             session.undo(sequence, of=body["of"])
         elif action in KIND:
@@ -131,7 +133,8 @@ class _Api:
 
     def image(self, request: Request) -> Response:
         """Send the image that the table names for a row; the request gives only the number."""
-        row, session = request.path_params["row"], self._session
+        row = request.path_params["row"]
+        session = self._session
         image = session.table.image_file(row) if row < len(session.project.ids) else None
         if image is None:
             raise HTTPException(404)
@@ -175,7 +178,9 @@ class Guard:
     def __init__(
         self, app: ASGIApp, token: str, port: int, opened: Callable[[], None] | None = None
     ):
-        self._app, self._token, self._opened = app, token.encode(), opened
+        self._app = app
+        self._token = token.encode()
+        self._opened = opened
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         # All ports of a host share their cookies; the name tells two servers apart.
         self._cookie = f"schirn_review_{port}"

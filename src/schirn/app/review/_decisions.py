@@ -44,14 +44,16 @@ class DecisionLink:
     """
 
     def __init__(self, session: Session, store: Decisions) -> None:
-        project, roles = session.project, session.project.table
+        project = session.project
+        roles = session.project.table
         if roles.id is None or not roles.content:
             raise InputError(
                 f"{project.folder}: the items have no ids, so their decisions cannot be kept in "
                 f"{store.path}; start the review again with a column of ids",
                 parameter="id",
             )
-        self._session, self._store = session, store
+        self._session = session
+        self._store = store
         self._rows = RowContent(project.ids, session.table.table, roles.content)
         self.changed: dict[int, Decision] = {}
         # Answers that a crash kept from the file come first: they are newer than it.
@@ -61,12 +63,15 @@ class DecisionLink:
 
     def write(self, record: Record, tags: list[int], *, only_newer: bool = False) -> None:
         """Write what a record of the journal says about tags."""
-        action, session, new = record["action"], self._session, []
+        action = record["action"]
+        session = self._session
+        new = []
         answers = _ANSWERS.get(action, [])
         if action == "undo":
             answers = [_AFTER_UNDO[int(session.status[tag])] for tag in tags]
         for tag, answer in zip(tags, answers, strict=True):
-            row, label = int(session.project.row[tag]), session.name(tag)
+            row = int(session.project.row[tag])
+            label = session.name(tag)
             earlier = self._store.latest(self._rows.ids[row], label)
             when = str(record["time"]).replace("+00:00", "Z")
             if only_newer and earlier is not None and earlier.when >= when:
@@ -78,11 +83,13 @@ class DecisionLink:
 
     def _read(self) -> None:
         """Take over answers that the review lacks, and note those about rows that have changed."""
-        session, match = self._session, self._store.match(self._rows)
+        session = self._session
+        match = self._store.match(self._rows)
         records: list[Record] = []
         n_unknown = 0
         for (row, label), decision in match.valid.items():
-            item, action = self._rows.ids[row], _ACTION[decision.answer]
+            item = self._rows.ids[row]
+            action = _ACTION[decision.answer]
             try:
                 tag = session.find(item, label)
             except InputError:

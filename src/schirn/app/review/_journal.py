@@ -12,7 +12,8 @@ from typing import Any
 from schirn._files import Record, atomic_write, complete_lines, lock, put, sync_folder
 from schirn.exceptions import DataError, InputError
 
-FORMAT, VERSION = "schirn-journal", 1
+FORMAT = "schirn-journal"
+VERSION = 1
 
 
 class Journal:

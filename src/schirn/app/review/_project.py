@@ -19,7 +19,8 @@ from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 
-FORMAT, VERSION = "schirn-review", 4
+FORMAT = "schirn-review"
+VERSION = 4
 TAGS = "tags.npz"
 _RESTART = "start the review again from the table"
 
@@ -55,7 +56,8 @@ class Project:
 
     def ranking(self) -> NoisyLabels:
         """Return the ranking of `schirn clean`."""
-        is_listed, suggested = self.listed, ~self.listed
+        is_listed = self.listed
+        suggested = ~self.listed
         p = self.confidence[is_listed]
         # Tags that were known or answered beforehand have confidence 0 or 1.
         known = np.where(p == 1, 1, np.where(p == 0, -1, 0)).astype(np.int8)

@@ -24,7 +24,9 @@ ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
 FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
 _RIGHT = {KEEP: True, DROP: False, SKIP: None}
-_SUREST, _FEW, _NEXT = 20, 5, 100
+_SUREST = 20
+_FEW = 5
+_NEXT = 100
 _WORDS = {
     LISTED: (
         "Your answers will show how many tags are wrong, and which can be removed.",
@@ -54,7 +56,8 @@ class Questions:
     """
 
     def __init__(self, project: Project):
-        self._project, self._without_answers = project, project.ranking()
+        self._project = project
+        self._without_answers = project.ranking()
         is_listed = project.listed
         self.drawn = np.zeros(len(is_listed), dtype=bool)
         self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
@@ -96,8 +99,10 @@ class Questions:
             The tag that was decided last.
         """
         ranking = self.ranking(status)
-        tags, missing = self.tags[LISTED], self.tags[MISSING]
-        suspects, suggestions = ranking.worklist.order, ranking.missing.worklist.order
+        tags = self.tags[LISTED]
+        missing = self.tags[MISSING]
+        suspects = ranking.worklist.order
+        suggestions = ranking.missing.worklist.order
         if order == FIRST:
             yield from self.steps(LISTED, status)
         elif order == TAG:
@@ -115,13 +120,16 @@ class Questions:
 
     def confidence(self, status: Array) -> Array:
         """Return the probability that each tag of the project is correct."""
-        ranking, p = self.ranking(status), np.empty(len(self._project.row))
-        p[self.tags[LISTED]], p[self.tags[MISSING]] = ranking.confidence, ranking.missing.confidence
+        ranking = self.ranking(status)
+        p = np.empty(len(self._project.row))
+        p[self.tags[LISTED]] = ranking.confidence
+        p[self.tags[MISSING]] = ranking.missing.confidence
         return p
 
     def ready(self, kind: str, status: Array) -> Array:
         """Return the tags that the answers allow to remove, or to add; none in the first step."""
-        ranking, steps = self.ranking(status), self.steps(kind, status)
+        ranking = self.ranking(status)
+        steps = self.steps(kind, status)
         if any(status[tag] == OPEN for tag in steps[:FIRST_STEP]):
             return np.zeros(0, dtype=int)
         chosen = self.tags[kind][ranking.removed if kind == LISTED else ranking.added]
@@ -154,7 +162,8 @@ class Questions:
         changed : set of int
             Tags whose answers were changed.
         """
-        ranking, project = begun.ranking, self._project
+        ranking = begun.ranking
+        project = self._project
         if ranking is None or begun.order is None:
             raise ValueError("the certificate was read from a file")
         members = set(begun.order)
@@ -253,8 +262,10 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         Tags of this kind that were removed or added at once.
     """
     tags: Any = ranking if kind == LISTED else ranking.missing
-    work, (begin, surest_tags, hit, suspects) = tags.worklist, _WORDS[kind]
-    answered, parts = work.answered, []
+    work = tags.worklist
+    (begin, surest_tags, hit, suspects) = _WORDS[kind]
+    answered = work.answered
+    parts = []
     if not len(answered):
         return begin
     surest = answered[np.argsort(work.normal_score[answered], kind="stable")]

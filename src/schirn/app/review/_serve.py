@@ -72,7 +72,8 @@ start a review of a table with: schirn review TABLE
         # A damaged table stops the command now, not the page later.
         session.table.cells  # noqa: B018
         with listen(HOST, port) as listener:
-            token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
+            token = secrets.token_urlsafe(32)
+            port = listener.getsockname()[1]
             address = f"http://{HOST}:{port}/?token={token}"
             page = _write_redirect(Path(folder), address) if browser else None
             app = create_app(session, token, port, opened=forget)

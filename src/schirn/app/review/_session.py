@@ -280,7 +280,8 @@ class Session(ReviewState):
         if order not in ORDERS:
             raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
         with self.lock:
-            tag, current = self.current(order=order), None
+            tag = self.current(order=order)
+            current = None
             if tag is not None:
                 swap = self.questions.swaps(self.status).get(tag) if order == SWAPS else None
                 current = self.describe(tag, self._is_blind(tag, order))
@@ -301,11 +302,15 @@ class Session(ReviewState):
         order : str
             What is asked: listed or missing tags.
         """
-        questions, status, final = self.questions, self.status, self.final()
-        is_listed, kind_asked = self.project.listed, MISSING if order == SUGGESTED else LISTED
+        questions = self.questions
+        status = self.status
+        final = self.final()
+        is_listed = self.project.listed
+        kind_asked = MISSING if order == SUGGESTED else LISTED
         chosen = self.chosen[kind_asked]
         at_once = np.isin(questions.tags[kind_asked], [] if chosen is None else chosen)
-        ranking, certificate = questions.ranking(status), self.certificate()
+        ranking = questions.ranking(status)
+        certificate = self.certificate()
         first = {}
         for kind in (LISTED, MISSING):
             answered = sum(int(status[tag] != OPEN) for tag in questions.steps(kind, status))
@@ -325,7 +330,8 @@ class Session(ReviewState):
 
     def _ready(self, kind: str) -> dict[str, int]:
         """Number of tags that the answers allow to remove or add, and how many of them are new."""
-        tags, chosen = self.questions.ready(kind, self.status), self.chosen[kind]
+        tags = self.questions.ready(kind, self.status)
+        chosen = self.chosen[kind]
         new = len(tags if chosen is None else np.setdiff1d(tags, chosen))
         minimum = 0 if chosen is None else _FEW_MORE * len(chosen)
         return {"count": len(tags), "new": new if new > minimum else 0}
@@ -339,13 +345,15 @@ class Session(ReviewState):
     def changes(self) -> ChangeList:
         """List how the tags of the table change: removals, additions and merged spellings."""
         with self.lock:
-            final, changes = self.final(), []
+            final = self.final()
+            changes = []
             for k in np.flatnonzero(self.project.listed != final).tolist():
                 kind = "addition" if final[k] else "removal"
                 names = ("", self.name(k)) if final[k] else (self.name(k).strip(), "")
                 row = int(self.project.row[k])
                 changes.append(Change(row, kind, *names, *self._certainty(k, kind)))
-        roles, options = self.table.roles, self.table.cell_options
+        roles = self.table.roles
+        options = self.table.cell_options
         changes = with_merges(changes, self.table.tags, roles.merge or {})
         options = {"column": roles.column, "separator": roles.separator, **options}
         listing = ChangeList.from_cells(self.table.cells, changes, **options)
@@ -359,7 +367,8 @@ class Session(ReviewState):
         path : path
             In any format of a table.
         """
-        table, roles = self.table, self.table.roles
+        table = self.table
+        roles = self.table.roles
         cells = self.changes().apply(table.cells, **table.cell_options)
         changed = {roles.column: cells}
         write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
@@ -376,7 +385,8 @@ class Session(ReviewState):
 
     def tag_changes(self) -> dict[Tag, bool]:
         """Return the tags that are removed (False) and added (True)."""
-        final, rows = self.final(), self.project.row.tolist()
+        final = self.final()
+        rows = self.project.row.tolist()
         changed = np.flatnonzero(self.project.listed != final).tolist()
         return {(rows[k], self.name(k)): bool(final[k]) for k in changed}
 
@@ -410,7 +420,8 @@ class Session(ReviewState):
         return int(np.isin(self.status, (KEEP, DROP)).sum())
 
     def _progress(self) -> dict[str, int]:
-        status, is_listed = self.status, self.project.listed
+        status = self.status
+        is_listed = self.project.listed
         return {
             "skipped": int((status == SKIP).sum()),
             "decided": int(np.isin(status[is_listed], (KEEP, DROP)).sum()),
@@ -427,7 +438,9 @@ class Session(ReviewState):
         blind : bool
             Whether to hide what the model and the answers say, also about the other tags.
         """
-        project, table, i = self.project, self.table, int(self.project.row[tag])
+        project = self.project
+        table = self.table
+        i = int(self.project.row[tag])
         final = project.listed if blind else self.final()
         decision = None if self.link is None else self.link.changed.get(tag)
         return {

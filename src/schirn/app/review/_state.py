@@ -65,7 +65,8 @@ class ReviewState:
         self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
         self._certificate: Certificate | None = None
         # A number of a draw is for one set of tags, once a question of it was answered or undone.
-        self._next_draw, self._draw_of = 0, dict[bytes, int]()
+        self._next_draw = 0
+        self._draw_of = dict[bytes, int]()
         # Tags of certificates whose answers were taken back.
         self._changed_answers: set[int] = set()
         self._row_of = {name: i for i, name in enumerate(project.ids)}
@@ -127,7 +128,8 @@ class ReviewState:
 
     def _apply(self, record: Record, tags: list[int]) -> None:
         """Change the state as a checked record says."""
-        action, seq = record["action"], record["seq"]
+        action = record["action"]
+        seq = record["seq"]
         self._undone = None
         if action == "undo":
             self._apply_undo(self._undoable(record), seq)
@@ -179,7 +181,9 @@ class ReviewState:
             if self.status[tag] not in (OPEN, status) and tag in members:
                 self._changed_answers.add(tag)
             self.questions.drawn[tag] = tag in members and status != OPEN
-            self.status[tag], self.person[tag], self._changed[tag] = status, person, seq
+            self.status[tag] = status
+            self.person[tag] = person
+            self._changed[tag] = seq
 
 
 def _text(record: Record, key: str) -> str:

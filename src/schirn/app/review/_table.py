@@ -169,7 +169,8 @@ class ProjectTable:
         Only a file that the table names, below the folder of images even after following links, is
         read, and only if it is an image of at most 32 MiB.
         """
-        name, root = self.image_name(row), self._image_root
+        name = self.image_name(row)
+        root = self._image_root
         if name is None or root is None or "\0" in name:
             return None
         folder = os.path.realpath(root)

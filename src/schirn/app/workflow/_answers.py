@@ -134,6 +134,10 @@ def read_answers(
     draw_again : bool, default=False
         Whether other tags may be removed than those that the last questions were drawn from. Their
         answers then count as earlier ones, and the next certificate needs more evidence.
+
+    Returns
+    -------
+    tuple of NoisyLabels and Certificate or None
     """
     answers: dict[tuple[int, str, str], _Line] = {}
     paths = list(paths)
@@ -188,7 +192,21 @@ def answered_tags(
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
 ) -> set[tuple[int, str]]:
-    """Return row and name of the tags that files of answers are about; see `read_answers`."""
+    """Return row and name of the tags that files of answers are about; see `read_answers`.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files of answers.
+    ranking : NoisyLabels
+        What the questions were about.
+    ids, content : sequence of str, optional
+        Name of each row, and what it holds now.
+
+    Returns
+    -------
+    set of (row, tag)
+    """
     return {(line.row, line.label) for line in _lines(paths, ranking, ids, content)}
 
 
@@ -213,7 +231,8 @@ def write_questions_by_id(
     earlier : dict from (row, tag) to Decision, optional
         Answers from before a row has changed, which are shown.
     """
-    lines, columns = [], ",".join(rows.columns)
+    lines = []
+    columns = ",".join(rows.columns)
     for i, label in cells_of(questions):
         answer = "" if earlier is None else str(earlier.get((i, label), ""))
         lines.append((rows.ids[i], texts[i], label, answer, "", columns, rows.hashes[i]))
@@ -221,7 +240,18 @@ def write_questions_by_id(
 
 
 def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Decision]:
-    """Return the answers in a file of `write_questions_by_id`; empty ones do not count."""
+    """Return the answers in a file of `write_questions_by_id`; empty ones do not count.
+
+    Parameters
+    ----------
+    path : path
+    who : str
+        Name of the person who answered.
+
+    Returns
+    -------
+    list of Decision
+    """
     decisions = []
     for _, right, cells in _read(path, ("right", "id", "tag", "columns", "content")):
         name, tag, columns, content = map(spreadsheet_text, cells)
@@ -231,7 +261,17 @@ def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Deci
 
 
 def has_answers(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a table with at least one cell in its column `right`."""
+    """Return whether a file is a table with at least one cell in its column `right`.
+
+    Parameters
+    ----------
+    path : path
+        Any file, which need not exist.
+
+    Returns
+    -------
+    bool
+    """
     if not os.path.isfile(path) or not os.path.getsize(path):
         return False
     table = open_table(path, delimiter=header_delimiter(path))
@@ -330,7 +370,8 @@ def _lines(
     content: Sequence[str] | None,
 ) -> Iterator[_Line]:
     """Yield the answers of files, with the tags as they are spelled in the table."""
-    table, names = _table(ranking), set(ranking.label_names)
+    table = _table(ranking)
+    names = set(ranking.label_names)
     # A spreadsheet may show a name with an apostrophe in front.
     plain = {spreadsheet_safe(name): name for name in names}
     for where, right, cells in chain.from_iterable(_read(path, _COLUMNS) for path in paths):

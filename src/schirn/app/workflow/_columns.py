@@ -85,12 +85,33 @@ class Features:
         return names if any(names) else None
 
     def notes(self, table: Table) -> list[str]:
-        """Return sentences about cells that are not taken as they are."""
+        """Return sentences about cells that are not taken as they are.
+
+        Parameters
+        ----------
+        table : Table
+            The table that the features come from.
+
+        Returns
+        -------
+        list of str
+        """
         read = self.transformer is not None and not getattr(table, "unread", ())
         return self.transformer.notes(table) if read and self.transformer is not None else []
 
     def texts(self, table: Table) -> list[str] | None:
-        """Return the texts that the features are made of; None if they come from other columns."""
+        """Return the texts that the features are made of; None if they come from other columns.
+
+        Parameters
+        ----------
+        table : Table
+            The table that the features come from.
+
+        Returns
+        -------
+        list of str or None
+            One text per row.
+        """
         if self.transformer is None or self.transformer.text is None:
             return None
         return self.transformer.texts(table)
@@ -152,12 +173,19 @@ class TagTable:
         if labels is not None and labels not in table.columns:
             # Several 0/1 columns become one column of tags.
             table = with_tag_column(table, labels)
-        self.table, self.path, self.separator = table, path, separator or ";"
-        self._text, self._columns, self._features = text, columns, features
+        self.table = table
+        self.path = path
+        self.separator = separator or ";"
+        self._text = text
+        self._columns = columns
+        self._features = features
         self._categories = categories
         self._merge = dict(merge or {})
         self._encoder = encoder
-        self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
+        self._id = id
+        self._image = image
+        self._group = group
+        self._known_clean = known_clean
         self._check_delimiter()
         single = (labels, id, image, group, known_clean)
         self._unread = list(getattr(table, "unread", ()))
@@ -193,11 +221,22 @@ class TagTable:
                 raise InputError(f"{path}: {error}", parameter="merge") from None
 
     def merge_as_in_training(self, notes: Mapping[str, Any]) -> None:
-        """Merge the tags that the notes of a model name, as far as rows have them."""
+        """Merge the tags that the notes of a model name, as far as rows have them.
+
+        Parameters
+        ----------
+        notes : dict
+            Notes of a model file, as `schirn.persist.read_notes` returns them.
+        """
         self._merge = dict(notes.get("merge", {}))
 
     def tags(self) -> list[list[str]]:
-        """Return the tags of each row, after merges."""
+        """Return the tags of each row, after merges.
+
+        Returns
+        -------
+        list of list of str
+        """
         tags = self._listed
         if not self._merge:
             return [list(row) for row in tags]
@@ -250,13 +289,33 @@ class TagTable:
     def new_columns(
         self, suggest: bool = False, add: bool = False, note: bool = False
     ) -> list[str]:
-        """Return the names of the columns that `write_clean` adds."""
+        """Return the names of the columns that `write_clean` adds.
+
+        Parameters
+        ----------
+        suggest, add, note : bool
+            Whether tags are suggested, are added, or get a note.
+
+        Returns
+        -------
+        list of str
+        """
         names = ["removed", "confidence"] + ["added"] * add + ["note"] * note
         names += ["suggested", "suggested_confidence"] * suggest
         return [f"{self.table.prefix(self.labels)}_{name}" for name in names]
 
     def changes(self, ranking: NoisyLabels) -> ChangeList:
-        """List merges, removals and additions."""
+        """List merges, removals and additions.
+
+        Parameters
+        ----------
+        ranking : NoisyLabels
+            The ranking of this table.
+
+        Returns
+        -------
+        ChangeList
+        """
         cells = self.table.column(self.labels)
         about: dict[str, Any] = {"column": self.labels, "separator": self.separator}
         about |= self.table.cell_options(self.labels)
@@ -281,10 +340,12 @@ class TagTable:
             Whether to write columns of likely missing tags that are not added, and their
             confidences.
         """
-        cells, spreadsheet = self.table.column(self.labels), self.table.spreadsheet
+        cells = self.table.column(self.labels)
+        spreadsheet = self.table.spreadsheet
         changes = self.changes(ranking)
         clean = changes.apply(cells, **self.table.cell_options(self.labels))
-        removed, added = defaultdict[int, set[str]](set), defaultdict[int, list[str]](list)
+        removed = defaultdict[int, set[str]](set)
+        added = defaultdict[int, list[str]](list)
         for change in changes:
             if not change.before:
                 added[change.row].append(change.after)
@@ -345,12 +406,17 @@ class TagTable:
             Texts are turned into features by Dask workers.
         tags : Tags, optional
             The tags of the rows, if they were read before.
+
+        Returns
+        -------
+        Features
         """
         transformer = self.transformer()
         left_out = self._left_out(transformer)
         if where == "dask" and transformer is not None and transformer.text is not None:
             texts = transformer.texts(self.table)
-            transformer.text_, transformer.encoder_ = TextFeatures().fit(texts), None
+            transformer.text_ = TextFeatures().fit(texts)
+            transformer.encoder_ = None
             size = rows_per_block(len(texts), _TEXTS)
             pieces = [texts[i : i + size] for i in range(0, len(texts), size)]
             X: Any = lazy_texts(pieces, transformer.text_.transform)
@@ -404,6 +470,10 @@ class TagTable:
 
         Without a choice, all columns of sentences, numbers and categories are taken. With an
         encoder, it is pictures or the columns of sentences.
+
+        Returns
+        -------
+        TableFeatures or None
         """
         chosen = {"text": self._text, "columns": self._columns, "categories": self._categories}
         kinds: dict[str, Any] = {kind: names for kind, names in chosen.items() if names is not None}
@@ -473,7 +543,12 @@ class TagTable:
         return [name for name in names if name not in used]
 
     def texts(self) -> list[str]:
-        """Return the text of each row: the columns of text, or else all cells of words."""
+        """Return the text of each row: the columns of text, or else all cells of words.
+
+        Returns
+        -------
+        list of str
+        """
         if self._text is not None:
             columns = [self.table.column(name) for name in self._text]
         else:
@@ -486,13 +561,23 @@ class TagTable:
         return texts or [""] * self.table.n_rows
 
     def ids(self) -> list[str]:
-        """Return the name of each row; rows are numbered from 1 if there is no such column."""
+        """Return the name of each row; rows are numbered from 1 if there is no such column.
+
+        Returns
+        -------
+        list of str
+        """
         if self._id is None:
             return [str(i + 1) for i in range(self.table.n_rows)]
         return [str(cell) for cell in self.table.column(self._id)]
 
     def content(self) -> RowContent:
-        """Return the ids of the rows, and hashes of the cells that are learned from."""
+        """Return the ids of the rows, and hashes of the cells that are learned from.
+
+        Returns
+        -------
+        RowContent
+        """
         if self._id is None:
             raise InputError(
                 f"{self.path}: decisions are kept by row id; name the column of ids", parameter="id"
@@ -500,7 +585,12 @@ class TagTable:
         return RowContent(self.ids(), self.table, self.content_columns())
 
     def content_columns(self) -> list[str]:
-        """Return the columns that are learned from, or else all except tags and ids."""
+        """Return the columns that are learned from, or else all except tags and ids.
+
+        Returns
+        -------
+        list of str
+        """
         transformer = self.transformer()
         names: list[str] = []
         if transformer is not None:
@@ -509,11 +599,22 @@ class TagTable:
         return names or [n for n in self.table.columns if n not in (self.labels, self._id)]
 
     def images(self) -> list[Path | None] | None:
-        """Return the image file of each row; paths are relative to the folder of images."""
+        """Return the image file of each row; paths are relative to the folder of images.
+
+        Returns
+        -------
+        list of Path or None
+            None for a row without an image; no list without a column of images.
+        """
         return self._images
 
     def known_clean(self) -> Array | None:
-        """Return whether the tags of each row were checked."""
+        """Return whether the tags of each row were checked.
+
+        Returns
+        -------
+        (n,) bool array or None
+        """
         if self._known_clean is None:
             return None
         values = []
@@ -528,7 +629,12 @@ class TagTable:
         return np.array(values)
 
     def groups(self) -> list[Any] | None:
-        """Return the group of each row; None for a row without a group."""
+        """Return the group of each row; None for a row without a group.
+
+        Returns
+        -------
+        list or None
+        """
         if self._group is None:
             return None
         cells = self.table.column(self._group)
@@ -545,7 +651,8 @@ class TagTable:
         """The free columns of sentences, of numbers other than row numbers, and of categories."""
         kinds: dict[str, list[str]] = {"text": [], "columns": [], "categories": []}
         for name in self._free_columns():
-            cells, values = text_cells(self.table, name), self.table.numbers(name)
+            cells = text_cells(self.table, name)
+            values = self.table.numbers(name)
             if values is None and any("," in cell for cell in cells):
                 values = read_numbers(cells)
             if values is not None:
@@ -592,6 +699,17 @@ def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
 
     A table that is read as a whole has them twice: as they were read, and as a matrix. Left in the
     files, they are read when the rest of the table is known, and only if there is room.
+
+    Parameters
+    ----------
+    path : str
+        The table.
+    names : sequence of str
+        Columns of numbers or of lists.
+
+    Returns
+    -------
+    list of str
     """
     is_parquet = Path(path).suffix.lower() == ".parquet" or Path(path).is_dir()
     numbers = ParquetNumbers.of(Path(path), names) if is_parquet and names else None
@@ -600,7 +718,20 @@ def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
 
 
 def matrix_for(features: str, n_rows: int, table: str) -> Array:
-    """Read the features of the rows of a table from an .npy file; a large matrix is mapped."""
+    """Read the features of the rows of a table from an .npy file; a large matrix is mapped.
+
+    Parameters
+    ----------
+    features : str
+        An .npy file.
+    n_rows : int
+    table : str
+        Name of the table in error messages.
+
+    Returns
+    -------
+    (n, d) array
+    """
     rows = rows_for(features, n_rows, table)
     return rows.mapped() if isinstance(rows, RowFile) else rows
 
@@ -651,6 +782,10 @@ def image_files(table: Table, column: str, path: str, root: str | None = None) -
         Name of the table in error messages.
     root : str, optional
         Folder of images; by default that of the table.
+
+    Returns
+    -------
+    list of Path or None
     """
     folder = Path(root or Path(path).parent)
     real_folder = os.path.realpath(folder)
@@ -666,7 +801,16 @@ def image_files(table: Table, column: str, path: str, root: str | None = None) -
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path, relative to the folder or absolute, leads to a place inside of it."""
+    """Whether a path, relative to the folder or absolute, leads to a place inside of it.
+
+    Parameters
+    ----------
+    path, folder : str
+
+    Returns
+    -------
+    bool
+    """
     # The system would open a connection to find out where //host/share leads.
     if path.startswith(("//", "\\\\")):
         return False

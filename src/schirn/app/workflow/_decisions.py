@@ -85,9 +85,11 @@ class RowContent:
                 f"choose a column with a different value in every row",
                 parameter="id",
             )
-        self.ids, self.columns = list(ids), tuple(columns)
+        self.ids = list(ids)
+        self.columns = tuple(columns)
         self.number = {name: i for i, name in enumerate(self.ids)}
-        self._table, self._hashes = table, dict[tuple[str, ...], list[str]]()
+        self._table = table
+        self._hashes = dict[tuple[str, ...], list[str]]()
 
     @property
     def hashes(self) -> list[str]:
@@ -95,7 +97,16 @@ class RowContent:
         return self.hashes_of(self.columns)
 
     def hashes_of(self, columns: tuple[str, ...]) -> list[str]:
-        """Return a hash of some cells of each row; "" if the table lacks a column."""
+        """Return a hash of some cells of each row; "" if the table lacks a column.
+
+        Parameters
+        ----------
+        columns : tuple of str
+
+        Returns
+        -------
+        list of str
+        """
         if columns not in self._hashes:
             table = self._table
             names = table if isinstance(table, Mapping) else table.columns
@@ -171,17 +182,47 @@ class Decisions:
         return (decision for decision in self._latest.values() if decision.answer != OPEN)
 
     def latest(self, id: str, tag: str) -> Decision | None:
-        """Return the answer that counts; None if there is none."""
+        """Return the answer that counts; None if there is none.
+
+        Parameters
+        ----------
+        id, tag : str
+            The row and its tag.
+
+        Returns
+        -------
+        Decision or None
+        """
         decision = self._latest.get((id, tag))
         return None if decision is None or decision.answer == OPEN else decision
 
     def since(self, when: str) -> list[Decision]:
-        """Return what was said after a time, also what was taken back."""
+        """Return what was said after a time, also what was taken back.
+
+        Parameters
+        ----------
+        when : str
+            Time in UTC, such as "2026-11-17T02:11:53.120Z".
+
+        Returns
+        -------
+        list of Decision
+        """
         return [decision for decision in self._latest.values() if decision.when > when]
 
     def add(self, decisions: Iterable[Decision]) -> int:
-        """Write answers that say something new, wait for the disk, and return their number."""
-        time, new = utc_now(), dict[tuple[str, str], Decision]()
+        """Write answers that say something new, wait for the disk, and return their number.
+
+        Parameters
+        ----------
+        decisions : iterable of Decision
+
+        Returns
+        -------
+        int
+        """
+        time = utc_now()
+        new = dict[tuple[str, str], Decision]()
         for decision in decisions:
             if decision.answer not in ANSWERS:
                 raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(decision.answer)}")
@@ -195,8 +236,20 @@ class Decisions:
         return len(new)
 
     def match(self, rows: RowContent) -> Carried:
-        """Find the rows of the decisions in a table."""
-        valid, changed, gone = dict[Cell, Decision](), dict[Cell, Decision](), 0
+        """Find the rows of the decisions in a table.
+
+        Parameters
+        ----------
+        rows : RowContent
+            The rows of the table.
+
+        Returns
+        -------
+        Carried
+        """
+        valid = dict[Cell, Decision]()
+        changed = dict[Cell, Decision]()
+        gone = 0
         for decision in self:
             row = rows.number.get(decision.id)
             if row is None:
@@ -220,6 +273,10 @@ class Decisions:
             The rows that were ranked.
         besides : collection of (row, tag)
             Tags to leave out, since newer answers about them follow.
+
+        Returns
+        -------
+        tuple of NoisyLabels and Carried
         """
         carried = self.match(rows)
         answers = {cell: d for cell, d in carried.valid.items() if cell not in besides}
@@ -232,12 +289,30 @@ class Decisions:
         return ranking, carried
 
     def save(self, ranking: NoisyLabels, rows: RowContent, who: str = "") -> int:
-        """Write the answers of a ranking that the file lacks; return their number."""
-        hashes, stored, new = rows.hashes, self.match(rows).valid, []
+        """Write the answers of a ranking that the file lacks; return their number.
+
+        Parameters
+        ----------
+        ranking : NoisyLabels
+        rows : RowContent
+            The rows that were ranked.
+        who : str
+            Name of the person who answered.
+
+        Returns
+        -------
+        int
+        """
+        hashes = rows.hashes
+        stored = self.match(rows).valid
+        new = []
         for tags in (ranking, ranking.missing):
-            answer, label = tags.worklist.answer, tags.label
+            answer = tags.worklist.answer
+            label = tags.label
             for k in np.flatnonzero(~np.isnan(answer)).tolist():
-                row, tag, name = int(tags.row[k]), str(label[k]), _NAMES[float(answer[k])]
+                row = int(tags.row[k])
+                tag = str(label[k])
+                name = _NAMES[float(answer[k])]
                 if (row, tag) not in stored or stored[row, tag].answer != name:
                     about = (rows.columns, hashes[row])
                     new.append(Decision(rows.ids[row], tag, name, who, "", *about))
@@ -276,6 +351,19 @@ def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: i
     """Return n questions, first those whose rows have changed since they were answered.
 
     The others remain those of their round.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+    carried : Carried
+        Decisions of earlier runs.
+    questions : Questions
+        What would be asked otherwise.
+    n : int
+
+    Returns
+    -------
+    Questions
     """
     tags: Any = ranking if questions.kind == LISTED else ranking.missing
     unasked = np.isnan(tags.worklist.answer) & np.isin(tags.row, [i for i, _ in carried.changed])

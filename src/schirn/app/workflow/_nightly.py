@@ -42,10 +42,12 @@ from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
 from schirn.linalg.arrays import to_numpy
 
-_FORMAT, _VERSION = "schirn-state", 2
+_FORMAT = "schirn-state"
+_VERSION = 2
 _BATCH = 4000
 # Features whose means are compared, and rows from which the means of training are computed.
-_MOST_FEATURES, _MOST_ROWS = 200, 5000
+_MOST_FEATURES = 200
+_MOST_ROWS = 5000
 # The features of fewer new rows are not compared.
 LEAST_ROWS = 30
 NEW, KEPT, REMOVED = range(3)
@@ -353,8 +355,10 @@ def update_tags(
     model_hash, precision : str, and float, default=0.9
         Hash of the model file, and target precision. After another model, all rows are judged.
     """
-    time, last = utc_now(), last or TagState()
-    cells, is_same_model = _number_tags(tags, model.label_names_), last.model in ("", model_hash)
+    time = utc_now()
+    last = last or TagState()
+    cells = _number_tags(tags, model.label_names_)
+    is_same_model = last.model in ("", model_hash)
     before, is_same, place = last.find(rows, cells)
     is_new = before < 0
     is_old_tag = is_same[cells.row] & (place >= 0)
@@ -367,7 +371,8 @@ def update_tags(
         p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, p, missing, counts, precision)
-    carried, since = Carried({}, {}, 0), list[Decision]()
+    carried = Carried({}, {}, 0)
+    since = list[Decision]()
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
         since = decisions.since(last.time)
@@ -480,8 +485,10 @@ def _judge(
     """
     stage(f"judging {len(judged):,} rows")
     n_labels = len(model.label_names_)
-    p, unlisted = np.full(len(cells.row), np.nan), [np.zeros((3, 0))]
-    sums, n_fresh = np.zeros(len(profile.columns)), 0
+    p = np.full(len(cells.row), np.nan)
+    unlisted = [np.zeros((3, 0))]
+    sums = np.zeros(len(profile.columns))
+    n_fresh = 0
     batches = [judged[k : k + _BATCH] for k in range(0, len(judged), _BATCH)]
     for batch in track(batches, "batch"):
         X = model.features_.transform(
@@ -491,7 +498,8 @@ def _judge(
         # Rows that the model was trained on, their copies and edits, are judged without themselves.
         P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
         index = np.flatnonzero(np.isin(cells.row, batch))
-        row, column = np.searchsorted(batch, cells.row[index]), cells.column[index]
+        row = np.searchsorted(batch, cells.row[index])
+        column = cells.column[index]
         p[index] = _of_cells(P, row, column)
         fresh = np.flatnonzero(is_fresh[batch])
         listed = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
@@ -500,17 +508,20 @@ def _judge(
         best = likeliest_unlisted(P[fresh], listed[fresh, :n_labels], np.arange(n_labels), count)
         unlisted.append(np.array([batch[fresh][best.row], best.column, best.log_odds]))
         if len(fresh) and profile.columns:
-            sums, n_fresh = sums + profile.sums(X[fresh]), n_fresh + len(fresh)
+            sums = sums + profile.sums(X[fresh])
+            n_fresh = n_fresh + len(fresh)
     row, column, likely = np.concatenate(unlisted, axis=1)
     order = np.lexsort((column, row))
-    row, column = row[order].astype(np.int64), column[order].astype(np.int64)
+    row = row[order].astype(np.int64)
+    column = column[order].astype(np.int64)
     missing = MissingTags(row, column, likely[order], cells.names)
     return p, missing, profile.drift(sums, n_fresh)
 
 
 def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> NoisyLabels:
     """Remove tags besides those that are answered; see the head of this module."""
-    work, margin = ranking.worklist, MARGIN * (1 - ranking.precision)
+    work = ranking.worklist
+    margin = MARGIN * (1 - ranking.precision)
     position = np.full(len(ranking.row), len(work.order))
     position[work.order] = np.arange(len(work.order))
     targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}

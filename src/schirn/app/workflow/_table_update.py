@@ -107,7 +107,8 @@ class TableUpdate:
     @cached_property
     def source(self) -> TagTable:
         """The table, read as in training."""
-        options, model = self.options, self.model
+        options = self.options
+        model = self.model
         stage("reading the table")
         opened = open_table(self.path, encoding=options.encoding, delimiter=options.delimiter)
         merge = read_merges(options.merge) if options.merge else None
@@ -127,7 +128,8 @@ class TableUpdate:
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns that the model learned from."""
-        features, table = self.model.features_, self.source.table
+        features = self.model.features_
+        table = self.source.table
         names = [name for kind in features.kinds for name in features.names_of(kind)]
         absent = [name for name in names if name not in table.columns]
         if absent:
@@ -150,7 +152,8 @@ class TableUpdate:
     @cached_property
     def texts(self) -> list[str]:
         """Text of each row."""
-        features, source = self.model.features_, self.source
+        features = self.model.features_
+        source = self.source
         if features.text is None:
             return source.texts()
         texts: list[str] = features.texts(source.table)
@@ -173,7 +176,8 @@ class TableUpdate:
     def update(self) -> Update:
         """What is new, what has changed, and the verdicts."""
         # The table is read first: what is wrong with it is said before answers are stored.
-        columns, rows = self.columns, self.rows
+        columns = self.columns
+        rows = self.rows
         return update_tags(
             self.model,
             columns,
@@ -244,7 +248,8 @@ class TableUpdate:
         InputError
             If the table has one of the columns that the copy gets.
         """
-        source, suggest = self.source, self.options.suggest
+        source = self.source
+        suggest = self.options.suggest
         names = source.new_columns(suggest, add=True, note=True)
         check_new_columns(self.path, source.table, names)
         source.write_clean(os.fspath(path), self.ranking, suggest=suggest)
