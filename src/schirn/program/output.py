@@ -57,6 +57,12 @@ def say(text: str = "", *, always: bool = False) -> None:
     """Print to stdout; results end the display of what is being done.
 
     With --quiet, only what a person needs to go on is printed, which is said `always`.
+
+    Parameters
+    ----------
+    text : str
+    always : bool
+        Whether to print it with --quiet too.
     """
     display = _progress.current()
     if display is not None:
@@ -66,7 +72,14 @@ def say(text: str = "", *, always: bool = False) -> None:
 
 
 def note(text: str, *, error: bool = False) -> None:
-    """Print one line to stderr, apart from the results; with --quiet, only errors."""
+    """Print one line to stderr, apart from the results; with --quiet, only errors.
+
+    Parameters
+    ----------
+    text : str
+    error : bool
+        Whether to print it with --quiet too.
+    """
     display = _progress.current()
     if _has("log_json"):
         logging.getLogger("schirn.program").log(logging.ERROR if error else logging.INFO, text)
@@ -79,7 +92,12 @@ def note(text: str, *, error: bool = False) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document and its provenance; NaN and infinity become null."""
+    """Print one JSON document and its provenance; NaN and infinity become null.
+
+    Parameters
+    ----------
+    document : dict or list
+    """
     args = _ARGS.get()
     if isinstance(document, dict) and args is not None:
         document = {**document, "provenance": provenance(args)}
@@ -87,7 +105,17 @@ def print_json(document: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
-    """Print a table; an "r" in `right` aligns the column at that position to the right."""
+    """Print a table; an "r" in `right` aligns the column at that position to the right.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of the columns.
+    rows : sequence of sequences
+        Cells of each row.
+    right : str
+        Letters such as "llr", one per column.
+    """
     lines = [list(columns), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
@@ -100,7 +128,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str =
 
 
 def facts(values: dict[str, Any]) -> None:
-    """Print names and values, one pair per line, except for empty texts."""
+    """Print names and values, one pair per line, except for empty texts.
+
+    Parameters
+    ----------
+    values : dict from str to object
+    """
     texts = {name: printable(str(value)) for name, value in values.items() if value != ""}
     width = max(map(len, texts))
     for name, text in texts.items():
@@ -108,12 +141,33 @@ def facts(values: dict[str, Any]) -> None:
 
 
 def number(n: int, noun: str) -> str:
-    """Return a count such as "1 row" or "1,200 rows"."""
+    """Return a count such as "1 row" or "1,200 rows".
+
+    Parameters
+    ----------
+    n : int
+    noun : str
+        In the singular.
+
+    Returns
+    -------
+    str
+    """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def working(what: str, args: argparse.Namespace) -> AbstractContextManager[Display | None]:
-    """Show on stderr what long work does, unless --quiet or --log-json is given."""
+    """Show on stderr what long work does, unless --quiet or --log-json is given.
+
+    Parameters
+    ----------
+    what : str
+    args : Namespace
+
+    Returns
+    -------
+    context manager
+    """
     return shown(what, not (args.quiet or args.log_json), prefix="schirn: ", summary=False)
 
 

@@ -111,14 +111,32 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
 
 
 def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and MERGE set."""
+    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and MERGE set.
+
+    Parameters
+    ----------
+    args : Namespace
+
+    Returns
+    -------
+    dict
+    """
     names = (*_COLUMN_ROLES, "separator", "encoder", "image_root")
     roles = {name: getattr(args, name) for name in names}
     return {**roles, "merge": read_merges(args.merge) if args.merge else None}
 
 
 def open_decisions(args: argparse.Namespace) -> Decisions | None:
-    """Open the file of decisions, if there is one."""
+    """Open the file of decisions, if there is one.
+
+    Parameters
+    ----------
+    args : Namespace
+
+    Returns
+    -------
+    Decisions or None
+    """
     if args.decisions is None:
         return None
     if not args.decisions.endswith(".jsonl"):
@@ -130,7 +148,18 @@ def open_decisions(args: argparse.Namespace) -> Decisions | None:
 
 
 def describe_decisions(store: Decisions, carried: Carried) -> str:
-    """Say what became of the decisions of earlier runs."""
+    """Say what became of the decisions of earlier runs.
+
+    Parameters
+    ----------
+    store : Decisions
+    carried : Carried
+        What became of them.
+
+    Returns
+    -------
+    str
+    """
     if not len(store):
         return "none yet"
     parts = [f"{len(carried.valid):,} carried over"]
@@ -144,7 +173,17 @@ def describe_decisions(store: Decisions, carried: Carried) -> str:
 
 
 def no_others(ranking: NoisyLabels) -> str:
-    """Say that the answers remove nothing but the tags that they call wrong, if that is so."""
+    """Say that the answers remove nothing but the tags that they call wrong, if that is so.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+
+    Returns
+    -------
+    str
+        "" if it is not so.
+    """
     by_limit = ranking.removed & (ranking.confidence > 0)
     if not ranking.n_answers or not ranking.is_checked or by_limit.any():
         return ""
@@ -153,7 +192,15 @@ def no_others(ranking: NoisyLabels) -> str:
 
 
 def check_not_input(output: str, *inputs: str) -> None:
-    """Raise if an output is one of the inputs, also through a link."""
+    """Raise if an output is one of the inputs, also through a link.
+
+    Parameters
+    ----------
+    output : str
+        File to write.
+    *inputs : str
+        Files that the command reads.
+    """
     for used in inputs:
         is_same = os.path.realpath(output) == os.path.realpath(used)
         both_exist = os.path.isfile(output) and os.path.isfile(used)
@@ -218,7 +265,12 @@ class Outputs:
         return self.merges is not None and not any(others)
 
     def named(self) -> dict[str, str | None]:
-        """Return the files by what they are called in messages."""
+        """Return the files by what they are called in messages.
+
+        Returns
+        -------
+        dict from str to path or None
+        """
         return {
             "copy": self.copy,
             "report": self.report,
@@ -235,6 +287,10 @@ class Outputs:
         answers : sequence of str
         is_kept : bool
             Whether the answers outlive the file; if not, they are not overwritten.
+
+        Returns
+        -------
+        list of str
         """
         path = self.questions
         files = [name for name in answers if name != path]
@@ -249,7 +305,12 @@ class Outputs:
         return [*files, path]
 
     def withheld(self) -> "Outputs":
-        """Return what is written of a run that does not meet its expectations."""
+        """Return what is written of a run that does not meet its expectations.
+
+        Returns
+        -------
+        Outputs
+        """
         if self.copy or self.changes or self.questions:
             refused = "no copy, list of changes or questions is written: the run is rejected"
             note(refused, error=True)

@@ -92,7 +92,12 @@ class CleanReport:
         return f"CleanReport({self.ranking!r})"
 
     def html(self) -> str:
-        """Return the report as one page that needs no network."""
+        """Return the report as one page that needs no network.
+
+        Returns
+        -------
+        str
+        """
         labels = self.ranking.labels()
         cards = self.cards()
         suggestions = self.suggestions()
@@ -122,19 +127,34 @@ class CleanReport:
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
     def cards(self) -> list[Card]:
-        """Return the most suspicious tags without an answer, the most suspicious first."""
+        """Return the most suspicious tags without an answer, the most suspicious first.
+
+        Returns
+        -------
+        list of dict
+        """
         ranking = self.ranking
         suspects = ranking.worklist.order[:MAX_CARDS]
         return [self._card(ranking, k, removed=bool(ranking.removed[k])) for k in suspects]
 
     def suggestions(self) -> list[Card]:
-        """Return the tags that are most likely to be missing, the likeliest first."""
+        """Return the tags that are most likely to be missing, the likeliest first.
+
+        Returns
+        -------
+        list of dict
+        """
         missing = self.ranking.missing.above()
         order = np.argsort(-missing.confidence, kind="stable")[:MAX_SUGGESTIONS]
         return [self._card(missing, k, suggested=True) for k in order]
 
     def swaps(self) -> list[dict[str, Any]]:
-        """Return the surest swaps, with the id and the text of each row."""
+        """Return the surest swaps, with the id and the text of each row.
+
+        Returns
+        -------
+        list of dict
+        """
         return [
             {**swap, "id": self._id(swap["row"]), "text": self._text(swap["row"], _MAX_TEXT)}
             for swap in self.ranking.swaps(MAX_SUGGESTIONS).records()

@@ -51,11 +51,27 @@ class Project:
     """Checksum of the project; the decisions about another one do not fit."""
 
     def tags_of_row(self, i: int) -> range:
-        """Return the tags of an item."""
+        """Return the tags of an item.
+
+        Parameters
+        ----------
+        i : int
+            Number of the item.
+
+        Returns
+        -------
+        range
+        """
         return range(*np.searchsorted(self.row, (i, i + 1)).tolist())
 
     def ranking(self) -> NoisyLabels:
-        """Return the ranking of `schirn clean`."""
+        """Return the ranking of `schirn clean`.
+
+        Returns
+        -------
+        NoisyLabels
+            Without answers.
+        """
         is_listed = self.listed
         suggested = ~self.listed
         p = self.confidence[is_listed]
@@ -155,14 +171,37 @@ def _suggestions(ranking: NoisyLabels, accepted: Iterable[Cell]) -> dict[Cell, f
 
 
 def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: str) -> bool:
-    """Whether a project was made from what a file holds now, by this command if any is given."""
+    """Whether a project was made from what a file holds now, by this command if any is given.
+
+    Parameters
+    ----------
+    folder : path
+        The project.
+    command : sequence of str
+        Words of the command; empty if it does not matter.
+    source : str
+        The table.
+
+    Returns
+    -------
+    bool
+    """
     head = _read_head(Path(folder))
     is_same = head.get("source_sha256") == content_hash(source)
     return is_same and (not command or head.get("command") == list(command))
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:
-    """Read a project folder; raise `DataError` if it is damaged or not a project."""
+    """Read a project folder; raise `DataError` if it is damaged or not a project.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    Project
+    """
     folder = Path(folder)
     head = _read_head(folder)
     labels, ids, texts = ([*map(whole_text, head[name])] for name in ("labels", "ids", "texts"))
@@ -183,7 +222,19 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
 
 
 def checksum(head: Mapping[str, Any], tags: Path) -> str:
-    """Return the hash of a project: of its head without this hash, and of the file of its tags."""
+    """Return the hash of a project: of its head without this hash, and of the file of its tags.
+
+    Parameters
+    ----------
+    head : dict
+        Content of project.json.
+    tags : Path
+        The file of its tags.
+
+    Returns
+    -------
+    str
+    """
     content = json.dumps({**head, "sha256": file_hash(tags)}, sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 

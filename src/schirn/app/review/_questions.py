@@ -70,19 +70,60 @@ class Questions:
         self._cached_swaps = lru_cache(4)(self._pair_swaps)
 
     def ranking(self, status: Array) -> NoisyLabels:
-        """Return the ranking by all answers."""
+        """Return the ranking by all answers.
+
+        Parameters
+        ----------
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        NoisyLabels
+        """
         return self._cached_ranking(status.tobytes(), self.drawn.tobytes())
 
     def steps(self, kind: str, status: Array) -> list[int]:
-        """Return the tags of the first step and, once these are answered, of the second."""
+        """Return the tags of the first step and, once these are answered, of the second.
+
+        Parameters
+        ----------
+        kind : {"listed", "missing"}
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        list of int
+            Numbers of the tags.
+        """
         return self._cached_steps(kind, status.tobytes())
 
     def swaps(self, status: Array) -> dict[int, int]:
-        """Return each listed tag that looks wrong and the missing one to list instead."""
+        """Return each listed tag that looks wrong and the missing one to list instead.
+
+        Parameters
+        ----------
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        dict from int to int
+        """
         return self._cached_swaps(status.tobytes())
 
     def size(self, kind: str) -> int:
-        """Return the number of questions in both steps."""
+        """Return the number of questions in both steps.
+
+        Parameters
+        ----------
+        kind : {"listed", "missing"}
+
+        Returns
+        -------
+        int
+        """
         ranking = self._without_answers
         work = ranking.worklist if kind == LISTED else ranking.missing.worklist
         return min(2 * FIRST_STEP, len(work.order))
@@ -119,7 +160,17 @@ class Questions:
         yield from range(len(self._project.row))
 
     def confidence(self, status: Array) -> Array:
-        """Return the probability that each tag of the project is correct."""
+        """Return the probability that each tag of the project is correct.
+
+        Parameters
+        ----------
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        (m,) float array
+        """
         ranking = self.ranking(status)
         p = np.empty(len(self._project.row))
         p[self.tags[LISTED]] = ranking.confidence
@@ -127,7 +178,19 @@ class Questions:
         return p
 
     def ready(self, kind: str, status: Array) -> Array:
-        """Return the tags that the answers allow to remove, or to add; none in the first step."""
+        """Return the tags that the answers allow to remove, or to add; none in the first step.
+
+        Parameters
+        ----------
+        kind : {"listed", "missing"}
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        array of int
+            Numbers of the tags.
+        """
         ranking = self.ranking(status)
         steps = self.steps(kind, status)
         if any(status[tag] == OPEN for tag in steps[:FIRST_STEP]):
@@ -146,6 +209,10 @@ class Questions:
             What was answered before.
         draw : int
             Number of the draw.
+
+        Returns
+        -------
+        Certificate
         """
         ordered = np.isin(self.tags[LISTED], tags)
         return self.ranking(status).with_orders(ordered).certify(random_state=draw)
@@ -161,6 +228,10 @@ class Questions:
         status : (m,) array
         changed : set of int
             Tags whose answers were changed.
+
+        Returns
+        -------
+        Certificate
         """
         ranking = begun.ranking
         project = self._project
@@ -177,7 +248,17 @@ class Questions:
         return begun.answered(ranking.questions_about(answered), right)
 
     def number(self, tag: Tag) -> int:
-        """Return the number of a tag given by its row and the name of its label."""
+        """Return the number of a tag given by its row and the name of its label.
+
+        Parameters
+        ----------
+        tag : tuple of int and str
+            Row and name of the label.
+
+        Returns
+        -------
+        int
+        """
         return self._number[tag[0], self._column_of[tag[1]]]
 
     def _rank(self, status: bytes, drawn: bytes) -> NoisyLabels:
@@ -260,6 +341,10 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
     kind : {"listed", "missing"}
     at_once : array of bool
         Tags of this kind that were removed or added at once.
+
+    Returns
+    -------
+    str
     """
     tags: Any = ranking if kind == LISTED else ranking.missing
     work = tags.worklist

@@ -165,6 +165,10 @@ class Session(ReviewState):
         sequence : int
             Number of the last record that the caller knows. A tag that was decided after it
             raises `Conflict`.
+
+        Returns
+        -------
+        int
         """
         if action not in STATUS:
             raise InputError(f"the action must be one of {', '.join(STATUS)}, not {brief(action)}")
@@ -179,6 +183,10 @@ class Session(ReviewState):
             Number of the last record that the caller knows.
         of : int, optional
             Number of the record to undo; another one raises `Conflict`.
+
+        Returns
+        -------
+        int
         """
         with self.lock:
             if not self.history:
@@ -200,6 +208,10 @@ class Session(ReviewState):
             ``to`` for "swap"; ``tags`` for "remove" and "complete"; ``of`` for "undo".
         sequence : int
             Number of the last record that the caller knows.
+
+        Returns
+        -------
+        int
         """
         with self.lock:
             if sequence > self.sequence:
@@ -234,6 +246,10 @@ class Session(ReviewState):
             Number of tags that the caller was shown; another one raises `Conflict`.
         sequence : int
             Number of the last record that the caller knows.
+
+        Returns
+        -------
+        int
         """
         with self.lock:
             tags = self.questions.ready(KIND[action], self.status).tolist()
@@ -301,6 +317,10 @@ class Session(ReviewState):
         ----------
         order : str
             What is asked: listed or missing tags.
+
+        Returns
+        -------
+        dict
         """
         questions = self.questions
         status = self.status
@@ -343,7 +363,12 @@ class Session(ReviewState):
         return is_step or order == CERTIFY
 
     def changes(self) -> ChangeList:
-        """List how the tags of the table change: removals, additions and merged spellings."""
+        """List how the tags of the table change: removals, additions and merged spellings.
+
+        Returns
+        -------
+        ChangeList
+        """
         with self.lock:
             final = self.final()
             changes = []
@@ -374,7 +399,13 @@ class Session(ReviewState):
         write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
 
     def verify(self, certificate: Certificate) -> None:
-        """Raise InputError unless a certificate is about what `write_table` writes."""
+        """Raise InputError unless a certificate is about what `write_table` writes.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            Certificate of the removed tags.
+        """
         rows = self.project.row.tolist()
         listed = [(rows[k], self.name(k)) for k in self.questions.tags[LISTED].tolist()]
         changes = self.tag_changes()
@@ -384,7 +415,12 @@ class Session(ReviewState):
         file.verify(certificate.table_sha256, listed, *by_kind)
 
     def tag_changes(self) -> dict[Tag, bool]:
-        """Return the tags that are removed (False) and added (True)."""
+        """Return the tags that are removed (False) and added (True).
+
+        Returns
+        -------
+        dict from (row, tag) to bool
+        """
         final = self.final()
         rows = self.project.row.tolist()
         changed = np.flatnonzero(self.project.listed != final).tolist()
@@ -437,6 +473,10 @@ class Session(ReviewState):
         tag : int
         blind : bool
             Whether to hide what the model and the answers say, also about the other tags.
+
+        Returns
+        -------
+        dict
         """
         project = self.project
         table = self.table

@@ -76,24 +76,54 @@ class ReviewState:
         self._undone: int | None = None
 
     def name(self, tag: int) -> str:
-        """Return the label of a tag."""
+        """Return the label of a tag.
+
+        Parameters
+        ----------
+        tag : int
+            Number of the tag.
+
+        Returns
+        -------
+        str
+        """
         return self.project.labels[self.project.column[tag]]
 
     def find(self, item: str, label: str) -> int:
-        """Return the tag of an item by the name of its label."""
+        """Return the tag of an item by the name of its label.
+
+        Parameters
+        ----------
+        item, label : str
+
+        Returns
+        -------
+        int
+            Number of the tag.
+        """
         try:
             return self.questions.number((self._row_of[item], label))
         except KeyError:
             raise InputError(f"the item {brief(item)} has no tag {brief(label)}") from None
 
     def certificate(self) -> Certificate | None:
-        """Return the certificate of the removed tags with all answers; None before a removal."""
+        """Return the certificate of the removed tags with all answers; None before a removal.
+
+        Returns
+        -------
+        Certificate or None
+        """
         if self._certificate is None:
             return None
         return self.questions.certificate(self._certificate, self.status, self._changed_answers)
 
     def final(self) -> Array:
-        """Return whether each tag is kept: as people decided, or else as the answers allowed."""
+        """Return whether each tag is kept: as people decided, or else as the answers allowed.
+
+        Returns
+        -------
+        (m,) bool array
+        """
         is_kept = self.project.kept.copy()
         for kind, tags in self.chosen.items():
             if tags is not None:

@@ -45,7 +45,22 @@ class TableRoles:
 def write_project_table(
     folder: Path, table: Table, source: str, roles: TableRoles
 ) -> dict[str, Any]:
-    """Write the whole table into a project folder; return what project.json says about it."""
+    """Write the whole table into a project folder; return what project.json says about it.
+
+    Parameters
+    ----------
+    folder : Path
+        The project folder.
+    table : Table
+    source : str
+        Path of the table.
+    roles : TableRoles
+        The columns that have a role.
+
+    Returns
+    -------
+    dict from str to JSON value
+    """
     path = Path(source)
     suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     if path.is_dir():
@@ -70,7 +85,19 @@ def write_project_table(
 
 
 def read_roles(folder: Path, head: Any) -> TableRoles:
-    """Return what project.json says about the table."""
+    """Return what project.json says about the table.
+
+    Parameters
+    ----------
+    folder : Path
+        The project folder.
+    head : dict
+        What project.json says about the table.
+
+    Returns
+    -------
+    TableRoles
+    """
     lists = {name: tuple(head[name]) for name in ("text", "content")}
     # No project leads out of its folder.
     roles = TableRoles(**{**head, **lists, "file": Path(head["file"]).name})
@@ -144,14 +171,33 @@ class ProjectTable:
         return self._columns[self.roles.column]
 
     def others(self, row: int) -> Iterator[tuple[str, str]]:
-        """Yield name and cell of the columns that are neither tags, text, image nor id."""
+        """Yield name and cell of the columns that are neither tags, text, image nor id.
+
+        Parameters
+        ----------
+        row : int
+
+        Yields
+        ------
+        tuple of str
+            Name and cell.
+        """
         columns = {self.roles.column, *self.roles.text, self.roles.image, self.roles.id}
         for name, cells in self._columns.items():
             if name not in columns and not is_missing(cells[row]) and cells[row] != "":
                 yield name, _short(cells[row])
 
     def image_name(self, row: int) -> str | None:
-        """Return the cell that names the image of a row."""
+        """Return the cell that names the image of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        str or None
+        """
         if self.roles.image is None:
             return None
         cell = self._columns[self.roles.image][row]
@@ -168,6 +214,14 @@ class ProjectTable:
 
         Only a file that the table names, below the folder of images even after following links, is
         read, and only if it is an image of at most 32 MiB.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        tuple of Path and str, or None
         """
         name = self.image_name(row)
         root = self._image_root
