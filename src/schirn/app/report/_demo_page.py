@@ -44,7 +44,7 @@ def demo_page(demo: "Demo") -> str:
     Examples
     --------
     >>> from schirn.app.demo import run_demo
-    >>> from schirn.app.report import _demo_page as demo_page
+    >>> from schirn.app.report import demo_page
     >>> demo_page(run_demo()).startswith("<!DOCTYPE html>")
     True
     """
