@@ -20,6 +20,8 @@ from schirn._input import Array
 from schirn.cleaning.posterior import normal_scores
 
 _RIDGE, _OFFSET_RIDGE, _CONSTANT_RIDGE = 10.0, 3.0, 0.1
+# A voice that answers at random must not learn from chance.
+_VOICE_RIDGE = 40.0
 _STEPS = 50
 # Tags among which an answered tag is ranked without its answer.
 _SAMPLE = 2000
@@ -73,10 +75,12 @@ def corrected_normal_scores(
     design = np.column_stack([np.ones(len(X)), X])
     weights = np.zeros(0) if voice_weights is None else voice_weights
     mean = np.r_[0, 1, weights, 0, 0]
-    n_plain = 2 + len(weights)
-    corrected = _fit(design, column, index, y, _OFFSET_RIDGE, mean)
+    n_voices = len(weights)
+    ridge = np.r_[_CONSTANT_RIDGE, _RIDGE, [_VOICE_RIDGE] * n_voices, _RIDGE, _RIDGE]
+    n_plain = 2 + n_voices
+    corrected = _fit(design, column, index, y, _OFFSET_RIDGE, mean, ridge)
     no_names = np.zeros_like(column)
-    plain = _fit(design[:, :n_plain], no_names, index, y, 1e9, mean[:n_plain])
+    plain = _fit(design[:, :n_plain], no_names, index, y, 1e9, mean[:n_plain], ridge[:n_plain])
     weight = expit(corrected.log_likelihood - plain.log_likelihood)
     score = weight * corrected.score + (1 - weight) * plain.score
     size = min(len(X), _SAMPLE)
@@ -126,13 +130,14 @@ class _Fit:
         return np.asarray(through_weights + same / self.curvature[self.column[answered]])
 
 
-def _fit(X: Array, column: Array, index: Array, y: Array, offset_ridge: float, mean: Array) -> _Fit:
+def _fit(
+    X: Array, column: Array, index: Array, y: Array, offset_ridge: float, mean: Array, ridge: Array
+) -> _Fit:
     """Fit a constant, the weights of the ranking and other features, and an offset per label.
 
-    The weights are shrunk to `mean`. The Hessian is diagonal but for the first rows, so u
-    is eliminated from the Newton steps.
+    The weights are shrunk to `mean`, by as much as `ridge` says. The Hessian is diagonal but for
+    the first rows, so u is eliminated from the Newton steps.
     """
-    ridge = np.r_[_CONSTANT_RIDGE, np.full(X.shape[1] - 1, _RIDGE)]
     Z, name, size = X[index], column[index], int(column.max()) + 1
 
     def loss(theta: Array, u: Array) -> float:

@@ -3,8 +3,9 @@
 Every voice is one more expert of the ranking: its log-odds, standardised over the cells that it
 judges, are added to the normal score of the rank. Without answers, the weight of a voice is close
 to 1 if it agrees with the ranking far more than by chance, and 0 if it does not: a voice that
-answers at random would only blur the ranking. Answers then teach each weight. Opinions are never
-answers: the share of wrong tags, limits and certificates rest on people.
+answers at random would only blur the ranking. Answers then teach each weight, also that of a voice
+without one which agrees with them. Opinions are never answers: the share of wrong tags, limits and
+certificates rest on people.
 """
 
 import re
@@ -21,7 +22,7 @@ from schirn.exceptions import InputError
 # A "yes" without a probability; the size is immaterial, since log-odds are standardised.
 _YES, _NO = 0.9, 0.1
 _LEAST = 0.02
-# Agreement with the ranking, in standard errors, below which a voice has no weight.
+# Agreement with the ranking or with answers, in standard errors, that is more than chance.
 _CHANCE = 3.0
 _WORDS = {
     **dict.fromkeys(("yes", "y", "right", "correct", "true", "1", "1.0"), 1.0),
@@ -99,8 +100,10 @@ def standardised(log_odds: Array) -> Array:
     return out
 
 
-def weight_without_answers(voice: Array, score: Array) -> float:
-    """Weight of a voice, by how far it agrees with the ranking.
+def weight_without_answers(voice: Array, score: Array, column: Array) -> float:
+    """Weight of a voice, by how far it agrees with the ranking within labels.
+
+    That it says yes more often to labels which are more often right is no sign of judgement.
 
     Parameters
     ----------
@@ -108,6 +111,8 @@ def weight_without_answers(voice: Array, score: Array) -> float:
         Standardised log-odds; 0 without an opinion.
     score : (m,) float array
         Normal scores of the ranking, higher for tags that are more likely right.
+    column : (m,) int array
+        Label of each tag.
 
     Returns
     -------
@@ -115,11 +120,37 @@ def weight_without_answers(voice: Array, score: Array) -> float:
         max(0, 1 - (3 / t)²), where t is the correlation in standard errors; 0 if t < 3.
     """
     judged = np.flatnonzero(voice)
-    if len(judged) < 3 or score[judged].std() < 1e-12 or voice[judged].std() < 1e-12:
+    x = _within(voice[judged], column[judged])
+    y = _within(score[judged], column[judged])
+    length = np.sqrt((x @ x) * (y @ y))
+    if length < 1e-12 or len(judged) < 3:
         return 0.0
-    correlation = float(np.corrcoef(voice[judged], score[judged])[0, 1])
-    t = correlation * np.sqrt(len(judged))
+    t = float(x @ y / length) * np.sqrt(len(judged))
     return float(max(0.0, 1 - (_CHANCE / t) ** 2)) if t > 0 else 0.0
+
+
+def agrees_with_answers(voices: Array, right: Array) -> Array:
+    """Whether each voice agrees with the answers more than by chance.
+
+    Parameters
+    ----------
+    voices : (k, v) float array
+        Standardised log-odds about the answered tags; 0 without an opinion.
+    right : (k,) bool array
+    """
+    y = right - right.mean()
+    lengths = np.sqrt((voices**2).sum(axis=0) * (y @ y))
+    t = voices.T @ y / np.maximum(lengths, 1e-12) * np.sqrt(len(right))
+    return np.asarray(t > _CHANCE)
+
+
+def _within(values: Array, column: Array) -> Array:
+    """Values minus the mean of their label."""
+    if not len(values):
+        return values
+    count = np.bincount(column)
+    mean = np.bincount(column, values) / np.maximum(count, 1)
+    return np.asarray(values - mean[column])
 
 
 def read_opinions(

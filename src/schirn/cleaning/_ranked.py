@@ -10,7 +10,7 @@ import numpy as np
 from schirn._input import Array
 from schirn.cleaning._opinions import Opinions, standardised
 from schirn.cleaning._rounds import Answers
-from schirn.cleaning._share import Interval, number_of_hits
+from schirn.cleaning._share import Interval, forecast_of_hits, number_of_hits
 from schirn.cleaning._storage import Storage
 from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
 from schirn.cleaning.ranker import Annotator
@@ -167,6 +167,13 @@ class MissingTags:
         """90% interval of this share; all shares that are possible without answers."""
         total = max(int(self.worklist.usable.sum()), 1)
         return self._number_right.low / total, self._number_right.high / total
+
+    def expected_right(self, k: int) -> float:
+        """Expected number of correct tags among the next k.
+
+        NaN if the answers about such tags are too few, or contradict the forecast.
+        """
+        return forecast_of_hits(self.worklist, k)
 
     def above(self, confidence: float = LIKELY) -> "MissingTags":
         """Return the tags with at least this confidence."""

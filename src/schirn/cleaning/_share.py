@@ -7,9 +7,10 @@ number of hits (wrong tags, or right ones among the missing) without bias, whate
 
 where y is 1 for a hit. The predictions p only make the residuals small. They come from the curve of
 `posterior`, fitted in five folds so that no answer predicts itself, and are the same for all
-rounds. The rounds are weighted by their predicted precision; the variance is the larger of the
-predicted and the observed one. A round that could not have asked about every open tag decides its
-own tags, and says nothing about others.
+rounds. The rounds are weighted by their predicted precision. The variance is the larger of the
+predicted and the observed one, compared once for all rounds and once for each, and averaged. A
+round that could not have asked about every open tag decides its own tags, and says nothing about
+others.
 """
 
 from typing import NamedTuple
@@ -68,7 +69,10 @@ def number_of_hits(work: Worklist) -> Interval:
     mean, predicted, observed = estimates.T
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
-    variance = max(weight**2 @ predicted, weight**2 @ observed)
+    largest = max(weight**2 @ predicted, weight**2 @ observed)
+    largest_by_round = weight**2 @ np.maximum(predicted, observed)
+    # A few residuals tell little about their variance: both ways to be careful count half.
+    variance = (largest + largest_by_round) / 2
     half = _QUANTILE * np.sqrt(variance) + 0.5
     center = float(weight @ mean)
     # Nobody can say whether the tags answered "unsure" are hits.

@@ -13,7 +13,7 @@ import numpy as np
 
 from schirn._input import Array
 from schirn.cleaning._correction import corrected_normal_scores, describe_tags
-from schirn.cleaning._opinions import weight_without_answers
+from schirn.cleaning._opinions import agrees_with_answers, weight_without_answers
 from schirn.cleaning._rounds import (
     SPREAD_EVERY,
     Answers,
@@ -190,8 +190,12 @@ class Worklist:
         if len(self.answered):
             column = self.column[usable]
             index = np.searchsorted(usable, self.answered)
-            X = describe_tags(score, self.row[usable], column, voices)
             right = self.answer[self.answered] == 1
+            if voices is not None:
+                heard = (weights > 0) | agrees_with_answers(voices[index], right)
+                voices = voices[:, heard]
+                weights = weights[heard]
+            X = describe_tags(score, self.row[usable], column, voices)
             score = corrected_normal_scores(X, column, index, right, weights)
         elif voices is not None:
             score = normal_scores(score + voices @ weights)
@@ -205,8 +209,9 @@ class Worklist:
         if self.voices is None:
             return np.zeros(0)
         score = normal_scores(self.confidence[self.usable])
+        column = self.column[self.usable]
         voices = self.voices[self.usable].T
-        return np.array([weight_without_answers(voice, score) for voice in voices])
+        return np.array([weight_without_answers(voice, score, column) for voice in voices])
 
     @cached_property
     def order(self) -> Array:

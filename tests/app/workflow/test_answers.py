@@ -6,7 +6,7 @@ import pytest
 
 from schirn import find_noisy_labels
 from schirn.app.workflow._answers import read_answers, write_questions
-from schirn.cleaning import Questions
+from schirn.cleaning import NoisyLabels, Questions
 from schirn.exceptions import InputError
 
 
@@ -254,3 +254,53 @@ def test_rounds_come_back_from_files(small, tmp_path):
         assert read.wrong_share_interval == pytest.approx(expected.wrong_share_interval)
         numbers = [sample.round for sample in read.answers.samples]
         assert numbers == [sample.round for sample in expected.answers.samples]
+
+
+def _of_chance(seed):
+    """A ranking of 60 removals of which exactly 54 are wrong, so that 90% is just not exceeded."""
+    rng = np.random.default_rng(seed)
+    row, column = np.arange(100) // 2, np.arange(100) % 2
+    confidence = np.linspace(0.1, 0.9, 100)
+    judged = np.ones(100, dtype=bool)
+    values = (row, column, confidence, judged, "made up")
+    ranking = NoisyLabels.from_arrays(50, ["a", "b"], *values, keep_one=False)
+    right = np.ones(100, dtype=bool)
+    right[:60] = False
+    right[rng.permutation(60)[:6]] = True
+    return ranking.remove(60), right
+
+
+@pytest.mark.parametrize("way", ["honest", "deleted", "emptied", "reordered", "moved", "redrawn"])
+def test_no_misuse_of_a_file_makes_more_false_certificates(way, tmp_path):
+    """60 people; at most 5% may be certified, and binomial(60, 0.05) exceeds 7 in 1% of tests."""
+    rng = np.random.default_rng(0)
+    n_false = 0
+    path = tmp_path / "q.csv"
+    for seed in range(60):
+        ranking, right = _of_chance(seed)
+        for draw in range(4 if way == "redrawn" else 1):
+            certificate = ranking.certify(random_state=draw)
+            write_questions(path, certificate.questions(60), ranking, certificate=certificate)
+            lines = pd.read_csv(path, dtype=str, keep_default_na=False)
+            place = 2 * (lines["row"].astype(int) - 1) + (lines["tag"] == "b")
+            is_right = right[place]
+            lines["right"] = np.where(is_right, "yes", "no")
+            if way == "deleted":
+                lines = lines[~is_right]
+            elif way == "emptied":
+                lines["question"] = ""
+            elif way == "reordered":
+                lines = lines.iloc[rng.permutation(len(lines))]
+            elif way == "moved":
+                # The answers that speak against the claim take questions that were never answered.
+                lines["question"] = np.where(is_right, lines["question"][::-1], lines["question"])
+            lines.to_csv(path, index=False)
+            try:
+                certified = read_answers([path], ranking)[1]
+            except InputError:
+                continue
+            if certified is not None and certified.certified:
+                n_false += 1
+                break
+    assert n_false <= 7
+    assert n_false == 0 or way not in ("emptied", "moved")

@@ -348,9 +348,10 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
     """
     tags: Any = ranking if kind == LISTED else ranking.missing
     work = tags.worklist
-    (begin, surest_tags, hit, suspects) = _WORDS[kind]
+    begin, surest_tags, hit, suspects = _WORDS[kind]
+    forecast = ranking.expected_wrong if kind == LISTED else ranking.missing.expected_right
     answered = work.answered
-    parts = []
+    parts: list[str] = []
     if not len(answered):
         return begin
     surest = answered[np.argsort(work.normal_score[answered], kind="stable")]
@@ -358,13 +359,16 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
     if len(surest) >= _FEW:
         hits = int((work.answer[surest] == work.hit).sum())
         parts.append(f"{hits} of the {len(surest)} {surest_tags} answered were {hit}")
-    if kind == LISTED:
+    if kind == LISTED and not np.isnan(ranking.wrong_share):
         low, high = ranking.wrong_share_interval
         share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
         parts.append(share)
     ahead = work.order[~at_once[work.order]][:_NEXT]
-    if len(ahead):
+    # A forecast that the answers contradict is not made.
+    if len(ahead) and not np.isnan(forecast(len(ahead))):
         hits = np.abs(1 - work.hit - work.probability[ahead]).sum()
         parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
+    if kind == LISTED and (sentence := ranking.trade_off_sentence):
+        parts.append(sentence.removesuffix("."))
     line = "; ".join(parts) or "no missing tag is left to ask about"
     return f"{line[0].upper()}{line[1:]}."
