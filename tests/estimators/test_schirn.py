@@ -28,6 +28,24 @@ def test_is_the_plain_transcription(small):
     np.testing.assert_array_equal(model.noise_, N)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_cells_take_another_solver_with_the_same_result(small, monkeypatch, dtype):
+    X = small.X.astype(dtype)
+    loop = schirn.Schirn(**NUMBERS).fit(X, small.candidates)
+
+    def fail(*args, **options):
+        raise AssertionError("the loop is for small matrices")
+
+    monkeypatch.setattr("schirn.estimators.schirn._LOOP_CELLS", small.candidates.size - 1)
+    monkeypatch.setattr("schirn.estimators.schirn.schirn", fail)
+    blocks = schirn.Schirn(**NUMBERS).fit(X, small.candidates)
+    tolerance = 1e-9 if dtype is np.float64 else 1e-3
+    largest = np.abs(loop.coef_).max()
+    np.testing.assert_allclose(blocks.coef_, loop.coef_, rtol=0, atol=tolerance * largest)
+    np.testing.assert_array_equal(blocks.noise_, loop.noise_)
+    assert blocks.coef_.dtype == loop.coef_.dtype == dtype
+
+
 def test_traces_have_one_entry_per_round(small):
     model = schirn.Schirn(**NUMBERS, max_iter=7).fit(small.X, small.candidates)
     assert model.n_iter_ == 7

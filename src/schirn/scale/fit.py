@@ -1,6 +1,6 @@
 """Training and prediction where the rows live: on a device, in files, on Dask workers.
 
-The solver is the one that runs in memory. A method supports other locations through one hook,
+The rounds are those that run in memory. A method supports other locations through one hook,
 `_fit_blocks(store, layout)`. Of n x l numbers only the verdicts on the candidates come back.
 """
 
