@@ -52,13 +52,36 @@ class Confidences(nn.Module):
         self.register_buffer("written", torch.zeros(n_rows, dtype=torch.bool))
 
     def read(self, rows: Tensor, candidates: Tensor) -> Tensor:
-        """Return the confidences of some rows, in single precision on the candidates' device."""
+        """Return the confidences of some rows, in single precision on the candidates' device.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (n,)
+            Numbers of the rows in training.
+        candidates : Tensor of shape (n, l)
+            0/1.
+
+        Returns
+        -------
+        Tensor of shape (n, l)
+        """
         index = self._check_rows(rows)
         values, written = self.table[index].float(), self.written[index][:, None]
         return torch.where(written, values, candidates.to(values)).to(candidates.device)
 
     def write(self, rows: Tensor, values: Tensor) -> Tensor:
-        """Replace the confidences of some rows, and return them as stored."""
+        """Replace the confidences of some rows, and return them as stored.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (n,)
+            Numbers of the rows in training.
+        values : Tensor of shape (n, l)
+
+        Returns
+        -------
+        Tensor of shape (n, l)
+        """
         index = self._check_rows(rows)
         stored = values.detach().to(self.table.device, self.table.dtype)
         self.table.index_copy_(0, index, stored)

@@ -248,6 +248,16 @@ class DeepSieve(PartialMultiLabelClassifier):
 
         Candidates may come in any container accepted by `fit`; names and table columns are
         matched to the labels of the training data.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        candidates : array-like of shape (n, l), or list of lists of str
+            In any container that `fit` takes.
+
+        Returns
+        -------
+        (n, l) array of float
         """
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
@@ -258,7 +268,13 @@ class DeepSieve(PartialMultiLabelClassifier):
         return row_posterior(p.sigmoid(), Y, NoiseLaw(*law)).Q.numpy()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a safetensors file, atomically."""
+        """Write the fitted model to a safetensors file, atomically.
+
+        Parameters
+        ----------
+        path : path-like
+            A .safetensors file; an existing one is replaced.
+        """
         if not hasattr(self, "network_"):
             raise InputError("this DeepSieve is not fitted; call fit before save")
         files.save_model(self, path)
@@ -272,6 +288,10 @@ class DeepSieve(PartialMultiLabelClassifier):
         path : path-like
         module : torch.nn.Module, optional
             The backbone, if the model was trained with your own. Its weights come from the file.
+
+        Returns
+        -------
+        DeepSieve
         """
         return files.load_model(cls, path, module)
 

@@ -123,12 +123,35 @@ class SieveHead(nn.Module):
     _waiting: list[tuple[Tensor, Tensor, Tensor]]
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the logits."""
+        """Return the logits.
+
+        Parameters
+        ----------
+        features : Tensor of shape (n, d)
+
+        Returns
+        -------
+        Tensor of shape (n, l)
+        """
         logits: Tensor = self.linear(features)
         return logits
 
     def loss(self, features: Tensor, candidates: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the logits with the confidences of the rows."""
+        """Return the mean cross-entropy of the logits with the confidences of the rows.
+
+        Parameters
+        ----------
+        features : Tensor of shape (n, d)
+        candidates : Tensor of shape (n, l)
+            0/1.
+        rows : Tensor of shape (n,)
+            Numbers of the rows in training.
+
+        Returns
+        -------
+        Tensor
+            A scalar.
+        """
         logits = at_least_single(self(features))
         targets = self.targets(features, candidates, rows)
         return soft_cross_entropy(logits, targets, self.rank_weight)
@@ -150,6 +173,10 @@ class SieveHead(nn.Module):
         held_out : bool, default=False
             Only judge these rows, immediately. They must not belong to the rows that this head
             and its backbone are trained on.
+
+        Returns
+        -------
+        Tensor of shape (n, l)
         """
         check_batch(features, candidates, rows, self.n_labels, needs_rows=True)
         if features.shape[1] != self.in_features:
@@ -206,7 +233,16 @@ class SieveHead(nn.Module):
         self._begin()
 
     def scores(self, features: Tensor) -> Tensor:
-        """Return log-odds by the closed-form ridge, for rows it was not fitted to."""
+        """Return log-odds by the closed-form ridge, for rows it was not fitted to.
+
+        Parameters
+        ----------
+        features : Tensor of shape (n, d)
+
+        Returns
+        -------
+        Tensor of shape (n, l)
+        """
         if self.ridge is None:
             raise InputError("the ridge is not fitted yet; call end_epoch after the first epoch")
         slope, offset = self.calibration
@@ -247,7 +283,12 @@ class SieveHead(nn.Module):
             self.law = NoiseLaw.independent(rate)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the state that carries over to the next epoch, for `state_dict`."""
+        """Return the state that carries over to the next epoch, for `state_dict`.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "epoch": self.epoch,
             "calibration": self.calibration,
@@ -256,7 +297,13 @@ class SieveHead(nn.Module):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore the state of `get_extra_state`, at the start of an epoch."""
+        """Restore the state of `get_extra_state`, at the start of an epoch.
+
+        Parameters
+        ----------
+        state : dict
+            What `get_extra_state` returned.
+        """
         device = self.linear.weight.device
         self.epoch, self.calibration = state["epoch"], state["calibration"]
         ridge, law = state["ridge"], state["law"]

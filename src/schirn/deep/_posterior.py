@@ -37,22 +37,48 @@ _LEAST_TOTAL = 1e-9
 
 
 class NoiseLaw(NamedTuple):
-    """Rates (l,) at which false labels are listed, and the tilt of their number per row."""
+    """Rates (l,) at which false labels are listed, and the tilt of their number per row.
+
+    Attributes
+    ----------
+    rates : Tensor of shape (l,)
+    tilt : Tensor of shape (l + 1,)
+        Log weight of r listed false labels; zeros make the candidates independent.
+    normaliser : Tensor of shape (l + 1,)
+        Logarithm of the total weight if m labels are true.
+    """
 
     rates: Tensor
     tilt: Tensor
-    """(l + 1,) log weight of r listed false labels; zeros make the candidates independent."""
     normaliser: Tensor
-    """(l + 1,) logarithm of the total weight if m labels are true."""
 
     @classmethod
     def independent(cls, rates: Tensor) -> "NoiseLaw":
-        """Return a law under which false labels are listed independently of each other."""
+        """Return a law under which false labels are listed independently of each other.
+
+        Parameters
+        ----------
+        rates : Tensor of shape (l,)
+            Rates at which false labels are listed.
+
+        Returns
+        -------
+        NoiseLaw
+        """
         flat = rates.new_zeros(len(rates) + 1, dtype=torch.float64)
         return cls(rates.clamp(SMALLEST_RATE, LARGEST_RATE), flat, flat)
 
     def to(self, device: torch.device) -> "NoiseLaw":
-        """Copy the law to another device."""
+        """Copy the law to another device.
+
+        Parameters
+        ----------
+        device : torch.device
+
+        Returns
+        -------
+        NoiseLaw
+        """
         return NoiseLaw(*(tensor.to(device) for tensor in self))
 
 
@@ -66,6 +92,19 @@ class RowPosterior(NamedTuple):
 
 def bayes(p: Tensor, candidates: Tensor, rates: Tensor | float) -> Tensor:
     """Probability that each candidate is true, given itself alone; 0 outside the candidates.
+
+    Parameters
+    ----------
+    p : Tensor of shape (n, l)
+        Probabilities that the labels are true.
+    candidates : Tensor of shape (n, l)
+        0/1.
+    rates : Tensor of shape (l,) or float
+        Rates at which false labels are listed.
+
+    Returns
+    -------
+    Tensor of shape (n, l)
 
     Examples
     --------
@@ -87,6 +126,10 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
         0/1.
     law : NoiseLaw
         On the same device.
+
+    Returns
+    -------
+    RowPosterior
 
     Examples
     --------

@@ -23,6 +23,11 @@ def rank_loss(predictions: Tensor, *, smoothing: float = 1e-3) -> Tensor:
     smoothing : float, default=1e-3
         \tau > 0. Singular directions of P much shorter than \tau receive no gradient.
 
+    Returns
+    -------
+    Tensor
+        A scalar.
+
     Examples
     --------
     >>> P = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]], requires_grad=True)

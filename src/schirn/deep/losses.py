@@ -123,7 +123,21 @@ class PartialMultiLabelLoss(nn.Module):
         return NoiseLaw(self.rates, self.tilt, self.normaliser)
 
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch."""
+        """Return the mean loss of a batch.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (n, l)
+        candidates : Tensor of shape (n, l)
+            0/1.
+        rows : Tensor of shape (n,), optional
+            Numbers of the rows in training.
+
+        Returns
+        -------
+        Tensor
+            A scalar.
+        """
         check_batch(logits, candidates, rows, self.n_labels, needs_rows=self.training)
         logits = at_least_single(logits)
         if not self.training:
@@ -134,7 +148,20 @@ class PartialMultiLabelLoss(nn.Module):
 
     @torch.no_grad()
     def update(self, logits: Tensor, candidates: Tensor, rows: Tensor) -> Tensor:
-        """Update the confidences of the rows and return them as soft labels of the batch."""
+        """Update the confidences of the rows and return them as soft labels of the batch.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (n, l)
+        candidates : Tensor of shape (n, l)
+            0/1.
+        rows : Tensor of shape (n,)
+            Numbers of the rows in training.
+
+        Returns
+        -------
+        Tensor of shape (n, l)
+        """
         new = old = self.confidences.read(rows, candidates)
         if self.passes >= self.warm_up:
             slope, offset = self.calibration
@@ -175,7 +202,12 @@ class PartialMultiLabelLoss(nn.Module):
         self._last.clear()
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the progress, for `state_dict`."""
+        """Return the progress, for `state_dict`.
+
+        Returns
+        -------
+        dict
+        """
         sums = None if self._sums is None else {k: v.cpu() for k, v in vars(self._sums).items()}
         return {
             "seen": self.n_seen,
@@ -185,7 +217,13 @@ class PartialMultiLabelLoss(nn.Module):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore the progress from `get_extra_state`."""
+        """Restore the progress from `get_extra_state`.
+
+        Parameters
+        ----------
+        state : dict
+            What `get_extra_state` returned.
+        """
         device = self.rates.device
         self.n_seen, self.calibration = state["seen"], tuple(state["calibration"])
         self._last = deque(
@@ -202,6 +240,19 @@ def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> 
     r"""Mean negative log-likelihood of candidates: P(listed) = p + (1 - p) \rho.
 
     It needs no true labels, is smallest at the true probability p, and is differentiable.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, l)
+    candidates : Tensor of shape (n, l)
+        0/1.
+    rates : Tensor of shape (l,) or float
+        Rates at which false labels are listed.
+
+    Returns
+    -------
+    Tensor
+        A scalar.
 
     Examples
     --------

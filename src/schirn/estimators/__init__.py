@@ -39,6 +39,12 @@ CORE_METHODS: Methods = {**_OWN, **_REFERENCES}
 def methods() -> Methods:
     """Return all methods by name: Sieve, Schirn, the compared methods and the two references.
 
+    Returns
+    -------
+    dict from str to class
+
+    Examples
+    --------
     >>> list(methods())[:3], list(methods())[-2:]
     (['Sieve', 'Schirn', 'NLR'], ['CandidateRidge', 'OracleRidge'])
     """

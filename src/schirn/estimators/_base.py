@@ -57,20 +57,42 @@ _PLACES = {"device": "on a device", "dask": "on Dask workers", "files": "in file
 
 
 class Fit(NamedTuple):
-    """Result of training, as returned by `_fit`."""
+    """Result of training, as returned by `_fit`.
+
+    Attributes
+    ----------
+    noise : (n, l) bool array or None
+        Candidates judged wrong; None means those with a confidence below one half.
+    scores : (n, l) array
+        Scores of the training rows, leave-one-out if the method has them.
+    n_iter : int
+    objective : array
+        Its value after each round.
+    confidence : (n, l) array or None
+        The method's own label confidences; None means the calibrated posterior of the scores.
+    """
 
     noise: Array | None
-    """Candidates judged wrong, (n, l) bool; None means those with a confidence below one half."""
     scores: Array
-    """Scores of the training rows, (n, l), leave-one-out if the method has them."""
     n_iter: int
     objective: Array
     confidence: Array | None = None
-    """The method's own label confidences; None means the calibrated posterior of the scores."""
 
 
 class MethodInfo(NamedTuple):
-    """One line of `schirn methods`."""
+    """One line of `schirn methods`.
+
+    Attributes
+    ----------
+    family : str
+        Kind of the method in a few words.
+    reference : str
+        Title of the paper.
+    cost, memory : str
+        What a fit takes, in n rows, d features and l labels.
+    reconstructed : bool
+        Whether parts that the paper leaves open were filled in.
+    """
 
     family: str
     reference: str
@@ -113,6 +135,11 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             label names per row.
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
+
+        Returns
+        -------
+        PartialMultiLabelClassifier
+            The object itself.
         """
         self._fit_checked(X, y, label_names)
         return self
@@ -221,6 +248,15 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """Return scores (n, l); higher means more likely true.
 
         Dask arrays give lazy scores; arrays on a device give scores on that device.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+            Or rows on a device, in files or on Dask workers, if the method takes them.
+
+        Returns
+        -------
+        (n, l) array of float
         """
         check_is_fitted(self)
         where = location(X)
@@ -231,13 +267,35 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return self._scores(self._validate_rows(X))
 
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
-        """Return 0/1 predictions (n, l), by `threshold` if given, else by the estimator's own."""
+        """Return 0/1 predictions (n, l), by `threshold` if given, else by the estimator's own.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        threshold : float, array or str, optional
+            As the parameter of the method; by default, the rule of the method.
+
+        Returns
+        -------
+        (n, l) array of 0 and 1
+        """
         if location(X) in ("dask", "files"):
             return self._map("predict", X, threshold=threshold)
         return self.apply_threshold(self.decision_function(X), threshold=threshold)
 
     def apply_threshold(self, scores: Array, *, threshold: ThresholdRule | None = None) -> Array:
-        """Return what `predict` makes of scores (n, l) that `decision_function` returned."""
+        """Return what `predict` makes of scores (n, l) that `decision_function` returned.
+
+        Parameters
+        ----------
+        scores : (n, l) array
+        threshold : float, array or str, optional
+            As the parameter of the method; by default, the rule of the method.
+
+        Returns
+        -------
+        (n, l) array of 0 and 1
+        """
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
         predicted = rule.apply(scores)
         if is_device_array(predicted):
@@ -245,11 +303,31 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return predicted.astype(self._label_dtype, copy=False)
 
     def predict_labels(self, X: Any, *, threshold: ThresholdRule | None = None) -> list[list[str]]:
-        """Return the names of the predicted labels, one list per row."""
+        """Return the names of the predicted labels, one list per row.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        threshold : float, array or str, optional
+            As the parameter of the method; by default, the rule of the method.
+
+        Returns
+        -------
+        list of list of str
+        """
         return label_lists(self.predict(X, threshold=threshold), self.label_names_)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability (n, l) that each label is true, calibrated on candidates only."""
+        """Return the probability (n, l) that each label is true, calibrated on candidates only.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+
+        Returns
+        -------
+        (n, l) array of float
+        """
         if location(X) in ("dask", "files"):
             return self._map("predict_proba", X)
         scores = self.decision_function(X)
@@ -265,6 +343,16 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
         Candidates may come in any container that `fit` takes; names and table columns are
         matched to the labels known from training.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        candidates : array-like of shape (n, l), or list of lists of str
+            In any container that `fit` takes.
+
+        Returns
+        -------
+        (n, l) array of float
         """
         scores = self.held_out_scores(X)
         labels = as_labels(candidates, names=self.label_names_)
@@ -320,7 +408,20 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         self.training_influence_ = self._scores(X) - scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the label-ranking average precision of the scores against the labels y."""
+        """Return the label-ranking average precision of the scores against the labels y.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        y : array-like of shape (n, l), or list of lists of str
+            True labels.
+        sample_weight : (n,) array, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         # Loads much that a fit does not need.
         from sklearn.metrics import label_ranking_average_precision_score
 

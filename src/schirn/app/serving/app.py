@@ -36,16 +36,27 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for."""
+    """What one request may ask for.
+
+    Attributes
+    ----------
+    rows : int
+        Most rows of a request.
+    bytes : int
+        Largest size of a request.
+    seconds : float
+        Time for a request, including the time that it waits for others.
+    waiting : int
+        Requests that wait for a process; more are answered with status 503.
+    waiting_bytes : int
+        Size of all requests that a process holds; more are answered with status 503.
+    """
 
     rows: int = 10_000
     bytes: int = 16 * 1024**2
     seconds: float = 30.0
-    """Time for a request, including the time that it waits for others."""
     waiting: int = 512
-    """Requests that wait for a process; more are answered with status 503."""
     waiting_bytes: int = 128 * 1024**2
-    """Size of all requests that a process holds; more are answered with status 503."""
 
 
 def create_app(

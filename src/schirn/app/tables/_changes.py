@@ -130,6 +130,10 @@ def row_keys(
         the tags and the columns that cleaning adds.
     rows : list of int, optional
         The rows; by default all.
+
+    Returns
+    -------
+    list of str
     """
     rows = range(table.n_rows) if rows is None else rows
     if id_column:

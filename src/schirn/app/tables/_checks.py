@@ -65,7 +65,12 @@ class Finding:
         return self.kind.replace("_", " ")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding for JSON."""
+        """Return the finding for JSON.
+
+        Returns
+        -------
+        dict
+        """
         return asdict(self)
 
 

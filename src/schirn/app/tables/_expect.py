@@ -110,7 +110,16 @@ class RunSummary:
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
-        """Summarize a ranking."""
+        """Summarize a ranking.
+
+        Parameters
+        ----------
+        ranking : NoisyLabels
+
+        Returns
+        -------
+        RunSummary
+        """
         counts = np.bincount(ranking.column, minlength=len(ranking.label_names)).tolist()
         named = zip(ranking.label_names, counts, strict=True)
         n_tags = len(ranking.row)
@@ -162,6 +171,15 @@ class Expectations:
     def read(cls, path: str | os.PathLike[str]) -> "Expectations":
         """Read a .toml file; a file of tags is relative to its folder.
 
+        Parameters
+        ----------
+        path : path
+            A .toml file.
+
+        Returns
+        -------
+        Expectations
+
         Raises
         ------
         DataError
@@ -196,7 +214,17 @@ class Expectations:
             raise DataError(f"{where}{error}") from None
 
     def check_findings(self, findings: Iterable[Finding]) -> list[Violation]:
-        """Return the kinds of findings that exceed their limits."""
+        """Return the kinds of findings that exceed their limits.
+
+        Parameters
+        ----------
+        findings : iterable of Finding
+            What `look_at_table` returned.
+
+        Returns
+        -------
+        list of Violation
+        """
         return [
             Violation(
                 f"findings.{case.kind}",
@@ -225,6 +253,10 @@ class Expectations:
             What `look_at_table` returned.
         last : RunSummary, optional
             The last run; without it, `drift` is not checked.
+
+        Returns
+        -------
+        list of Violation
         """
         if not isinstance(run, RunSummary):
             run = RunSummary.from_ranking(run)

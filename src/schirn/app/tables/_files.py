@@ -75,6 +75,10 @@ def open_table(
         Whether a file without rows is a table too.
     unread : collection of str
         Columns of numbers that stay in a Parquet file, or in the files of a folder.
+
+    Returns
+    -------
+    Table
     """
     path = Path(path)
     files, kind = [path], format_suffix(path)

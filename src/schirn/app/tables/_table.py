@@ -55,24 +55,72 @@ class Table(ABC):
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
-        """Return the cells of a column."""
+        """Return the cells of a column.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        list
+        """
 
     def numbers(self, name: str) -> Array | None:
-        """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
+        """Return a column as floats, NaN for a missing cell; None if a cell is not a number.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        (n,) float array or None
+        """
         return to_numbers(self.column(name))
 
     def holds(self, name: str, kind: str) -> bool:
-        """Whether a column may hold cells of a kind: "text" or "list"."""
+        """Whether a column may hold cells of a kind: "text" or "list".
+
+        Parameters
+        ----------
+        name : str
+        kind : {"text", "list"}
+
+        Returns
+        -------
+        bool
+        """
         cell_type = str if kind == "text" else list
         return any(isinstance(cell, cell_type) for cell in self.column(name))
 
     def cell_options(self, name: str) -> dict[str, Any]:
-        """Return what `TagCells.of` needs to know of a column beside its cells."""
+        """Return what `TagCells.of` needs to know of a column beside its cells.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        dict
+            Keyword arguments.
+        """
         lists = self.holds(name, "list") and not self.holds(name, "text")
         return {"spreadsheet": self.spreadsheet, "lists": lists}
 
     def prefix(self, column: str) -> str:
-        """Return the start of the names of columns about the tags in a column."""
+        """Return the start of the names of columns about the tags in a column.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column of tags.
+
+        Returns
+        -------
+        str
+        """
         return column
 
     def source(
@@ -86,6 +134,10 @@ class Table(ABC):
             New cells of columns.
         raw : dict from str to dict from int to str, optional
             The text of some of them.
+
+        Returns
+        -------
+        (Table, dict, dict)
         """
         return self, changed, raw or {}
 
@@ -106,7 +158,17 @@ class Table(ABC):
         return {}
 
     def parsed_cell(self, raw: str) -> Any:
-        """Return the cell that a text of `raw_cells` stands for; raise ValueError if it is none."""
+        """Return the cell that a text of `raw_cells` stands for; raise ValueError if it is none.
+
+        Parameters
+        ----------
+        raw : str
+            Text of the cell in the file.
+
+        Returns
+        -------
+        str, list or None
+        """
         raise ValueError(raw)
 
     def write(

@@ -156,7 +156,12 @@ class TagState:
     summary: RunSummary | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write an .npz file, completely or not at all."""
+        """Write an .npz file, completely or not at all.
+
+        Parameters
+        ----------
+        path : path
+        """
         values = vars(self).items()
         arrays: Any = {name: value for name, value in values if isinstance(value, Array)}
         head = {name: value for name, value in values if name not in arrays}
@@ -167,7 +172,16 @@ class TagState:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "TagState":
-        """Read what `write` wrote; raises DataError for any other file."""
+        """Read what `write` wrote; raises DataError for any other file.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        TagState
+        """
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 values = dict(file)
@@ -184,6 +198,12 @@ class TagState:
 
     def find(self, rows: RowContent, cells: Tags) -> tuple[Array, Array, Array]:
         """Find the rows and tags of a table in this state.
+
+        Parameters
+        ----------
+        rows : RowContent
+        cells : Tags
+            The tags of the rows.
 
         Returns
         -------
@@ -354,6 +374,10 @@ def update_tags(
         Last night, without which all rows are new, and answers of people.
     model_hash, precision : str, and float, default=0.9
         Hash of the model file, and target precision. After another model, all rows are judged.
+
+    Returns
+    -------
+    Update
     """
     time = utc_now()
     last = last or TagState()
