@@ -10,7 +10,8 @@
 Every ranker scores the listed tags and the unlisted cells of every table
 (`benchmarks.ranking_tables`); the truth is used for measuring only. The first AUC tells wrong
 listed tags from right ones, the second missing tags from those that are rightly not listed. Next to
-the first one stands the share of wrong tags among the most suspicious 5, 10 and 20%. Times are CPU
+the first one stands the share of wrong tags among the most suspicious 50 and 100, which are what
+people see first, and among 5, 10 and 20%. Times are CPU
 seconds on one thread, for both kinds of cells.
 
 - `schirn`: `find_noisy_labels` with default settings; `sieve`: the same with ``method="Sieve"``;
@@ -82,6 +83,7 @@ Result = dict[str, Any]
 
 RIVALS = ("lr", "ridge", "sgd", "frequency", "0.2")
 DEPTHS = (0.05, 0.1, 0.2)
+HEADS = (50, 100)
 QUICK_ROWS = 600
 QUICK = ("cmc", "brighter_ron", "debian_uniform", "titles", "titles_dropped", "scene_uniform")
 # What must hold: differences to the best of the others, on every table and on average.
@@ -197,12 +199,14 @@ def measure(scores: Array, table: Table) -> Result:
     order = np.random.default_rng(0).permutation(len(wrong))
     order = order[np.argsort(confidence[order], kind="stable")]
     depths = [max(1, round(depth * len(wrong))) for depth in DEPTHS]
+    heads = {f"P@{head}": float(wrong[order[:head]].mean()) for head in HEADS}
     return {
         "rows": len(truth),
         "labels": truth.shape[1],
         "wrong": float(wrong.mean()),
         "missing": int((truth & ~listed).sum()),
         "auc": _auc(wrong, -confidence),
+        **heads,
         "precision": [float(wrong[order[:depth]].mean()) for depth in depths],
         "auc_missing": _auc(truth[~listed], scores[~listed]),
     }
@@ -318,13 +322,16 @@ def print_table(*columns: str, rows: Iterable[Sequence[str]]) -> None:
 
 def print_rankings(results: list[Result]) -> None:
     """Print the scores of all rankers, then `schirn` beside the best of the others."""
-    depths = [f"wrong in {100 * depth:.0f}%" for depth in DEPTHS]
+    depths = [f"P@{head}" for head in HEADS]
+    depths += [f"wrong in {100 * depth:.0f}%" for depth in DEPTHS]
     print_table(
         *("table", "ranker", "rows", "labels", "wrong", "AUC", *depths, "AUC, missing", "seconds"),
         rows=(
             [
                 *(result["table"], result["ranker"], f"{result['rows']:,}"),
                 *(str(result["labels"]), percent(result["wrong"]), percent(result["auc"])),
+                # Results of earlier runs have no heads.
+                *(percent(result.get(f"P@{head}")) for head in HEADS),
                 *(*map(percent, result["precision"]), percent(result["auc_missing"])),
                 f"{result['seconds']:.1f}",
             ]
@@ -333,6 +340,23 @@ def print_rankings(results: list[Result]) -> None:
     )
     for key, what in (("auc", "wrong tags"), ("auc_missing", "missing tags")):
         print_summary(results, key, what)
+    print_heads(results)
+
+
+def print_heads(results: list[Result]) -> None:
+    """Print the mean share of wrong tags at the head of every ranking, over all tables."""
+    heads: dict[str, list[list[float]]] = {}
+    for result in results:
+        if all(f"P@{head}" in result for head in HEADS):
+            values = [result[f"P@{head}"] for head in HEADS]
+            heads.setdefault(result["ranker"], []).append(values)
+    for ranker, rows in heads.items():
+        means = ", ".join(
+            f"{percent(mean)} of the first {head}"
+            for head, mean in zip(HEADS, np.mean(rows, axis=0).tolist(), strict=True)
+        )
+        print(f"- {ranker}: wrong are {means} (mean of {len(rows)} tables)")
+    print()
 
 
 def print_summary(results: list[Result], key: str, what: str) -> None:

@@ -24,6 +24,7 @@ from scipy.special import expit, logit
 
 from schirn._input import Array
 from schirn.labels.tags import Tags
+from schirn.noise.informativeness import cell_aucs
 
 # Labels that are this many times as frequent, as a power of two, still count for each other: in
 # shares, and in ratios, which need more tags.
@@ -161,24 +162,17 @@ def listing_rates(cells: ScoredCells, n_listed: Array, n_rows: int) -> Array:
 
 def told_labels(cells: ScoredCells, n_labels: int) -> Array:
     """Return how much the scores say about each label (l,), from 0 to 1, by the AUC of its tags."""
-    label = np.r_[cells.label, cells.unlisted_label]
-    score = np.r_[cells.score, cells.unlisted_score]
-    is_listed = np.arange(len(label)) < len(cells.label)
-    n_listed, n_unlisted = (
-        np.bincount(x, minlength=n_labels) for x in (cells.label, cells.unlisted_label)
-    )
-    # Tags before or after the other cells with the same score: the mean of both rank sums.
-    sums = np.zeros(n_labels)
-    for tie in (is_listed, ~is_listed):
-        order = np.lexsort((tie, score, label))
-        sums += np.bincount(label[order], np.arange(len(order)) * is_listed[order], n_labels) / 2
-    before = np.cumsum(n_listed + n_unlisted) - n_listed - n_unlisted
-    sums -= n_listed * (before + (n_listed - 1) / 2)
-    pairs, sizes = n_listed * n_unlisted, (np.maximum(n, 1) for n in (n_listed, n_unlisted))
-    auc = np.where(pairs > 0, sums / np.maximum(pairs, 1), 1.0)
-    error = np.sqrt(sum(1 / size for size in sizes) / 12)
+    measured = cell_aucs(*_arrays_of(cells), n_labels)
+    auc = np.where(measured.has_pairs, measured.auc, 1.0)
+    n_listed = np.maximum(measured.n_listed, 1)
+    n_unlisted = np.maximum(measured.n_unlisted, 1)
+    error = np.sqrt((1 / n_listed + 1 / n_unlisted) / 12)
     low, high = _TOLD
     return np.clip((auc + _DOUBT * error - low) / (high - low), 0, 1)
+
+
+def _arrays_of(cells: ScoredCells) -> tuple[Array, Array, Array, Array]:
+    return cells.label, cells.score, cells.unlisted_label, cells.unlisted_score
 
 
 def _count_below(scores: Array, label: Array, medians: Array) -> Array:

@@ -81,7 +81,7 @@ def find_noisy_labels(
         Features of the rows, also a `schirn.scale.RowFile`, tensors on a GPU or Dask blocks.
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, lists of names, or texts such as "beach;dog".
-    method : Ranker, estimator, class or str, default=None
+    method : Ranker, estimator, class or str, optional
         None is `Sieve`, a `TextRanker` for texts, or a `CentroidRanker` for more than 3,000 labels.
     cv : int, splitter or iterable of (train, test) row indices, optional
         Folds; by default one fit of `Sieve`, and five folds of other methods.
@@ -89,8 +89,10 @@ def find_noisy_labels(
         Share of the removals that should be right, by the answers.
     keep_one : bool, default=True
         Whether each row keeps at least one tag that nobody called wrong.
-    known, known_clean : (n, l) array, and (n,) or (n, l) bool array, optional
-        1 for tags known to be correct, -1 for wrong ones, 0 elsewhere; rows or cells all correct.
+    known : (n, l) array, sparse matrix or DataFrame, optional
+        1 for tags known to be correct, -1 for wrong ones, 0 elsewhere.
+    known_clean : (n,) or (n, l) bool array, optional
+        Rows, or cells, whose tags are all correct.
     prior : (n, l) array, sparse matrix or DataFrame, optional
         Prior probabilities, which multiply the odds.
     votes : Votes or (counts, voters), optional
@@ -105,10 +107,40 @@ def find_noisy_labels(
         Whether X is taken as it is, as texts and sparse rows of length 1 always are.
     max_memory : float, optional
         Gigabytes; what needs more goes to temporary files, or is an error if it cannot.
-    label_names, separator : sequence of str, optional, and str, default=";"
-        Names of the columns of a matrix, and the text between the tags of a row.
-    random_state, checkpoint, verbose : int, path and bool, optional
-        Seed; folder from which a killed run goes on; whether to show progress on stderr.
+    label_names : sequence of str, optional
+        Names of the columns of a matrix.
+    separator : str, default=";"
+        What stands between the tags of a row that is a text.
+    random_state : int, optional
+        Seed; the default is 0.
+    checkpoint : path, optional
+        Folder from which a killed run goes on; it is removed when the work is done.
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    NoisyLabels
+        All listed tags with their confidence, and the likeliest missing ones. It asks questions,
+        takes answers, and applies what they justify.
+
+    Raises
+    ------
+    InputError
+        If features and tags do not fit each other, or an argument is not allowed.
+
+    Examples
+    --------
+    >>> from schirn import find_noisy_labels
+    >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 10
+    >>> tags = [["pan"], ["pan"], ["chair"], ["chair"]] * 10
+    >>> tags[0] = ["chair"]
+    >>> ranking = find_noisy_labels(titles, tags)
+    >>> suspects = ranking.suspects(1)
+    >>> int(suspects.row[0]), str(suspects.label[0])
+    (0, 'chair')
+    >>> bool(ranking.removed.any())
+    False
     """
     Number(0, high=1, open_low=True).check("precision", precision)
     Number(open_low=True, none=True).check("max_memory", max_memory)
