@@ -1,12 +1,16 @@
 """Losses of other authors, called like `schirn.deep.PartialMultiLabelLoss`.
 
-`GeneralizedCrossEntropy` is for labels that are listed but wrong, the others are for true labels
-that are not listed: there, listed labels count as true. Each loss is a mean over cells, also where
-its authors take the sum. Requires the extra `deep`.
+`GeneralizedCrossEntropy` and `ForwardCorrection` are for labels that are listed but wrong, the
+others are for true labels that are not listed: there, listed labels count as true. Each loss is a
+mean over cells, also where its authors take the sum. Requires the extra `deep`.
 """
 # ruff: noqa: E402
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from schirn._optional import optional
 
@@ -19,6 +23,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from schirn._input import Number
 from schirn.deep.losses import at_least_single, check_batch
+from schirn.exceptions import InputError
+
+# Estimated rates stay below it: a rate of one leaves nothing to learn from.
+_HIGHEST_RATE = 0.98
 
 
 class GeneralizedCrossEntropy(nn.Module):
@@ -291,3 +299,139 @@ class ROLE(_MissingLabelLoss):
             cells = cells + binary_cross_entropy_with_logits(logits, targets)
         excess = logits.sigmoid().sum(dim=1).mean() - self.expected
         return cells + self.weight * (excess / logits.shape[1]) ** 2
+
+
+class ForwardCorrection(nn.Module):
+    r"""Cross-entropy through the transition matrices of the labels.
+
+    .. math::
+        -\overline{y \log s + (1 - y) \log (1 - s)}, \qquad
+        s_j = P(\text{listed} \mid x) = (1 - \mu_j)\, p_j + \rho_j (1 - p_j)
+
+    The network learns the probabilities p of the true labels, because the loss compares the
+    candidates with what the noise makes of p. If labels are only added, \mu is zero.
+
+    Parameters
+    ----------
+    rates : array-like of shape (l,)
+        \rho, the rate at which each label is listed where it is false, below 1.
+    missing : array-like of shape (l,), optional
+        \mu, the rate at which each label is not listed where it is true, below 1.
+
+    See Also
+    --------
+    transition_rates : Estimate both from label correlations.
+
+    Examples
+    --------
+    >>> loss = ForwardCorrection(rates=[0.5])
+    >>> loss(torch.tensor([[0.0]]), torch.tensor([[0]])).neg().exp()
+    tensor(0.2500)
+    """
+
+    rates: Tensor
+    missing: Tensor
+
+    def __init__(self, rates: ArrayLike, missing: ArrayLike | None = None):
+        super().__init__()
+        rates = np.asarray(rates, dtype=np.float64)
+        missing = np.zeros_like(rates) if missing is None else np.asarray(missing, np.float64)
+        for name, values in (("rates", rates), ("missing", missing)):
+            is_valid = values.shape == rates.shape and bool(((values >= 0) & (values < 1)).all())
+            if rates.ndim != 1 or not is_valid:
+                raise InputError(
+                    f"{name} must be one number from 0 to below 1 for each label, got {values!r}",
+                    parameter=name,
+                )
+        self.register_buffer("rates", torch.as_tensor(rates))
+        self.register_buffer("missing", torch.as_tensor(missing))
+
+    def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch; `rows` is ignored."""
+        check_batch(logits, candidates, rows, len(self.rates), needs_rows=False)
+        logits = at_least_single(logits)
+        rates = self.rates.to(logits)
+        missing = self.missing.to(logits)
+        true = logsigmoid(logits)
+        false = logsigmoid(-logits)
+        listed = torch.logaddexp(true + torch.log1p(-missing), false + rates.log())
+        unlisted = torch.logaddexp(true + missing.log(), false + torch.log1p(-rates))
+        return -torch.where(candidates > 0, listed, unlisted).mean()
+
+
+class TransitionRates(NamedTuple):
+    """Rates of the transition matrices of all labels, for `ForwardCorrection`."""
+
+    rates: NDArray[np.float64]
+    """Rate (l,) at which a false label is listed."""
+    missing: NDArray[np.float64]
+    """Rate (l,) at which a true label is not listed."""
+
+
+def transition_rates(candidates: ArrayLike, trusted: ArrayLike) -> TransitionRates:
+    r"""Estimate the transition matrices of the labels from label correlations.
+
+    For two labels whose noise is independent,
+
+    .. math::
+        P(s_j = a, s_i = b) = \sum_c P(y_j = c)\, T_j[c, a]\, P(s_i = b \mid y_j = c) .
+
+    The left side is counted in all rows, the last factor in the rows whose listing of label j is
+    trusted; the rest follows by least squares over all other labels i. It is identified if some
+    other label goes along with label j.
+
+    The equations are those of the paper. It solves them for pairs of labels and chooses the trusted
+    cells by a mixture model of the losses of a network after a few epochs; the least squares over
+    all labels are ours, and the trusted cells are yours.
+
+    Parameters
+    ----------
+    candidates : (n, l) array-like
+        0/1.
+    trusted : (n, l) array-like of bool
+        Cells whose listing is likely right, for instance those with a small loss.
+
+    Returns
+    -------
+    TransitionRates
+        Both zero for a label that the other labels, or the trusted cells, say nothing about.
+
+    References
+    ----------
+    "Estimating Noise Transition Matrix with Label Correlations for Noisy Multi-Label Learning".
+
+    Examples
+    --------
+    >>> candidates = np.array([[1, 1], [1, 1], [1, 0], [0, 0]])
+    >>> trusted = np.array([[1, 1], [1, 1], [0, 1], [1, 1]], dtype=bool)
+    >>> transition_rates(candidates, trusted).rates.round(2)
+    array([0.5, 0. ])
+    """
+    Y = np.asarray(candidates) > 0
+    is_trusted = np.asarray(trusted, dtype=bool)
+    if Y.ndim != 2 or Y.shape != is_trusted.shape:
+        raise InputError(
+            f"trusted must have the shape of the candidates, {Y.shape}, got {is_trusted.shape}",
+            parameter="trusted",
+        )
+    rates = np.zeros(Y.shape[1])
+    missing = np.zeros(Y.shape[1])
+    for j in range(Y.shape[1]):
+        others = np.delete(Y, j, axis=1)
+        states = [others[is_trusted[:, j] & (Y[:, j] == listed)] for listed in (False, True)]
+        if not others.shape[1] or not all(map(len, states)):
+            continue
+        # P(s_i = 1 | y_j = c) for both c, and P(s_j = a, s_i = 1) for both a.
+        given = np.array([rows.mean(axis=0) for rows in states])
+        joint = np.array([(others & (Y[:, [j]] == a)).mean(axis=0) for a in (False, True)])
+        share = np.array([1 - Y[:, j].mean(), Y[:, j].mean()])
+        left = np.hstack([joint, share[:, None] - joint])
+        right = np.hstack([given, 1 - given])
+        if np.linalg.matrix_rank(right, tol=1e-6) < 2:
+            continue
+        A = np.linalg.lstsq(right.T, left.T, rcond=None)[0].T
+        weights = np.maximum(A, 0)
+        total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
+        rates[j] = min(weights[1, 0] / total[0], _HIGHEST_RATE)
+        missing[j] = min(weights[0, 1] / total[1], _HIGHEST_RATE)
+    return TransitionRates(rates, missing)
