@@ -43,6 +43,8 @@ data TABLE  table to clean
 [ask]
 {ASK}
 {DECISIONS}
+--opinions FILE...  what a language model or somebody else thinks of some tags; may be repeated
+--for-model FILE  write the most suspicious tags as JSON lines with prompts (.jsonl)
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 [act]
 {REMOVALS}
@@ -135,6 +137,11 @@ def _options(args: argparse.Namespace, outputs: Outputs) -> CleaningOptions:
     options = replace(options, answers=outputs.answers_before(options.answers, is_kept=is_kept))
     if outputs.report:
         optional("jinja2", "cli", "Writing the report")
+    for path in options.opinions:
+        if not Path(path).exists():
+            raise InputError(f"{path}: there is no such file of opinions")
+    if args.for_model:
+        check_outputs({"file of prompts": args.for_model}, inputs)
     for path in options.answers:
         if not Path(path).exists():
             raise InputError(f"{path}: there is no such file of answers; --questions writes one")
@@ -218,6 +225,9 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
         result.reasons = cleaning.reasons
     if outputs.questions:
         cleaning.write_questions(outputs.questions)
+    if args.for_model:
+        cleaning.write_prompts(args.for_model)
+        note(f"wrote the prompts to {args.for_model}")
     if outputs.report:
         page = cleaning.report(commands=_next_commands(cleaning)).html()
         write_text(outputs.report, page)

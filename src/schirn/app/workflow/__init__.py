@@ -25,6 +25,9 @@ from schirn.app.workflow._nightly import ADVICE as ADVICE
 from schirn.app.workflow._nightly import TagState, Update, update_tags
 from schirn.app.workflow._nightly import state_after_training as state_after_training
 from schirn.app.workflow._nightly import state_path as state_path
+from schirn.app.workflow._opinions import OpinionFile as OpinionFile
+from schirn.app.workflow._opinions import read_opinion_file as read_opinion_file
+from schirn.app.workflow._opinions import write_prompts as write_prompts
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking
 from schirn.app.workflow._table_cleaning import TableCleaning

@@ -21,12 +21,12 @@ _REPEATED = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
     *("encoding", "delimiter", "merge", "known_clean", "remove"),
     *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
-    *("categories", "method", "param", "answers", "suggest", "allow_empty"),
+    *("categories", "method", "param", "answers", "opinions", "suggest", "allow_empty"),
 )
 # Options that do not change how the tags are ranked; all others are part of the key of a ranking.
 _AFTER_RANKING = {
     *("precision", "allow_empty", "remove", "remove_below", "add"),
-    *("number", "suggest", "answers", "certify", "decisions", "name"),
+    *("number", "suggest", "answers", "opinions", "certify", "decisions", "name"),
     *("checkpoint", "fresh", "scheduler", "image_root"),
 }
 # Options that name a file, whose content counts and not its name.
@@ -96,6 +96,8 @@ class CleaningOptions:
         Whether to ask about missing tags instead of listed ones.
     answers : sequence of str, optional
         Files of questions that a person has filled in.
+    opinions : sequence of str, optional
+        Files of what a language model or somebody else thinks of some tags.
     certify : bool, default=False
         Whether the questions are those of a certificate.
     decisions : str, optional
@@ -146,6 +148,7 @@ class CleaningOptions:
     number: int = FIRST_STEP
     suggest: bool = False
     answers: Sequence[str] = ()
+    opinions: Sequence[str] = ()
     certify: bool = False
     decisions: str | None = None
     name: str | None = None
@@ -158,8 +161,9 @@ class CleaningOptions:
                 self._set(name, (value,) if isinstance(value, str) else tuple(value))
         pairs = self.param.items() if isinstance(self.param, Mapping) else self.param
         self._set("param", tuple((name, value) for name, value in pairs))
-        answers = self.answers
-        self._set("answers", (answers,) if isinstance(answers, str) else tuple(answers))
+        for name in ("answers", "opinions"):
+            files = getattr(self, name) or ()
+            self._set(name, (files,) if isinstance(files, str) else tuple(files))
         if self.remove is not None and self.remove_below is not None:
             raise InputError(
                 "give only one of remove and remove_below",

@@ -20,6 +20,7 @@ from schirn.app.workflow._answers import answered_tags, read_answers, write_ques
 from schirn.app.workflow._columns import Features, TagTable, check_new_columns, columns_to_stream
 from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
 from schirn.app.workflow._models import make_model, to_device
+from schirn.app.workflow._opinions import read_opinion_file, write_prompts
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking, content_key, stamp
 from schirn.cleaning import (
@@ -443,6 +444,25 @@ class TableCleaning:
             earlier=earlier,
         )
 
+    def write_prompts(self, path: str | os.PathLike[str], n: int | None = None) -> None:
+        """Write the most suspicious tags as JSON lines with prompts for a language model.
+
+        The answers of the model, as a column "answer", are opinions (`options.opinions`).
+
+        Parameters
+        ----------
+        path : path
+        n : int, optional
+            Number of tags; by default `options.number`.
+        """
+        n = self.options.number if n is None else n
+        tags: Any = self.ranking if self.kind == LISTED else self.ranking.missing
+        first = tags.worklist.order[:n]
+        cells = zip(tags.row[first].tolist(), tags.label[first].tolist(), strict=True)
+        questions = self.ranking.questions_about(cells, self.kind)
+        ids = self.ids if self.options.id else None
+        write_prompts(path, questions, self.texts, ids=ids)
+
     def answer(self, questions: Questions, right: Sequence[bool | None]) -> "TableCleaning":
         """Add answers, which rank all tags again; all answers add up.
 
@@ -529,7 +549,7 @@ class TableCleaning:
             This object.
         """
         options = self.options
-        ranking = self.ranked
+        ranking = self._with_opinions(self.ranked)
         if options.remove is not None or options.remove_below is not None:
             ranking = ranking.remove(options.remove, below=options.remove_below)
         if options.add is not None:
@@ -543,6 +563,15 @@ class TableCleaning:
         self._ranking = ranking
         self._save_decisions()
         return self
+
+    def _with_opinions(self, ranking: NoisyLabels) -> NoisyLabels:
+        """Return a ranking with the opinions in all files of `options.opinions`."""
+        ids = None if self.id_column is None else self.ids
+        for path in self.options.opinions:
+            said = read_opinion_file(path, ranking.n_rows, ranking.label_names, ids=ids)
+            self._note(f"{path}: {said.sentence}")
+            ranking = ranking.with_opinions(said.records)
+        return ranking
 
     def remove(self, k: int | None = None, *, below: float | None = None) -> "TableCleaning":
         """Order removals that no answers support; every output then says "not checked".
