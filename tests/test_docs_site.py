@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,3 +96,22 @@ def test_links_to_examples_lead_to_the_gallery(extensions):
     assert to_gallery("[a](../examples/plot_1.py)", 0) == "[a](gallery/plot_1.rst)"
     assert to_gallery("[a](../../examples/plot_1.py)", 1) == "[a](../gallery/plot_1.rst)"
     assert to_gallery("[a](../examples/other.py)", 0) == "[a](../examples/other.py)"
+
+
+def test_the_site_holds_the_leaderboard_where_results_are(tmp_path, extensions, monkeypatch):
+    import leaderboard_pages
+
+    folders = []
+    monkeypatch.setattr(leaderboard_pages, "RESULTS", tmp_path)
+    monkeypatch.setattr(
+        leaderboard_pages, "build_leaderboard", lambda paths, folder: folders.append(folder)
+    )
+    html = SimpleNamespace(outdir="site", builder=SimpleNamespace(format="html"))
+    leaderboard_pages.write_pages(html, None)
+    assert folders == []
+    (tmp_path / "pml-2.jsonl.gz").write_bytes(b"")
+    leaderboard_pages.write_pages(html, RuntimeError("the build failed"))
+    assert folders == []
+    leaderboard_pages.write_pages(html, None)
+    # `leaderboard.md` links to this folder.
+    assert folders == [Path("site") / "leaderboard"]
