@@ -81,6 +81,11 @@ def test_results_of_other_code_are_dropped_and_computed_again(short, tmp_path, m
     stopped = update(tmp_path, "three", reports, stop_after=0)
     assert reports == []
     assert stopped.progress.n_runs == 8, "nothing stale is kept"
+    monkeypatch.setattr(updates, "is_stale", lambda result: True)
+    for _ in range(2):
+        nothing = update(tmp_path, "three", reports, stop_after=0)
+        assert (nothing.files, nothing.progress.n_runs) == ([], 0)
+        assert list((tmp_path / "packed").iterdir()) == []
 
 
 def test_results_that_are_not_of_the_suite_are_dropped(short, tmp_path):

@@ -140,6 +140,11 @@ def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]
     scores = scores_file(path)
     old = read_scores(scores) if scores.is_file() else {}
     complete = sorted(complete_results(results), key=_place)
+    if not complete:
+        # Files without a result would show nothing, or what is stale.
+        path.unlink(missing_ok=True)
+        scores.unlink(missing_ok=True)
+        return []
     fresh = pack_scores(output, [result for result in complete if result["key"] not in old])
     scores_by_key = old | fresh
     packed = {r["key"]: scores_by_key[r["key"]] for r in complete if r["key"] in scores_by_key}
