@@ -211,9 +211,7 @@ class Certificate:
         answers = dict(self.answers)
         ranking = self.ranking.answered(questions, right)
         columns = questions.row.tolist(), questions.column.tolist()
-        for row, column, is_right in zip(
-            *columns, read_answers(right, len(questions)), strict=True
-        ):
+        for row, column, is_right in zip(*columns, as_answers(right, len(questions)), strict=True):
             tag = row, names[column]
             if tag not in members:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
@@ -491,7 +489,7 @@ def tags_digest(n_rows: int, names: Sequence[str], row: Array, column: Array) ->
     return value.hexdigest()
 
 
-def read_answers(right: Any, n: int) -> list[bool | None]:
+def as_answers(right: Any, n: int) -> list[bool | None]:
     """Answers as True (the tag is right), False (wrong) and None (unsure)."""
     if np.ndim(right) != 1 or len(right) != n:
         raise InputError(

@@ -27,8 +27,8 @@ from schirn.cleaning.certificate import (
     REMOVED,
     SUSPECTS,
     Certificate,
+    as_answers,
     begin,
-    read_answers,
 )
 from schirn.cleaning.changes import ChangeList, apply_changes, changes_of
 from schirn.cleaning.policy import DROP, KEEP, Policy
@@ -509,7 +509,7 @@ class NoisyLabels:
         answers = self._worklist_of(questions.kind).answers
         value = answers.value.copy()
         index = self._index(questions.row, questions.column, questions.kind)
-        for k, is_right in zip(index.tolist(), read_answers(right, len(questions)), strict=True):
+        for k, is_right in zip(index.tolist(), as_answers(right, len(questions)), strict=True):
             new = UNSURE if is_right is None else float(is_right)
             earlier = value[k]
             if new != UNSURE and earlier == 1 - new:

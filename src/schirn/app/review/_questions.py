@@ -16,8 +16,16 @@ from schirn._input import Array
 from schirn.app.review._project import Project
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.noisy_labels import NoisyLabels
-from schirn.cleaning.questions import FIRST_STEP, LIKELY, LIMIT, LISTED, MISSING, SPREAD, UNSURE
-from schirn.cleaning.questions import Questions as QuestionsOfRound
+from schirn.cleaning.questions import (
+    FIRST_STEP,
+    LIKELY,
+    LIMIT,
+    LISTED,
+    MISSING,
+    SPREAD,
+    UNSURE,
+    Questions,
+)
 
 OPEN, KEEP, DROP, SKIP = range(4)
 ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
@@ -39,7 +47,7 @@ _WORDS = {
 }
 
 
-class Questions:
+class Interview:
     """The tags of a project in the order in which they are asked, given the status of each.
 
     Parameters
@@ -276,7 +284,7 @@ class Questions:
         return ranking
 
     def _with_answers(
-        self, ranking: NoisyLabels, questions: QuestionsOfRound, answer: Array
+        self, ranking: NoisyLabels, questions: Questions, answer: Array
     ) -> NoisyLabels:
         """Return the ranking with the answers to a round, as far as there are any."""
         tags = np.array(self._numbers(questions), dtype=int)
@@ -301,7 +309,7 @@ class Questions:
     def _draw_steps(self, kind: str, status: bytes) -> list[int]:
         return [tag for questions in self._rounds(kind, status) for tag in self._numbers(questions)]
 
-    def _rounds(self, kind: str, status: bytes) -> list[QuestionsOfRound]:
+    def _rounds(self, kind: str, status: bytes) -> list[Questions]:
         """Return the questions of the first step and, once these are answered, of the second."""
         current = np.frombuffer(status, dtype=np.uint8)
         ranking = self._without_answers
@@ -316,7 +324,7 @@ class Questions:
         second = after.questions(FIRST_STEP, kind=kind, order=LIMIT)
         return [first, second] if len(second) else [first]
 
-    def _numbers(self, questions: QuestionsOfRound) -> list[int]:
+    def _numbers(self, questions: Questions) -> list[int]:
         """Return the numbers of the tags of some questions."""
         cells = zip(questions.row.tolist(), questions.column.tolist(), strict=True)
         return [self._number[cell] for cell in cells]

@@ -13,7 +13,7 @@ import numpy as np
 from schirn._files import Record, brief
 from schirn._input import Array
 from schirn.app.review._project import Project
-from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Questions
+from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Interview
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
@@ -50,7 +50,7 @@ class ReviewState:
         Who decided each tag; "" if nobody gave a name.
     history : list of Step
         What can be undone.
-    questions : Questions
+    questions : Interview
         What to ask, and what the answers say.
     chosen : dict from kind to array of tags
         Tags that were removed, or added, as the answers allowed.
@@ -61,7 +61,7 @@ class ReviewState:
         self.status = np.zeros(len(project.row), dtype=np.uint8)
         self.person: dict[int, str] = {}
         self.history: list[Step] = []
-        self.questions = Questions(project)
+        self.questions = Interview(project)
         self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
         self._certificate: Certificate | None = None
         # A number of a draw is for one set of tags, once a question of it was answered or undone.
