@@ -293,7 +293,8 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
 
     Of a label matrix that is also stored as CSR, only the shape is read.
     """
-    limit, arrays = byte_limit(max_bytes), {}
+    limit = byte_limit(max_bytes)
+    arrays = {}
     with unreadable_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         if len(entries) > MOST_ENTRIES:
@@ -304,7 +305,8 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
         check_limit(path, "unpacks to", sum(entry.file_size for entry in entries), limit)
         names = archive.namelist()
         for entry in entries:
-            key, name = entry.filename.removesuffix(".npy"), brief(entry.filename)
+            key = entry.filename.removesuffix(".npy")
+            name = brief(entry.filename)
             if key == entry.filename:
                 continue
             with archive.open(entry) as stream:
@@ -565,7 +567,8 @@ def file_hash(path: str | os.PathLike[str]) -> str:
 
 def content_hash(path: str | os.PathLike[str]) -> str | None:
     """Return a checksum of a file, or of a folder with its files; None if it is huge or missing."""
-    folder, digest = Path(path), hashlib.sha256()
+    folder = Path(path)
+    digest = hashlib.sha256()
     if not folder.is_dir():
         return file_hash(path) if folder.is_file() else None
     files = sorted(file for file in folder.rglob("*") if file.is_file())

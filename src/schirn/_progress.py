@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 # Seconds before the first line, at least between two lines, the same as a share of the time so
 # far, and at most.
-_FIRST_LINE, _GAP, _GAP_SHARE, _LARGEST_GAP = 3.0, 5.0, 0.05, 600.0
+_FIRST_LINE = 3.0
+_GAP = 5.0
+_GAP_SHARE = 0.05
+_LARGEST_GAP = 600.0
 
 
 def track(
@@ -146,7 +149,9 @@ class Display:
     """The loops that run now, shown by a Rich bar or by a thread that prints lines."""
 
     def __init__(self, title: str, stream: TextIO, prefix: str = ""):
-        self.title, self.stream, self.prefix = title, stream, prefix
+        self.title = title
+        self.stream = stream
+        self.prefix = prefix
         self.levels: tuple[Level, ...] = ()
         self.doing = ""
         self.start = time.monotonic()
@@ -174,23 +179,28 @@ class Display:
 
     def count(self, items: Iterable[T], level: "Level") -> Iterator[T]:
         """Iterate over items as the innermost loop."""
-        depth, start = len(self.levels), time.monotonic()
+        depth = len(self.levels)
+        start = time.monotonic()
         level = replace(level, start=start, seen=start)
         try:
             # Set before the first item, which may be made while it is asked for.
-            self.levels, self.doing = (*self.levels, level), ""
+            self.levels = (*self.levels, level)
+            self.doing = ""
             for item in items:
                 yield item
                 level = replace(level, done=level.done + 1, seen=time.monotonic())
                 # Cut off what a loop inside has left behind.
-                self.levels, self.doing = (*self.levels[:depth], level), ""
+                self.levels = (*self.levels[:depth], level)
+                self.doing = ""
         finally:
-            self.levels, self.doing = self.levels[:depth], ""
+            self.levels = self.levels[:depth]
+            self.doing = ""
 
     def tell(self, what: str, done: int, total: int, left: float | None, doing: str) -> None:
         """Set everything at once, for work that counts by itself."""
         now = time.monotonic()
-        self.levels, self.doing = (Level(what, done, total, self.start, now, left),), doing
+        self.levels = (Level(what, done, total, self.start, now, left),)
+        self.doing = doing
 
     def say(self, text: str) -> None:
         """Print a line that stays, above the bar."""
@@ -216,9 +226,12 @@ class Display:
 
     def text(self) -> str:
         """One line: the time so far, the loops, the share, the time left and the stage."""
-        levels, doing, time_now = self.levels, self.doing, time.monotonic()
+        levels = self.levels
+        doing = self.doing
+        time_now = time.monotonic()
         parts = [_place(level) for level in levels] or [doing]
-        share, seconds = self.share(), _left(levels, time_now)
+        share = self.share()
+        seconds = _left(levels, time_now)
         if share is not None:
             parts.append(f"{int(100 * share)}%")
         if seconds is not None:

@@ -67,7 +67,8 @@ def save_model(model: "DeepSieve", path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a safetensors file, atomically."""
     save = optional("safetensors.torch", "deep", "a DeepSieve file").save
     # The networks are stored as tensors.
-    encoder, plain = Encoder(("network_", "_device")), copy(model)
+    encoder = Encoder(("network_", "_device"))
+    plain = copy(model)
     plain.module = None
     entry = encoder.estimator(plain)
     tensors = {f"network.{k}": v for k, v in model.network_.state_dict().items()}

@@ -66,7 +66,8 @@ class Confidences(nn.Module):
         Tensor of shape (n, l)
         """
         index = self._check_rows(rows)
-        values, written = self.table[index].float(), self.written[index][:, None]
+        values = self.table[index].float()
+        written = self.written[index][:, None]
         return torch.where(written, values, candidates.to(values)).to(candidates.device)
 
     def write(self, rows: Tensor, values: Tensor) -> Tensor:
@@ -96,7 +97,8 @@ class Confidences(nn.Module):
         index = rows.to(self.table.device, torch.int64, non_blocking=True)
         # Fetching the largest index from a GPU would stall it; there torch itself checks.
         if not index.is_cuda and len(index):
-            low, high = int(index.min()), int(index.max())
+            low = int(index.min())
+            high = int(index.max())
             if low < 0 or high >= len(self.table):
                 raise InputError(
                     f"row index {low if low < 0 else high} is out of range for confidences of "

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 # Alternations between the posterior and the noise law, for one set of scores.
 _LAW_ROUNDS = 3
 # An automatic warm-up lasts at least _SHORTEST epochs, and ends after _STALE without progress.
-_SHORTEST, _STALE = 3, 3
+_SHORTEST = 3
+_STALE = 3
 
 
 # Attributes that a resumed run does not continue from, or from a form of their own.
@@ -58,14 +59,19 @@ class CrossFit:
         seed: int,
     ):
         n, l = Y.shape
-        self.rows, self.Y, self.seed, self.params = rows, torch.as_tensor(Y != 0), seed, params
+        self.rows = rows
+        self.Y = torch.as_tensor(Y != 0)
+        self.seed = seed
+        self.params = params
         self.trust = not params.estimate_noise
         rng = np.random.default_rng([seed, 0])
         self.splits = split_rows(n, params.folds, rng)
         self.learners = [make(k) for k in range(len(self.splits))]
         self.Q = self.Y.float()
         self.law = NoiseLaw.independent(torch.full((l,), 0.1))
-        self.n_iter, self.best_iter, self.moved = 0, 0, False
+        self.n_iter = 0
+        self.best_iter = 0
+        self.moved = False
         self.best_score = -np.inf
         self.objective: list[float] = []
         self.held_out_score: list[float] = []
@@ -115,7 +121,9 @@ class CrossFit:
     def _move(self, verdict: Verdict) -> None:
         """Move the confidences towards the verdict; the first one replaces the candidates."""
         keep = self.params.momentum if self.moved else 0.0
-        self.Q, self.law, self.moved = torch.lerp(verdict.Q, self.Q, keep), verdict.law, True
+        self.Q = torch.lerp(verdict.Q, self.Q, keep)
+        self.law = verdict.law
+        self.moved = True
 
     def _watch_warm_up(self, verdict: Verdict, score: float, ends: bool) -> tuple[Verdict, float]:
         """Remember the best epoch of the warm-up, and return to it when the warm-up ends.
@@ -147,7 +155,8 @@ class CrossFit:
         weights = {k: v.detach().cpu().clone() for k, v in averaged.items()}
         calibration = verdict.calibration.slope, verdict.calibration.offset
         self.best = weights, verdict.log_odds, self.Q.clone(), tuple(verdict.law), calibration
-        self.best_iter, self.best_score = self.n_iter, score
+        self.best_iter = self.n_iter
+        self.best_score = score
 
     def _judge(self) -> tuple[Verdict, float]:
         """Judge all rows by networks not trained on them; return the verdict and its score."""
@@ -176,7 +185,8 @@ class CrossFit:
 
     def _held_out(self) -> tuple[Tensor, Tensor]:
         """Logits and ridge scores (n, l) of all rows by networks not trained on them."""
-        network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
+        network = torch.zeros(self.Q.shape)
+        ridge = torch.zeros(self.Q.shape)
         # The last network learns from all rows.
         for learner, (train, held) in zip(self.learners[:-1], self.splits[:-1], strict=True):
             features, logits = learner.outputs(self.rows, held)
@@ -203,7 +213,8 @@ def split_rows(n: int, folds: int, rng: np.random.Generator) -> list[tuple[Array
     """Return the rows to train on and the rows to judge, for each network; the last predicts."""
     if n < 2:
         raise InputError(f"DeepSieve needs at least two rows, got n_samples={n}")
-    fold, folds = np.empty(n, dtype=int), min(folds, n)
+    fold = np.empty(n, dtype=int)
+    folds = min(folds, n)
     fold[rng.permutation(n)] = np.arange(n) % folds
     splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     return [*splits, (np.arange(n), np.arange(0))]

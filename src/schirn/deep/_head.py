@@ -109,12 +109,20 @@ class SieveHead(nn.Module):
         Number(high=1.0).check("momentum", momentum)
         Number().check("rank_weight", rank_weight)
         Number(open_low=True, none=True).check("lam", lam)
-        self.in_features, self.n_labels, self.n_rows = in_features, n_labels, n_rows
-        self.warm_up, self.momentum, self.lam = warm_up, momentum, lam
-        self.counts, self.rank_weight, self.judge_own = counts, rank_weight, judge_own
+        self.in_features = in_features
+        self.n_labels = n_labels
+        self.n_rows = n_rows
+        self.warm_up = warm_up
+        self.momentum = momentum
+        self.lam = lam
+        self.counts = counts
+        self.rank_weight = rank_weight
+        self.judge_own = judge_own
         self.confidences = Confidences(n_rows, n_labels) if confidences is None else confidences
         self.linear = nn.Linear(in_features, n_labels)
-        self.epoch, self.ridge, self.law = 0, None, None
+        self.epoch = 0
+        self.ridge = None
+        self.law = None
         self.calibration = (1.0, 0.0)
         self._begin()
 
@@ -305,8 +313,10 @@ class SieveHead(nn.Module):
             What `get_extra_state` returned.
         """
         device = self.linear.weight.device
-        self.epoch, self.calibration = state["epoch"], state["calibration"]
-        ridge, law = state["ridge"], state["law"]
+        self.epoch = state["epoch"]
+        self.calibration = state["calibration"]
+        ridge = state["ridge"]
+        law = state["law"]
         self.ridge = None if ridge is None else Ridge(*(value.to(device) for value in ridge))
         self.law = None if law is None else NoiseLaw(*law).to(device)
         self._begin()

@@ -35,7 +35,8 @@ class Network(nn.Module):
 
     def __init__(self, backbone: nn.Module, n_features: int, n_labels: int):
         super().__init__()
-        self.backbone, self.linear = backbone, nn.Linear(n_features, n_labels)
+        self.backbone = backbone
+        self.linear = nn.Linear(n_features, n_labels)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return features and logits."""
@@ -61,7 +62,9 @@ class NetworkInput:
         input_shape: Sequence[int] | None,
         device: str,
     ):
-        self.sparse, self.shape, self.device = sp.issparse(X), input_shape, device
+        self.sparse = sp.issparse(X)
+        self.shape = input_shape
+        self.device = device
         self.factor, self.shift = (torch.as_tensor(a, device=device) for a in scaling)
         self.X: Any = X if self.sparse else torch.as_tensor(_single(X), device=device)
 
@@ -96,7 +99,9 @@ class Learner:
     """
 
     def __init__(self, network: Network, params: "DeepSieve", device: str):
-        self.network, self.params, self.device = network.to(device), params, device
+        self.network = network.to(device)
+        self.params = params
+        self.device = device
         self.averaged = copy.deepcopy(self.network)
         self.adam = torch.optim.AdamW(
             self.network.parameters(), lr=params.learning_rate, weight_decay=params.weight_decay

@@ -28,7 +28,8 @@ from schirn.noise.model import (
 _MARGIN = 1e-4
 # Rows per block are chosen so that a table of (row, candidate, number) has this many entries: on
 # the CPU it stays in the cache, and a GPU is kept busy.
-_CPU_CELLS, _GPU_CELLS = 400_000, 16_000_000
+_CPU_CELLS = 400_000
+_GPU_CELLS = 16_000_000
 # With this few labels a GPU goes through all of them, in a few dozen operations for a whole batch.
 _FEW_LABELS = 128
 # Rows whose candidates have a smaller probability under the law are judged cell by cell: the sums
@@ -190,11 +191,14 @@ def _circle_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) -> Ro
     angles = 2 * torch.pi / (2 * half + 1) * numbers[: half + 1]
     share = (2 - (angles == 0).double()) / (2 * half + 1)
     grid = numbers[: l + 1, None] * angles
-    cosines, sines = grid.cos() * share, grid.sin() * share
+    cosines = grid.cos() * share
+    sines = grid.sin() * share
     x = 1 + true[:, :, None] * (torch.cos(angles) - 1)
     y = true[:, :, None] * torch.sin(angles)
-    sizes, phases = (x * x + y * y).log() / 2, torch.atan2(y, x)
-    size, phase = sizes.sum(dim=1), phases.sum(dim=1)
+    sizes = (x * x + y * y).log() / 2
+    phases = torch.atan2(y, x)
+    size = sizes.sum(dim=1)
+    phase = phases.sum(dim=1)
     number = (size.exp() * phase.cos()) @ cosines.T + (size.exp() * phase.sin()) @ sines.T
     r = cells.sum(dim=1)[:, None] - torch.arange(l + 1, device=p.device)
     weight = law.tilt[r.clamp_min(0)] - law.normaliser[: l + 1]
@@ -202,9 +206,11 @@ def _circle_posterior(p: Tensor, cells: Tensor, law: NoiseLaw, width: int) -> Ro
     weight = (weight - weight.amax(dim=1, keepdim=True)).exp()
     joint = weight * number.clamp_min(0)
     total = joint.sum(dim=1, keepdim=True)
-    size, phase = (size[:, None] - sizes).exp(), phase[:, None] - phases
+    size = (size[:, None] - sizes).exp()
+    phase = phase[:, None] - phases
     ahead = weight[:, 1:]
-    along, across = (ahead @ cosines[:l])[:, None], (ahead @ sines[:l])[:, None]
+    along = (ahead @ cosines[:l])[:, None]
+    across = (ahead @ sines[:l])[:, None]
     q = true * (size * (phase.cos() * along + phase.sin() * across)).sum(dim=2) / total
     exact = total > _LEAST_TOTAL
     counts = torch.where(exact, joint / total, number.clamp_min(0))
@@ -218,8 +224,11 @@ class NoiseSums:
 
     def __init__(self, n_labels: int, device: torch.device | str = "cpu"):
         zeros = partial(torch.zeros, dtype=torch.float64, device=device)
-        self.noise, self.false, self.listed = zeros(n_labels), zeros(n_labels), zeros(1)
-        self.noise_counts, self.true_counts = zeros(n_labels + 1), zeros(n_labels + 1)
+        self.noise = zeros(n_labels)
+        self.false = zeros(n_labels)
+        self.listed = zeros(1)
+        self.noise_counts = zeros(n_labels + 1)
+        self.true_counts = zeros(n_labels + 1)
 
     def judge(self, p: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool = True) -> Tensor:
         """Add some rows with probabilities p; return the posterior of their candidates.
@@ -240,7 +249,8 @@ class NoiseSums:
 
     def law(self, counts: bool = True) -> NoiseLaw:
         """Estimate the law from the rows added so far; `counts=False` leaves the tilt at zero."""
-        noise, false = self.noise.cpu().numpy(), self.false.cpu().numpy()
+        noise = self.noise.cpu().numpy()
+        false = self.false.cpu().numpy()
         rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
         relative = propensities(noise, false, rate, float(self.listed))
         by_label = np.full(len(noise), rate) if relative is None else rate * np.exp(relative)

@@ -41,9 +41,12 @@ class RidgeSums:
 
     def __init__(self, n_features: int, n_labels: int, device: torch.device | str = "cpu"):
         zeros = partial(torch.zeros, dtype=torch.float64, device=device)
-        self.n_rows, self.square = zeros(()), zeros(())
-        self.features, self.targets = zeros(n_features), zeros(n_labels)
-        self.gram, self.cross = zeros(n_features, n_features), zeros(n_features, n_labels)
+        self.n_rows = zeros(())
+        self.square = zeros(())
+        self.features = zeros(n_features)
+        self.targets = zeros(n_labels)
+        self.gram = zeros(n_features, n_features)
+        self.cross = zeros(n_features, n_labels)
 
     def add(self, features: Tensor, targets: Tensor) -> None:
         """Add a batch; products are computed in the precision of the features."""
@@ -66,7 +69,8 @@ class RidgeSums:
             chosen by generalised cross-validation.
         """
         n = self.n_rows.clamp_min(1)
-        mean, offset = self.features / n, self.targets / n
+        mean = self.features / n
+        offset = self.targets / n
         gram = self.gram - n * torch.outer(mean, mean)
         cross = self.cross - n * torch.outer(mean, offset)
         values, V = torch.linalg.eigh(gram)

@@ -99,9 +99,13 @@ class PartialMultiLabelLoss(nn.Module):
         Number().check("warm_up", warm_up)
         Number(high=1.0).check("momentum", momentum)
         Number().check("rank_weight", rank_weight)
-        self.n_rows, self.n_labels = n_rows, n_labels
-        self.warm_up, self.momentum, self.rank_weight = warm_up, momentum, rank_weight
-        self.counts, self.known_rates = counts, noise_rates is not None
+        self.n_rows = n_rows
+        self.n_labels = n_labels
+        self.warm_up = warm_up
+        self.momentum = momentum
+        self.rank_weight = rank_weight
+        self.counts = counts
+        self.known_rates = noise_rates is not None
         self.confidences = Confidences(n_rows, n_labels) if confidences is None else confidences
         start = torch.as_tensor(0.1 if noise_rates is None else noise_rates, dtype=torch.float32)
         law = NoiseLaw.independent(start.expand(n_labels).clone())
@@ -225,7 +229,8 @@ class PartialMultiLabelLoss(nn.Module):
             What `get_extra_state` returned.
         """
         device = self.rates.device
-        self.n_seen, self.calibration = state["seen"], tuple(state["calibration"])
+        self.n_seen = state["seen"]
+        self.calibration = tuple(state["calibration"])
         self._last = deque(
             (logits.to(device), candidates.to(device)) for logits, candidates in state["last"]
         )

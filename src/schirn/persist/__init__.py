@@ -148,7 +148,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     --------
     See `save`.
     """
-    path, limit = Path(path), byte_limit(max_bytes)
+    path = Path(path)
+    limit = byte_limit(max_bytes)
     with damage_named(path), _open(path) as archive:
         header = _read_header(path, archive, limit)
         name = header["model"]["class"]
@@ -263,7 +264,8 @@ class _Hashing:
     """A stream that computes the SHA-256 checksum of its data."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self.digest = stream, hashlib.sha256()
+        self._stream = stream
+        self.digest = hashlib.sha256()
 
     def write(self, data: Any) -> int:
         self.digest.update(data)

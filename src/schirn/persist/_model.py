@@ -86,7 +86,8 @@ def check_model(model: Any) -> None:
 
 def _check_method(model: PartialMultiLabelClassifier) -> None:
     """Score a few rows, and look at the verdicts on the training rows."""
-    names, d = list(model.label_names_), model.n_features_in_
+    names = list(model.label_names_)
+    d = model.n_features_in_
     if type(d) is not int or not all(type(name) is str for name in names):
         raise ValueError("n_features_in_ is no number, or label_names_ are no texts")
     # A single row could hide that shapes do not agree, and zeros that numbers are not finite.
@@ -127,7 +128,8 @@ def _check_steps(pipeline: Any) -> None:
 
 def _check_pipeline(pipeline: TagPipeline) -> None:
     """Make features of a small table."""
-    features, method = pipeline.features_, pipeline.method_
+    features = pipeline.features_
+    method = pipeline.method_
     is_method = isinstance(method, PartialMultiLabelClassifier)
     if not (isinstance(features, TableFeatures) and is_method):
         raise ValueError("its parts are not a TableFeatures and a method")

@@ -22,11 +22,14 @@ from schirn.linalg.features import FeatureScale, Kernel
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
 
-_OPSET, _IR_VERSION = 18, 9
+_OPSET = 18
+_IR_VERSION = 9
 # Texts need operators that are newer, and one of ONNX Runtime that takes texts apart.
-_TEXT_OPSET, _TEXT_DOMAIN = 20, "com.microsoft"
+_TEXT_OPSET = 20
+_TEXT_DOMAIN = "com.microsoft"
 # A word has at least two letters, digits or underscores.
-_WORD, _CHARACTER = r"[\p{L}\p{M}\p{N}_][\p{L}\p{M}\p{N}_]+", "[^\x01]"
+_WORD = r"[\p{L}\p{M}\p{N}_][\p{L}\p{M}\p{N}_]+"
+_CHARACTER = "[^\x01]"
 # Fills the rows of a batch up; no word and no character sequence has it.
 _FILL = "\x01"
 # A file of ONNX holds at most 2 GiB.
@@ -81,7 +84,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: Any = "float32")
         Z = graph.input("X", int(method.n_features_in_))
     scores = _scores(graph, method, Z)
     graph.output("scores", scores)
-    slope, offset = method.calibration_.slope, method.calibration_.offset
+    slope = method.calibration_.slope
+    offset = method.calibration_.offset
     log_odds = graph.add(graph.mul(scores, slope), offset)
     graph.output("probabilities", graph.node("Sigmoid", log_odds))
     labels = _predicted(graph, method.threshold_, scores)
@@ -97,7 +101,8 @@ def _method_of(model: Any) -> Any:
     method = model
     if isinstance(model, TagPipeline):
         check_is_fitted(model, "method_")
-        method, features = model.method_, model.features_
+        method = model.method_
+        features = model.features_
         if features.kinds != ["text"] or model.encoder not in (None, "tf-idf"):
             raise InputError(
                 f"this pipeline learns from {features.source()}, and a graph makes features of "
@@ -123,13 +128,15 @@ class _Graph:
         if dtype not in (np.float32, np.float64):
             raise InputError(f"dtype must be float32 or float64, not {dtype}", parameter="dtype")
         self._onnx = optional("onnx", "onnx", "Writing ONNX files")
-        self.dtype, self._n_labels = dtype, n_labels
+        self.dtype = dtype
+        self._n_labels = n_labels
         self.element_type = int(self._onnx.helper.np_dtype_to_tensor_dtype(dtype))
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
-        self._has_texts, self._n_bytes = False, 0
+        self._has_texts = False
+        self._n_bytes = 0
 
     def input(self, name: str, n_features: int | None = None) -> str:
         """Add an input: rows of features, or texts."""
@@ -199,7 +206,8 @@ class _Graph:
         """Return the content of the file."""
         import schirn
 
-        onnx, helper = self._onnx, self._onnx.helper
+        onnx = self._onnx
+        helper = self._onnx.helper
         graph = helper.make_graph(
             self._nodes, "schirn", self._inputs, self._outputs, self._constants
         )
@@ -278,7 +286,8 @@ def _scores(graph: _Graph, method: Any, Z: str) -> str:
     """Add the scores of a method."""
     if isinstance(method, LinearMethod):
         return graph.affine(Z, method.coef_.T, method.intercept_)
-    pool, ridges = method.pool_, method.expansion_
+    pool = method.pool_
+    ridges = method.expansion_
     K = _scaled(graph, method.scale_, Z)
     if ridges.support is not None:
         K = graph.kernel(ridges.kernel, K, ridges.support)

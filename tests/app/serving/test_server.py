@@ -258,6 +258,10 @@ def test_the_log_and_the_names_of_the_server(start, tmp_path):
         answer = connection.getresponse()
         assert (answer.status, answer.getheader("X-Request-ID")) == (status, host[:9])
         connection.close()
+    # A line follows the answer.
+    deadline = time.monotonic() + 30
+    while log.read_text().count("\n") < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["id"] for line in lines] == ["b.example", "evil.com", "localhost"]
     assert [line["status"] for line in lines] == [200, 421, 200]

@@ -190,7 +190,8 @@ class PatientProtocol(LimitedProtocol):
 
 async def refuse(request: Request, error: Any) -> Response:
     """Answer with the reason as JSON; a mistake in the request has status 400."""
-    status, headers = getattr(error, "status_code", 400), getattr(error, "headers", None)
+    status = getattr(error, "status_code", 400)
+    headers = getattr(error, "headers", None)
     return JSONResponse({"error": getattr(error, "detail", str(error))}, status, headers)
 
 

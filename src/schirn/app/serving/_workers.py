@@ -97,7 +97,9 @@ class Workers(Multiprocess):
         # A shell sends these to all processes of a job; workers inherit that they are blocked.
         if os.name == "posix":
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
-        self._app, self._ready, self._tell = app, ready, tell or (lambda *_, **__: None)
+        self._app = app
+        self._ready = ready
+        self._tell = tell or (lambda *_, **__: None)
 
     def init_processes(self) -> None:
         """Start the workers, and wait until all of them answer."""

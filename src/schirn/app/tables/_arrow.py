@@ -58,7 +58,10 @@ class ArrowTable(Table):
         self, path: Path, table: Any, files: Sequence[Path] = (), unread: Collection[str] = ()
     ) -> None:
         self._arrow = optional("pyarrow", "table", "Reading this table")
-        self.path, self.table, self._files, self.unread = path, table, files, list(unread)
+        self.path = path
+        self.table = table
+        self._files = files
+        self.unread = list(unread)
         with unreadable_named(path, "table"):
             self.columns = list(table.column_names)
             index = (table.schema.pandas_metadata or {}).get("index_columns", ())
@@ -72,7 +75,8 @@ class ArrowTable(Table):
 
     def numbers(self, name: str) -> Array | None:
         """Return a column of numbers or truth values as floats, NaN for a missing cell."""
-        kind, types = self.table.schema.field(name).type, self._arrow.types
+        kind = self.table.schema.field(name).type
+        types = self._arrow.types
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             return None
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
@@ -83,7 +87,8 @@ class ArrowTable(Table):
 
     def holds(self, name: str, kind: str) -> bool:
         """Whether the cells of a column may be of a kind: "text" or "list"."""
-        column, types = self.table.schema.field(name).type, self._arrow.types
+        column = self.table.schema.field(name).type
+        types = self._arrow.types
         is_list = any(
             of(column) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)
         )
@@ -143,14 +148,16 @@ class ArrowTable(Table):
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         if cells is None:
-            column, twin = self.table.column(name), copy.table.column(name)
+            column = self.table.column(name)
+            twin = copy.table.column(name)
             if column.type == twin.type and column.equals(twin):
                 return
         super()._compare_column(path, copy, name, cells)
 
     def _with(self, changed: Columns, added: Columns) -> Any:
         """Return the table with changed and new columns."""
-        table, types = self.table, self._arrow.types
+        table = self.table
+        types = self._arrow.types
         for name, cells in changed.items():
             k = table.column_names.index(name)
             field = table.schema.field(k)
@@ -256,12 +263,15 @@ class ParquetNumbers:
         """Numbers in a Parquet file or folder; None if a file lacks a column or it holds others."""
         arrow = optional("pyarrow", "table", "Reading Parquet files")
         parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-        files, types = parquet_files(path) if path.is_dir() else [path], arrow.types
-        n_values, single = 0, True
+        files = parquet_files(path) if path.is_dir() else [path]
+        types = arrow.types
+        n_values = 0
+        single = True
         for source in files:
             try:
                 with parquet.ParquetFile(source) as file:
-                    schema, about = file.schema_arrow, file.metadata
+                    schema = file.schema_arrow
+                    about = file.metadata
             except (OSError, arrow.ArrowException):
                 return None
             for name in names:
@@ -352,7 +362,9 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callabl
                     read = partial(_read_numbers, file_name, groups, first, list(names))
                     blocks.append((file_name, read))
                 first += n
-                groups, size, n = [], 0, 0
+                groups = []
+                size = 0
+                n = 0
     return blocks
 
 

@@ -163,7 +163,8 @@ def with_merges(
     merge : dict from str to str
         From a tag to the one that takes its place.
     """
-    all_changes, removed = [], set()
+    all_changes = []
+    removed = set()
     for change in changes:
         removed.add((change.row, change.before))
         spellings = [tag for tag in rows[change.row] if merge.get(tag, tag) == change.before]
@@ -181,7 +182,8 @@ def with_merges(
 def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, str | None, tuple[str, ...]]:
     """Change, cell before, key, raw cell, and what all lines share, of one line of a file."""
     texts = {name: spreadsheet_text(text) for name, text in zip(FIELDS, line, strict=True)}
-    row, text = texts["row"].strip(), texts["cell"]
+    row = texts["row"].strip()
+    text = texts["cell"]
     if not (row.isdecimal() and len(row) < 19 and int(row)):
         raise InputError(f"row must be a whole number from 1, not {brief(texts['row'])}")
     try:

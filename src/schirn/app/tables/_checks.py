@@ -235,7 +235,8 @@ def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
 
 def _extremes(tags: Tags) -> Iterable[Finding | None]:
     """Tags that all rows have, and tags that one row has: neither can be judged."""
-    counts, names = tags.counts, np.array(tags.names, dtype=object)
+    counts = tags.counts
+    names = np.array(tags.names, dtype=object)
     all_rows = "They distinguish no rows and cannot be judged; leave them out."
     one_row = "They cannot be judged; are they typing errors, or names that nobody else uses?"
     for kind, mask, fact, advice in (

@@ -30,14 +30,17 @@ class CsvTable(Table):
     spreadsheet = True
 
     def __init__(self, path: Path, encoding: str, delimiter: str) -> None:
-        self.path, self.encoding, self.delimiter = path, encoding, delimiter
+        self.path = path
+        self.encoding = encoding
+        self.delimiter = delimiter
         with open_text(path, encoding) as text:
             records = csv_records(path, text.lines(""), delimiter)
             self._set(next(records, ([], ""))[0], records)
 
     def _set(self, columns: list[str], records: Iterable[Record]) -> None:
         rows = [row for row, _ in records if row]
-        self.columns, self.n_rows = columns, len(rows)
+        self.columns = columns
+        self.n_rows = len(rows)
         cells = map(list, zip(*rows, strict=True)) if rows else ([] for _ in columns)
         self._cells = dict(zip(columns, cells, strict=True))
 
@@ -116,7 +119,8 @@ class CsvTable(Table):
 
         `raw` has the text of some of the other cells.
         """
-        pieces, start = [], 0
+        pieces = []
+        start = 0
         places = self._places(row, line) if edits else []
         for j in sorted(edits):
             first, last = places[j]
@@ -171,8 +175,11 @@ class CsvBlock(CsvTable):
     def __init__(
         self, path: Path, delimiter: str, header: Record, records: list[Record], first: int
     ) -> None:
-        self.path, self.delimiter, self.first_row = path, delimiter, first
-        self._header, self._records = header, records
+        self.path = path
+        self.delimiter = delimiter
+        self.first_row = first
+        self._header = header
+        self._records = records
         self._set(header[0], records)
 
     def copy(self, added: Columns) -> str:

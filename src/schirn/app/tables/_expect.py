@@ -266,7 +266,8 @@ class Expectations:
             "removed_share": "of the tags are removed",
         }
         for name, words in about.items():
-            value, limit = getattr(run, name), getattr(self, name)
+            value = getattr(run, name)
+            limit = getattr(self, name)
             if limit is not None and (value is None or value > limit):
                 fact = "unknown without answers" if value is None else f"{value:.2%} {words}"
                 sentence = f"{name}: {fact}, limit {limit:.2%}"
@@ -282,7 +283,8 @@ class Expectations:
 
     def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
         shares = [summary.wrong_share for summary in (last, run)]
-        change, words = None, ("unknown in one of the runs", "")
+        change = None
+        words = ("unknown in one of the runs", "")
         if shares[0] is not None and shares[1] is not None:
             change = abs(shares[1] - shares[0])
             words = f"{change:.2%}", f"; from {shares[0]:.2%} to {shares[1]:.2%}"

@@ -81,9 +81,11 @@ def open_table(
     Table
     """
     path = Path(path)
-    files, kind = [path], format_suffix(path)
+    files = [path]
+    kind = format_suffix(path)
     if path.is_dir():
-        files, kind = parquet_files(path), ".parquet"
+        files = parquet_files(path)
+        kind = ".parquet"
     elif not is_table_name(path):
         raise DataError(
             f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet or .xlsx, or a "
@@ -109,7 +111,8 @@ def open_table(
     check_columns(path, table.columns)
     if not table.n_rows and not empty:
         raise DataError(f"{path}: the table has no rows")
-    table.stamps, table.is_whole = stamps, is_whole
+    table.stamps = stamps
+    table.is_whole = is_whole
     return table
 
 

@@ -50,9 +50,13 @@ class IndicatorTable(Table):
     """
 
     def __init__(self, table: Table, column: str, names: list[str]) -> None:
-        self._table, self._column, self._names = table, column, names
-        self.path, self.n_rows = table.path, table.n_rows
-        self.lists, self.spreadsheet = table.lists, table.spreadsheet
+        self._table = table
+        self._column = column
+        self._names = names
+        self.path = table.path
+        self.n_rows = table.n_rows
+        self.lists = table.lists
+        self.spreadsheet = table.spreadsheet
         self.index_columns = table.index_columns
         self.columns = [*(name for name in table.columns if name not in names), column]
         self._is_set = np.column_stack([self._read(name) for name in names])
@@ -144,7 +148,8 @@ class IndicatorTable(Table):
             with_value = (c for c, is_set in zip(cells, was_set, strict=True) if is_set == value)
             counts = Counter(cell for cell in with_value if not is_missing(cell))
             forms[value] = max(counts, key=lambda cell: counts[cell], default=None)
-        one, zero = forms[True], forms[False]
+        one = forms[True]
+        zero = forms[False]
         if zero is None:
             forms[False] = _WORDS.get(one, "0") if isinstance(one, str) else type(one)(0)
         if one is None:

@@ -24,13 +24,16 @@ class JsonlTable(Table):
     lists = True
 
     def __init__(self, path: Path, encoding: str) -> None:
-        self.path, self.encoding = path, encoding
+        self.path = path
+        self.encoding = encoding
         with open_text(path, encoding) as text:
             self._read(text.lines("\n"))
 
     def _read(self, lines: Iterable[str], first: int = 1) -> None:
         # New values are escaped if the text has nothing but ASCII.
-        self._is_ascii, rows, broken = True, [], None
+        self._is_ascii = True
+        rows = []
+        broken = None
         for number, line in enumerate(lines, start=first):
             self._is_ascii &= line.isascii()
             if line.strip():
@@ -40,7 +43,9 @@ class JsonlTable(Table):
         self._set(rows, f"line {broken}" if broken else "")
 
     def _set(self, rows: list[Row], broken: str) -> None:
-        self.rows, self.n_rows, self._is_broken = rows, len(rows), bool(broken)
+        self.rows = rows
+        self.n_rows = len(rows)
+        self._is_broken = bool(broken)
         if broken:
             warnings.warn(
                 f"{self.path}: {broken} holds half of a character (a lone surrogate); such halves "
@@ -147,7 +152,9 @@ class JsonlBlock(JsonlTable):
     """
 
     def __init__(self, path: Path, encoding: str, lines: list[str], first: int) -> None:
-        self.path, self.encoding, self._lines = path, encoding, lines
+        self.path = path
+        self.encoding = encoding
+        self._lines = lines
         self._read(lines, first)
 
     def copy(self, added: Columns) -> str:
@@ -161,7 +168,8 @@ class JsonTable(JsonlTable):
     """A list of JSON objects."""
 
     def __init__(self, path: Path, encoding: str) -> None:
-        self.path, self.encoding = path, encoding
+        self.path = path
+        self.encoding = encoding
         with open_text(path, encoding) as text:
             content = "".join(text.blocks())
         self._is_ascii = content.isascii()
@@ -182,7 +190,8 @@ class JsonTable(JsonlTable):
             open_text(self.path, self.encoding) as source,
             text_writer(stream, Path(stream.name), source) as write,
         ):
-            text, place = "".join(source.blocks()), 0
+            text = "".join(source.blocks())
+            place = 0
             for _, _, _, start, end in members(text, len(text) - len(text.lstrip())):
                 i, cells = next(new_rows)
                 write(text[place:start] + self._rewritten(text[start:end], cells, raw, i))

@@ -47,7 +47,8 @@ def rewritten(
     parts = list(members(text, start))
     # The last of several values with the same key counts.
     last = {key: place for key, _, _, *place in parts}
-    pieces, place = [], 0
+    pieces = []
+    place = 0
     for key, (first, end) in sorted(last.items(), key=lambda item: item[1]):
         if key in cells:
             value = raw.get(key) or _value(text, first, cells[key], dump, separators[0])
@@ -90,9 +91,11 @@ def _value(text: str, start: int, value: Any, dump: Any, comma: str) -> str:
 
 def members(text: str, start: int) -> Iterator[Member]:
     """Yield the values of the object or list that starts at a place of the text."""
-    is_object, place = text[start] == "{", _after_space(text, start + 1)
+    is_object = text[start] == "{"
+    place = _after_space(text, start + 1)
     while text[place] not in "]}":
-        outer, key = place, None
+        outer = place
+        key = None
         if is_object:
             key, place = _decode(text, place)
             place = _after_space(text, _after_space(text, place) + 1)

@@ -41,7 +41,8 @@ _MAX_BYTES = 64 * 1024**2
 # A typing error is rarer than the right spelling by at least this factor.
 _RARER = 10
 # Letters of a word in which a typing error is believed, and of the longest name.
-_LONG_WORD, _LONGEST_NAME = 8, 80
+_LONG_WORD = 8
+_LONGEST_NAME = 80
 # A spelling that this many other rows use, in texts or other tags, is a word of its own.
 _WORD_ROWS = 3
 
@@ -83,7 +84,8 @@ class Merge:
 
     def __str__(self) -> str:
         rows = "1 row" if self.n_before == 1 else f"{self.n_before:,} rows"
-        name, target = brief_list([self.before]), brief_list([self.after])
+        name = brief_list([self.before])
+        target = brief_list([self.after])
         return f"{name} ({rows}) → {target} ({self.n_after:,}), {self.why}"
 
 
@@ -188,7 +190,8 @@ def _why(name: str, target: str) -> str:
         return "case"
     if _key(name) == _key(target):
         return "spaces and hyphens"
-    a, b = _key(name), _key(target)
+    a = _key(name)
+    b = _key(target)
     return "plural" if {*_singulars(a), a} & {*_singulars(b), b} else "typing error"
 
 
@@ -254,7 +257,8 @@ def _mistyped(rare: str, right: str) -> str:
     """The word of `rare` with one typing error that `right` has not; "" if it is no such error."""
     start = _n_shared(rare, right)
     end = _n_shared(rare[start:][::-1], right[start:][::-1])
-    wrong, correct = rare[start : len(rare) - end], right[start : len(right) - end]
+    wrong = rare[start : len(rare) - end]
+    correct = right[start : len(right) - end]
     is_swap = len(wrong) == 2 and wrong == correct[::-1]
     if not (wrong + correct).isalpha() or (max(len(wrong), len(correct)) > 1 and not is_swap):
         return ""

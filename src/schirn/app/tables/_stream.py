@@ -59,7 +59,8 @@ class RowStream:
         encoding: str = "utf-8",
         delimiter: str | None = None,
     ) -> None:
-        self._text, self._path = Text(stream, path, encoding), path
+        self._text = Text(stream, path, encoding)
+        self._path = path
         self._delimiter = delimiter or ("\t" if kind == ".tsv" else ",")
         self._is_csv = kind in (".csv", ".tsv")
         self.n_rows = 0
@@ -91,14 +92,16 @@ class RowStream:
 
     def _csv_blocks(self, size: int) -> Iterator[CsvBlock]:
         records = csv_records(self._path, self._text.lines(""), self._delimiter)
-        header, first = next(records, ([], "")), 1
+        header = next(records, ([], ""))
+        first = 1
         check_columns(self._path, header[0])
         while (block := list(islice(records, size))) or first == 1:
             yield CsvBlock(self._path, self._delimiter, header, block, first)
             first += max(len(block), 1)
 
     def _jsonl_blocks(self, size: int) -> Iterator[JsonlBlock]:
-        lines, first = self._text.lines("\n"), 1
+        lines = self._text.lines("\n")
+        first = 1
         while (block := list(islice(lines, size))) or first == 1:
             yield JsonlBlock(self._path, self._text.codec, block, first)
             first += max(len(block), 1)

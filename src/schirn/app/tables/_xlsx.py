@@ -124,7 +124,8 @@ def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> 
     prefix = data["prefix"] or ""
 
     def row(number: int, element: re.Match[str] | None) -> str:
-        about, content = f' r="{number}"', ""
+        about = f' r="{number}"'
+        content = ""
         if element is not None:
             # The columns that a row spans are a hint, which would be wrong with new cells.
             about = re.sub(r"\s+spans\s*=\s*(\"[^\"]*\"|'[^']*')", "", element["attributes"])
@@ -150,7 +151,10 @@ def _merged(
     make: Callable[[int, re.Match[str] | None], str],
 ) -> str:
     """Return the XML of rows or cells in the order of their numbers, some of them made anew."""
-    parts, new, place, number = [], deque(sorted(edits)), 0, 0
+    parts = []
+    new = deque(sorted(edits))
+    place = 0
+    number = 0
     for element in pattern.finditer(content):
         number = _number(element) or number + 1
         parts.append(content[place : element.start()])
