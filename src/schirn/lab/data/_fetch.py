@@ -89,20 +89,8 @@ def fetch(
     is_new = force or not target.is_file()
     if max_bytes is None:
         max_bytes = byte_limit() if os.environ.get(VARIABLE) else MAX_BYTES
-    if is_new and url is not None:
-        _keep(url, _chunks(url, max_bytes, timeout), target, sha256)
-    elif is_new and name in BRIGHTER_SETS:
-        address = BRIGHTER_SETS[name].url
-        content = b"".join(_chunks(address, max_bytes, timeout))
-        _keep(address, [brighter_archive(name, content)], target, sha256, workers=WORKERS)
-    elif is_new and name in PALM_SETS:
-        address = PALM_SETS[name]
-        content = b"".join(_chunks(address, max_bytes, timeout))
-        _refuse_page(address, content)
-        _keep(address, [palm_matrices(name, content, max_bytes)], target, sha256)
-    elif is_new:
-        archive = emoji_archive(name, target.parent / "packages", timeout)
-        _keep(emoji_packages(name), [archive], target, sha256)
+    if is_new:
+        _download(name, url, target, sha256, max_bytes, timeout)
     elif sha256 is not None and file_hash(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
     try:
@@ -113,6 +101,26 @@ def fetch(
             target.unlink(missing_ok=True)
             record_path(target).unlink(missing_ok=True)
         raise
+
+
+def _download(
+    name: str, url: str | None, target: Path, sha256: str | None, max_bytes: int, timeout: float
+) -> None:
+    """Put a set into the cache: from an address, or made from the files that it is known by."""
+    if url is not None:
+        _keep(url, _chunks(url, max_bytes, timeout), target, sha256)
+    elif name in BRIGHTER_SETS:
+        address = BRIGHTER_SETS[name].url
+        content = b"".join(_chunks(address, max_bytes, timeout))
+        _keep(address, [brighter_archive(name, content)], target, sha256, workers=WORKERS)
+    elif name in PALM_SETS:
+        address = PALM_SETS[name]
+        content = b"".join(_chunks(address, max_bytes, timeout))
+        _refuse_page(address, content)
+        _keep(address, [palm_matrices(name, content, max_bytes)], target, sha256)
+    else:
+        archive = emoji_archive(name, target.parent / "packages", timeout)
+        _keep(emoji_packages(name), [archive], target, sha256)
 
 
 def _suffix(url: str | None) -> str:

@@ -112,7 +112,9 @@ def make_plan(
         part = part.with_sets(tuple(sets))
     if folds is not None:
         part = replace(part, folds=folds)
-    sources, shapes, skipped = {}, {}, {}
+    sources = {}
+    shapes = {}
+    skipped = {}
     for source, level in parse_datasets(part.sets, [None], {}):
         name = source.name if level is None else f"{source.name}:{level}"
         data, reason = _load(source, level)
