@@ -309,8 +309,9 @@ def _deep_model() -> list[bytes]:
         return [Path(folder, "model").read_bytes()]
 
 
-def _merges() -> list[bytes]:
-    return [b"from,to,why\nDog,dog,case\n'=1,one,plural\n", b"Dog;dog\nkid;kids\n"]
+def _vocabulary() -> list[bytes]:
+    lines = b"action,tag,target,rows,evidence,accept\nmerge,Dog,dog,1,case,yes\ndrop,kid,,1,,no\n"
+    return [lines, b"from,to,why\nDog,dog,case\n'=1,one,plural\n", b"Dog;dog\nkid;kids\n"]
 
 
 def _expectations() -> list[bytes]:
@@ -353,7 +354,7 @@ SEEDS = {
     "clean_jsonl": _jsonl,
     "clean_parquet": _parquet,
     "changes_csv": _changes,
-    "merges_csv": _merges,
+    "vocabulary_csv": _vocabulary,
     "expectations": _expectations,
     "look": _look,
     "votes": _csv,

@@ -12,8 +12,9 @@ from pathlib import Path
 from fuzz.corpus import TABLE, TAGS, corpus, ranking, write_review
 
 import schirn
-from schirn.app.tables import Expectations, look_at_table, read_merges
+from schirn.app.tables import Expectations, look_at_table
 from schirn.app.tables._changes import read_changes
+from schirn.app.workflow import read_vocabulary, write_vocabulary
 from schirn.cleaning import Certificate, votes_to_candidates
 from schirn.datasets import load
 from schirn.lab.bench import read_rows
@@ -132,9 +133,12 @@ def _changes(folder: Path, data: bytes) -> object:
     return changes.undo(changes.apply(TAGS))
 
 
-def _merges(folder: Path, data: bytes) -> object:
+def _vocabulary(folder: Path, data: bytes) -> object:
     (folder / "x.csv").write_bytes(data)
-    return read_merges(folder / "x.csv")
+    vocabulary = read_vocabulary(folder / "x.csv")
+    write_vocabulary(vocabulary, folder / "y.csv")
+    read_vocabulary(folder / "y.csv")
+    return vocabulary.apply([["Dog", "kid"], ["dog"]])
 
 
 def _expectations(folder: Path, data: bytes) -> object:
@@ -219,7 +223,7 @@ TARGETS: dict[str, Target] = {
     "clean_jsonl": _clean("x.jsonl"),
     "clean_parquet": _clean("x.parquet"),
     "changes_csv": _changes,
-    "merges_csv": _merges,
+    "vocabulary_csv": _vocabulary,
     "expectations": _expectations,
     "look": _look,
     "votes": _votes,

@@ -5,6 +5,8 @@ from schirn.cleaning._opinions import Voice, parse_opinion
 from schirn.cleaning._proposals import propose_vocabulary
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
+from schirn.cleaning._spelling import SAME_NAME as SAME_NAME
+from schirn.cleaning._spelling import alike_pairs as alike_pairs
 from schirn.cleaning._storage import Storage
 from schirn.cleaning._text_ranker import TextRanker
 from schirn.cleaning._trade_off import TradeOff

@@ -6,12 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array
-from schirn.cleaning._spelling import alike_pairs
+from schirn.cleaning._spelling import SAME_NAME, alike_pairs
 from schirn.cleaning._tag_use import Centroids, TagUse
 from schirn.cleaning.vocabulary import VocabularyLine
 
-# Spellings that hardly ever tell two meanings apart.
-_SAME_NAME = frozenset({"case", "spaces and hyphens", "accents"})
 # One-sided 90% bounds.
 _SIDE = 1.28
 # Likeness of two names of one thing: at least, by the bound, of a spelling, an ending, a synonym.
@@ -154,7 +152,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     likeness, lower = _combined(pairs)
     together = pairs.both / np.maximum(use.counts[pairs.rare], 1)
     spelling = np.array(pairs.spelling, dtype=object)
-    is_name = np.isin(spelling, list(_SAME_NAME))
+    is_name = np.isin(spelling, list(SAME_NAME))
     is_other = spelling == ""
     enough = np.where(is_name, _SPELLING_LIKENESS, _ENDING_LIKENESS)
     enough = np.where(is_other, _SYNONYM_LIKENESS, enough)

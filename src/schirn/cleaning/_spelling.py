@@ -31,9 +31,8 @@ _LONGEST_NAME = 60
 # Names with one stem or one shape beyond which they are not compared pair by pair.
 _LARGEST_GROUP = 40
 
-SPELLINGS = (
-    "case", "spaces and hyphens", "accents", "order of words", "ending", "typing error",
-)  # fmt: skip
+SAME_NAME = frozenset({"case", "spaces and hyphens", "accents"})
+"""Spellings that hardly ever tell two meanings apart."""
 
 
 def name_key(name: str) -> str:

@@ -143,14 +143,14 @@ def test_merged_tags(items, tmp_path):
     table, path = write_csv(tmp_path / "items.csv", marked), tmp_path / "q.csv"
     merges, copy = tmp_path / "merges.csv", tmp_path / "cleaned.csv"
     merges.write_text("Dog,dog\n")
-    order = ("--merge", merges, "--remove", "30", "--precision", "0.5")
+    order = ("--vocabulary", merges, "--remove", "30", "--precision", "0.5")
     assert clean(table, *order, "--certify", "--questions", path, "--number", "30") == 0
     fill(path, items)
     assert clean(table, *order, "--answers", path, "-o", copy) == 0
     certificate = f"{copy}.certificate.json"
     assert check(certificate, copy) == 0
     assert check(certificate, copy, "--original", table) == 3
-    assert check(certificate, copy, "--original", table, "--merge", merges) == 0
+    assert check(certificate, copy, "--original", table, "--vocabulary", merges) == 0
 
 
 def test_a_certificate_without_end(certified, capsys):

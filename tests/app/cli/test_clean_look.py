@@ -1,6 +1,8 @@
 """`schirn clean` looks at the table: findings, merges, --strict and --expect."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from app.cli.clean_helpers import make_items, read_csv, refused, write_csv
@@ -27,6 +29,9 @@ def source(tmp_path):
     return write_csv(tmp_path / "items.csv", items)
 
 
+MERGES = "from,to\nsunsets,sunset\nBeach,beach\n"
+
+
 def clean(source, *argv):
     return main(["clean", source, "--text", "description", *METHOD, *map(str, argv)])
 
@@ -38,12 +43,13 @@ def test_findings_are_in_the_summary(source, capsys):
     assert [line.split("  ")[0] for line in section] == [
         "spelling", "copies", "empty texts", "tags in all rows", "tags in one row",
     ]  # fmt: skip
-    assert "2 tags look like another spelling, such as sunsets (2 rows) → sunset" in section[0]
+    assert "1 tag looks like another spelling: Beach (1 row) → beach" in section[0]
     assert "2 rows are copies of earlier ones" in section[1]
     # Spellings come before questions, which would be about single spellings.
     steps = out.partition("\nFirst, ")[2]
-    assert 0 < steps.index("--propose-merges merges.csv") < steps.index("\nNext, answer questions")
-    assert "--propose-merges" not in err
+    command = "schirn vocabulary"
+    assert 0 < steps.index(command) < steps.index("\nNext, answer questions")
+    assert command not in err
 
 
 def test_a_cell_with_another_separator_comes_with_advice(tmp_path, capsys):
@@ -57,8 +63,8 @@ def test_a_cell_with_another_separator_comes_with_advice(tmp_path, capsys):
 
 def test_a_tagger_merges_as_in_training(source, tmp_path, capsys):
     merges, model, verdicts = (str(tmp_path / name) for name in ("m.csv", "m.schirn", "v.csv"))
-    assert clean(source, "--propose-merges", merges) == 0
-    learn = ["fit", source, "--text", "description", "--id", "id", "--merge", merges]
+    Path(merges).write_text(MERGES)
+    learn = ["fit", source, "--text", "description", "--id", "id", "--vocabulary", merges]
     assert main([*learn, "-o", model]) == 0
     assert main(["predict", model, source, "--disambiguate", "-o", verdicts]) == 0
     err = capsys.readouterr().err
@@ -76,11 +82,11 @@ def test_findings_are_in_json_and_on_the_report(source, tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     kinds = {finding["kind"]: finding for finding in document["findings"]}
     assert kinds["empty_texts"]["rows"] == [40]
-    assert {merge["before"] for merge in kinds["spelling"]["merges"]} == {"Beach", "sunsets"}
+    assert kinds["spelling"]["tags"] == ["Beach"]
     assert document["violations"] == []
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "Table checks" in page
-    assert "sunsets (2 rows) → sunset" in page
+    assert "Beach (1 row) → beach" in page
 
 
 def test_a_table_without_findings_says_nothing(tmp_path, capsys):
@@ -89,15 +95,14 @@ def test_a_table_without_findings_says_nothing(tmp_path, capsys):
     assert "Table checks" not in capsys.readouterr().out
 
 
-def test_proposed_merges_are_applied(source, tmp_path, capsys):
+def test_a_vocabulary_is_applied(source, tmp_path, capsys):
     merges, copy, changes = tmp_path / "m.csv", tmp_path / "c.csv", tmp_path / "changes.csv"
-    assert clean(source, "--propose-merges", merges) == 0
-    lines = [line.split(",")[:3] for line in merges.read_text().splitlines()]
-    assert lines[1:] == [["sunsets", "sunset", "plural"], ["Beach", "beach", "case"]]
-    capsys.readouterr()
+    merges.write_text(MERGES)
     order = ("--remove-below", 0.5)
-    assert clean(source, "--merge", merges, *order, "-o", copy, "--changes", changes) == 0
-    assert "spelling" not in capsys.readouterr().out.partition("Table checks")[2]
+    assert clean(source, "--vocabulary", merges, *order, "-o", copy, "--changes", changes) == 0
+    out = capsys.readouterr().out
+    assert "spelling" not in out.partition("Table checks")[2]
+    assert re.search(r"\nvocabulary +2 lines changed 3 tags in 3 rows\n", out)
     before, after = read_csv(source), read_csv(copy)
     names = {
         tag for row in after for name in ("tags", "tags_removed") for tag in row[name].split(";")
@@ -125,7 +130,7 @@ def test_lists_of_tags_are_merged(tmp_path):
     rows[0]["tags"], rows[1]["tags"] = ["Dog", "beach", "dog"], ["Dog"]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     merges.write_text("Dog,dog\n")
-    argv = ["clean", str(source), "--text", "text", *METHOD, "--merge", str(merges)]
+    argv = ["clean", str(source), "--text", "text", *METHOD, "--vocabulary", str(merges)]
     assert main([*argv, "-o", str(copy)]) == 0
     found = [json.loads(line)["tags"] for line in copy.read_text().splitlines()]
     assert found == [["beach", "dog"], ["dog"], *(row["tags"] for row in rows[2:])]
@@ -137,21 +142,20 @@ def test_fit_merges_too(source, tmp_path, capsys):
     model = tmp_path / "m.schirn"
     argv = ["fit", source, "--text", "description", *METHOD, "-o", str(model), "--json"]
     counts = []
-    for more in ([], ["--merge", str(merges)]):
+    for more in ([], ["--vocabulary", str(merges)]):
         assert main([*argv, *more]) == 0
         counts.append(json.loads(capsys.readouterr().out)["labels"])
     assert counts == [7, 5]
-    argv = ["fit", "digits_attributes", "-o", str(model), "--merge", str(merges)]
-    assert "--merge needs a table" in refused(capsys, *argv)
+    argv = ["fit", "digits_attributes", "-o", str(model), "--vocabulary", str(merges)]
+    assert "--vocabulary needs a table" in refused(capsys, *argv)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("sunsets,sunset\nsunset,dusk\n", "'sunset', which is merged into 'dusk'"),
-        ("sunsets,sunset\nsunset,sunsets\n", "keep one of these merges"),
-        ("sunsset,sunset\n", "no row has the tag 'sunsset'; did you mean 'sunset'?"),
-        ("Beach,sea\n", "no row has the tag 'sea' to merge into"),
+        ("sunsets,sunset\nsunset,sunsets\n", "lines 1 and 2: 'sunsets' is merged"),
+        ("action,tag,target,accept\nimply,a,b,yes\nimply,b,a,yes\n", "lines 2 and 3: 'a' implies"),
     ],
 )
 def test_bad_merges_are_refused(source, tmp_path, capsys, text, words):
@@ -159,19 +163,18 @@ def test_bad_merges_are_refused(source, tmp_path, capsys, text, words):
     merges.write_text(text)
     for command in ("clean", "fit"):
         more = ("-o", str(tmp_path / "m.schirn")) if command == "fit" else ()
-        argv = (command, source, "--text", "description", "--merge", str(merges), *more)
+        argv = (command, source, "--text", "description", "--vocabulary", str(merges), *more)
         assert words in refused(capsys, *argv)
 
 
 def test_strict_stops_before_judging(source, tmp_path, capsys):
-    copy, merges = tmp_path / "c.csv", tmp_path / "m.csv"
-    assert clean(source, "--strict", "-o", copy, "--propose-merges", merges) == 4
+    copy = tmp_path / "c.csv"
+    assert clean(source, "--strict", "-o", copy) == 4
     out, err = capsys.readouterr()
     assert out == ""
-    assert "schirn: findings.spelling: 2, limit 0; 2 tags look like another spelling" in err
+    assert "schirn: findings.spelling: 1, limit 0; 1 tag looks like another spelling" in err
     assert "no tag was ranked" in err
     assert not copy.exists()
-    assert merges.exists()
 
 
 def test_strict_as_json(source, capsys):
@@ -187,7 +190,7 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     limits = "".join(f"{kind} = 2\n" for kind in (*kinds, "tags_in_one_row"))
     expect.write_text(f"[findings]\n{limits}")
     assert clean(source, "--strict", "--expect", expect) == 0
-    expect.write_text(f"[findings]\n{limits}".replace("spelling = 2", "spelling = 1"))
+    expect.write_text(f"[findings]\n{limits}".replace("spelling = 2", "spelling = 0"))
     capsys.readouterr()
     assert clean(source, "--strict", "--expect", expect) == 4
     assert capsys.readouterr().err.count("findings.") == 1
@@ -203,10 +206,9 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     ("argv", "words"),
     [
         (["--expect", "no.toml"], "no.toml: there is no such file"),
-        (["--merge", "no.csv"], "no.csv: there is no such file"),
-        (["--merge", "m.csv", "--propose-merges", "m.csv"], "is the input"),
-        (["--propose-merges", "m.csv", "--changes", "m.csv"], "both the list of changes and"),
-        (["--propose-merges", "no/m.csv"], "does not exist"),
+        (["--vocabulary", "no.csv"], "no.csv: there is no such file"),
+        (["--vocabulary", "m.csv", "--changes", "m.csv"], "is the input"),
+        (["--vocabulary", "m.csv", "--implied", "perhaps"], "invalid choice"),
     ],
 )
 def test_bad_paths(source, tmp_path, capsys, monkeypatch, argv, words):

@@ -70,6 +70,34 @@ def test_answers_are_kept_and_nothing_is_asked_twice(table, tmp_path):
     assert asked.isdisjoint((line.action, line.tag, line.target) for line in again.open)
 
 
+def test_rows_with_the_same_text(tmp_path, capsys):
+    source = tmp_path / "items.csv"
+    texts = [
+        "Red dress, size M",
+        "red dress size m",
+        "size m; red dress",
+        "blue coat",
+        "one",
+        "One",
+    ]
+    tags = ["dress;red", "dress; red", "dress", "coat", "a", "a;b"]
+    with source.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("title", "tags"), *zip(texts, tags, strict=True)])
+    changes, fixed, undone = (tmp_path / name for name in ("c.csv", "fixed.csv", "undone.csv"))
+    assert run("vocabulary", source, "--text", "title", "--duplicates", changes) == 0
+    out = capsys.readouterr().out
+    assert "rows 1, 2, 3: red in 2 of 3" in out
+    assert "1 tag of evenly divided groups" in out
+    assert run("apply", changes, source, "-o", fixed) == 0
+    with fixed.open(newline="") as stream:
+        assert [row["tags"] for row in csv.DictReader(stream)] == [
+            *("dress;red", "dress; red", "dress;red", "coat", "a", "a;b"),
+        ]
+    assert run("undo", changes, fixed, "-o", undone) == 0
+    assert undone.read_bytes() == source.read_bytes()
+    assert run("vocabulary", source, "--duplicates", changes, "-o", tmp_path / "v.csv") == 2
+
+
 def test_json(table, tmp_path, capsys):
     assert run("vocabulary", table, "--text", "title", "--json", "--number", "3") == 0
     document = json.loads(capsys.readouterr().out)

@@ -185,7 +185,7 @@ def test_spellings_that_were_merged_before(tmp_path):
     source = write_csv(tmp_path / "items.csv")
     content = source.read_text().replace("beach;dog;sea", "beach;dog;Dog;sea")
     source.write_text(content.replace("dog; beach", "Dog; beach"))
-    session = open_session(make(tmp_path, source, merge={"Dog": "dog"}))
+    session = open_session(make(tmp_path, source, vocabulary=({"from": "Dog", "to": "dog"},)))
     session.write_table(tmp_path / "out.csv")
     assert [row[2] for row in rows(tmp_path / "out.csv")[1:]] == [
         "beach", "cat", "", "beach;dog;sea", "sea",

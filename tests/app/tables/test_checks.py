@@ -99,11 +99,25 @@ def test_a_matrix_with_names():
 def test_a_finding_is_plain_data():
     finding = look(["Dog", "dog", "dog", "cat", "cat"])["spelling"]
     record = json.loads(json.dumps(finding.to_dict()))
-    assert record["merges"] == [
-        {"before": "Dog", "after": "dog", "why": "case", "n_before": 1, "n_after": 2}
-    ]
+    assert record["examples"] == ["Dog (1 row) → dog (2), case"]
     assert (record["kind"], record["count"], record["rows"]) == ("spelling", 1, [0])
     assert str(finding) == finding.sentence
+
+
+def test_a_name_with_another_separator_is_no_joined_cell():
+    rows = [["async", "await"]] * 10 + [["async/await"]] * 9 + [["css,html"], ["css"], ["html"]]
+    found = look(rows)["separator"]
+    assert found.tags == ["css,html"]
+    assert "contains ',' between the names" in found.sentence
+
+
+def test_cells_with_merged_names_between_separators():
+    rows = [["css"], ["markup"], ["css,html"], ["markup|css"]]
+    assert look(rows)["separator"].tags == ["markup|css"]
+    assert look(rows, former_names={"html": "markup"})["separator"].tags == [
+        "css,html",
+        "markup|css",
+    ]
 
 
 def test_texts_of_another_table():

@@ -7,7 +7,7 @@ import pytest
 
 from schirn.app.tables._files import open_table
 from schirn.app.workflow._columns import TagTable
-from schirn.cleaning import NoisyLabels
+from schirn.cleaning import NoisyLabels, Vocabulary, VocabularyLine
 from schirn.exceptions import InputError
 
 
@@ -77,9 +77,40 @@ def test_an_error_names_the_parameter(make, row, roles, words, parameter):
     assert caught.value.parameter == parameter
 
 
+def merged(*names):
+    return Vocabulary([VocabularyLine("merge", name, "dog", accept="yes") for name in names])
+
+
+def test_an_implied_tag_that_is_removed_is_not_added(make):
+    lines = [VocabularyLine("imply", "dog", "animal", accept="yes")]
+    rows = [{"tags": "dog"}, {"tags": "dog;animal"}, {"tags": "cat"}, {"tags": "dog"}]
+    table = make(rows, vocabulary=Vocabulary(lines))
+    assert table.tags()[0] == ["dog", "animal"]
+    row, column = np.array([0, 0, 1, 1, 2, 3, 3]), np.array([0, 2, 0, 2, 1, 0, 2])
+    confidence = np.array([0.9, 0.2, 0.9, 0.2, 0.9, 0.9, 0.9])
+    names = ["dog", "cat", "animal"]
+    judged = np.ones(7, dtype=bool)
+    ranking = NoisyLabels.from_arrays(4, names, row, column, confidence, judged, "Sieve")
+    changes = table.changes(ranking.remove(below=0.5))
+    assert [change[:4] for change in changes] == [
+        (1, "removal", "animal", ""),
+        (3, "addition", "", "animal"),
+    ]
+    cells = [row["tags"] for row in rows]
+    assert changes.apply(cells) == ["dog", "dog", "cat", "dog;animal"]
+    assert changes.undo(changes.apply(cells)) == cells
+
+
+def test_implied_tags_that_are_only_suggested(make):
+    lines = [VocabularyLine("imply", "dog", "animal", accept="yes")]
+    table = make([{"tags": "dog"}], vocabulary=Vocabulary(lines), add_implied=False)
+    assert table.tags() == [["dog"]]
+    assert len(table.applied.suggestions) == 1
+
+
 def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):
     rows = [{"tags": cell} for cell in ("Dog; dog;cat", "Dog;cat", "DOG", "cat;Dog;dog")]
-    table = make(rows, merge={"Dog": "dog", "DOG": "dog"})
+    table = make(rows, vocabulary=merged("Dog", "DOG"))
     assert table.tags() == [["dog", "cat"], ["dog", "cat"], ["dog"], ["cat", "dog"]]
     row, column = np.array([0, 0, 1, 1, 2, 3, 3]), np.array([0, 1, 0, 1, 1, 0, 1])
     removed = np.array([False, True, False, True, False, False, False])
@@ -99,7 +130,7 @@ def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):
     assert changes.undo(changes.apply(cells)) == cells
 
 
-def test_merges_of_tags_that_no_row_has(make):
-    with pytest.raises(InputError, match="no row has the tag 'dgo'") as caught:
-        make([{"tags": "dog"}], merge={"dgo": "dog"})
-    assert caught.value.parameter == "merge"
+def test_lines_about_tags_that_no_row_has(make):
+    table = make([{"tags": "dog"}], vocabulary=merged("dgo"))
+    assert table.tags() == [["dog"]]
+    assert table.applied.counts == [0]

@@ -6,8 +6,8 @@ from typing import Any
 
 from schirn._files import brief
 from schirn._text import read_text
-from schirn.app.cli._reading import MERGE
-from schirn.app.tables import open_table, read_merges
+from schirn.app.cli._reading import VOCABULARY, vocabulary_roles
+from schirn.app.tables import open_table
 from schirn.app.workflow import TagTable
 from schirn.cleaning import Certificate
 from schirn.cleaning.certificate import tags_digest
@@ -22,7 +22,7 @@ table COPY  cleaned copy of the table
 --original TABLE  the table before cleaning; needed if COPY has no column of removed tags
 --labels COLUMN  column of tags
 --separator TEXT:separator = ;  text between tags
-{MERGE}
+{VOCABULARY}
 {TEXT_FORMAT}
 """
 _MAX_BYTES = 50_000_000
@@ -80,9 +80,8 @@ def _changes(
 
     copy = cells(source.labels)
     if args.original:
-        merge = read_merges(args.merge) if args.merge else None
         original = open_table(args.original, **reading)
-        old_tags = TagTable(original, args.original, **roles, merge=merge).tags()
+        old_tags = TagTable(original, args.original, **roles, **vocabulary_roles(args)).tags()
         if len(old_tags) != len(copy):
             raise InputError(f"{args.original} has {len(old_tags):,} rows, not {len(copy):,}")
         pairs = list(zip(old_tags, copy, strict=True))
@@ -101,7 +100,7 @@ def _changes(
     else:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
-            f"the table before cleaning with --original, and its merges with --merge"
+            f"the table before cleaning with --original, and --vocabulary if there was one"
         )
     old_tags = [
         [*(tag for tag in tags if tag not in new), *old]

@@ -25,7 +25,7 @@ from schirn.app.cli._reading import (
     describe_decisions,
     no_others,
 )
-from schirn.app.tables import KINDS, Expectations, Violation, write_merges
+from schirn.app.tables import KINDS, Expectations, Violation
 from schirn.app.workflow import CleaningOptions, TableCleaning
 from schirn.cleaning import Reasons
 from schirn.cleaning.centroid_ranker import CENTROIDS
@@ -61,8 +61,6 @@ data TABLE  table to clean
 {CHECKPOINT}
 --fresh  rank again, even if the ranking of an earlier run is stored in .schirn beside TABLE
 [check the table itself]
---propose-merges FILE  write likely spelling variants of tags to a .csv file, to edit and pass to
-    --merge; tags are ranked only if another file is asked for
 --strict  stop with exit code 4, before ranking, at any finding that --expect does not allow
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4 and only the
     report is written
@@ -71,7 +69,8 @@ data TABLE  table to clean
     numeric columns from TABLE, a folder of .parquet files, or receive the texts of --text
 """
 _MANY = "too many for Sieve; each is ranked by the mean of the rows that list it"
-_MERGE_NEXT = "delete the merges that are wrong, and run again with --merge instead"
+# Options that the list of tags is read and compared by.
+_TAGS_BY = ("labels", "separator", "text", "columns", "categories", "features", "encoding")
 _MAX_SUSPECTS = 8
 _MAX_EXAMPLES = 3
 _MAX_CELL = 48
@@ -96,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     schirn clean items.csv --text description --suggest --questions missing.csv
     schirn clean photos.parquet --features embeddings.npy --report report.html
     schirn clean items.csv --text description --answers q1.csv --changes changes.csv
-    schirn clean items.csv --text description --propose-merges merges.csv
+    schirn clean items.csv --text description --vocabulary vocabulary.csv -o cleaned.csv
     schirn clean items.csv --text description --strict --expect expect.toml
     schirn clean parquet-folder --features embedding --scheduler tcp://host:8786 -o cleaned.parquet
     """
@@ -122,7 +121,6 @@ def _outputs(args: argparse.Namespace) -> Outputs:
         changes=args.changes,
         report=args.report,
         questions=args.questions,
-        merges=args.propose_merges,
     )
 
 
@@ -130,7 +128,14 @@ def _options(args: argparse.Namespace, outputs: Outputs) -> CleaningOptions:
     """Return the options of the cleaning, after checking all paths."""
     options = CleaningOptions.from_args(args)
     answers = {*options.answers} - {outputs.questions}
-    inputs = (args.data, options.features, options.merge, args.expect, options.decisions, *answers)
+    inputs = (
+        args.data,
+        options.features,
+        options.vocabulary,
+        args.expect,
+        options.decisions,
+        *answers,
+    )
     check_outputs(outputs.named(), inputs)
     # A certificate needs the files that its answers came from.
     is_kept = options.decisions is not None and not options.certify
@@ -157,13 +162,10 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     if outputs.copy:
         cleaning.check_export()
     result = _Result(cleaning, outputs)
-    if outputs.merges:
-        findings = cleaning.findings
-        write_merges([merge for finding in findings for merge in finding.merges], outputs.merges)
     violations = []
     if expected is not None and args.strict:
         violations = expected.check_findings(cleaning.findings)
-    if violations or outputs.needs_no_ranks:
+    if violations:
         return _print_checks(args, result, violations)
     # Everything that takes time happens here.
     ranking = cleaning.ranking
@@ -198,18 +200,11 @@ def _expectations(args: argparse.Namespace) -> Expectations | None:
 def _print_checks(args: argparse.Namespace, result: "_Result", violations: list[Violation]) -> int:
     """Print what is odd about the table; no tag is ranked."""
     result.violations = violations
-    merges = result.outputs.merges
     if args.json:
-        print_json({"data": args.data, **result.checks(), "proposed_merges": merges})
-    elif not violations:
-        _print_findings(result)
-    if merges:
-        note(f"wrote the proposed merges to {merges}")
-        note(_MERGE_NEXT)
+        print_json({"data": args.data, **result.checks()})
     _print_violations(violations)
-    if violations:
-        note("no tag was ranked because of --strict", error=True)
-    return UNEXPECTED if violations else 0
+    note("no tag was ranked because of --strict", error=True)
+    return UNEXPECTED
 
 
 def _write(args: argparse.Namespace, result: "_Result") -> None:
@@ -261,6 +256,38 @@ class _Result:
         store = self.cleaning.decisions
         return "" if store is None else describe_decisions(store, self.cleaning.carried)
 
+    @property
+    def applied(self) -> dict[str, int] | None:
+        """What the vocabulary did, in numbers."""
+        source = self.cleaning.source
+        n_lines = len(source.vocabulary.accepted)
+        if not n_lines:
+            return None
+        applied = source.applied
+        return {
+            "lines": n_lines,
+            "changes": len(applied.changes),
+            "rows": len({change.row for change in applied.changes}),
+            "suggested": len(applied.suggestions),
+            "exclusive": len(applied.conflicts),
+        }
+
+    @property
+    def vocabulary(self) -> str:
+        """What the vocabulary did, in words."""
+        counts = self.applied
+        if counts is None:
+            return ""
+        parts = [
+            f"{number(counts['lines'], 'line')} changed {number(counts['changes'], 'tag')} in "
+            f"{number(counts['rows'], 'row')}"
+        ]
+        if counts["suggested"]:
+            parts.append(f"{number(counts['suggested'], 'implied tag')} not added")
+        if counts["exclusive"]:
+            parts.append(f"{number(counts['exclusive'], 'row')} with exclusive tags")
+        return "; ".join(parts)
+
     def written(self) -> dict[str, str | None]:
         """Return the path of each file, None for those that are not written."""
         outputs = self.outputs
@@ -269,7 +296,6 @@ class _Result:
             "changes": outputs.changes,
             "report": outputs.report,
             "questions": outputs.questions,
-            "proposed_merges": outputs.merges,
             "certificate": outputs.certificate if self.is_certified else None,
         }
 
@@ -292,6 +318,7 @@ class _Result:
             "left_out": about["left_out"],
             "encoder": about["encoder"],
             "in_files": about["in_files"],
+            "vocabulary": self.applied,
             "stored_ranking": cleaning.is_stored,
             "storage": ranking.storage and ranking.storage.name,
             "storage_reason": ranking.storage and ranking.storage.reason,
@@ -330,6 +357,7 @@ class _Result:
             "left out": brief_list(about["left_out"], 6),
             "tags": f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})",
             "many tags": _MANY if ranking.method == CENTROIDS else "",
+            "vocabulary": self.vocabulary,
             "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
             if n_unjudged
             else "",
@@ -422,9 +450,11 @@ def _print_next(result: _Result) -> None:
     if stale is not None and not result.is_certified and Path(stale).exists():
         note(f"{stale} is from an earlier run; these removals are not certified")
     command = _same_command(cleaning)
-    if not outputs.merges and any(item.kind == "spelling" for item in cleaning.findings):
-        say("\nFirst, list likely spelling variants, and pass the right ones to --merge:")
-        say(f"  {command} --propose-merges merges.csv")
+    if not cleaning.options.vocabulary and any(
+        item.kind == "spelling" for item in cleaning.findings
+    ):
+        say("\nFirst, look at the list of tags, and pass what is right to --vocabulary:")
+        say(f"  {_vocabulary_command(cleaning)}")
     answers = cleaning.options.answers
     if outputs.questions:
         if outputs.questions not in answers:
@@ -439,13 +469,19 @@ def _print_next(result: _Result) -> None:
         if ranking.removed.any():
             steps = [f"{command} -o cleaned.csv", *steps]
         say("\n  ".join(("\nNext, write the copy, or answer more questions:", *steps)))
-    if outputs.merges:
-        note(_MERGE_NEXT)
 
 
 def _same_command(cleaning: TableCleaning) -> str:
     """Return the command that reads and ranks the table in the same way."""
     return shlex.join(["schirn", "clean", cleaning.path, *cleaning.options.words()])
+
+
+def _vocabulary_command(cleaning: TableCleaning) -> str:
+    """Return the command that proposes what to change in the list of tags."""
+    options = cleaning.options
+    chosen = {name: getattr(options, name) for name in _TAGS_BY}
+    words = CleaningOptions(**chosen).words()
+    return shlex.join(["schirn", "vocabulary", cleaning.path, *words, "-o", "vocabulary.csv"])
 
 
 def _next_commands(cleaning: TableCleaning) -> list[str]:

@@ -22,14 +22,13 @@ from schirn.app.cli._reading import (
     ENCODING,
     IMAGE,
     LEARNED,
-    MERGE,
     PARAMETERS,
+    VOCABULARY,
     check_not_input,
     describe_decisions,
     open_decisions,
     read_tag_table,
 )
-from schirn.app.tables import read_merges
 from schirn.app.workflow import (
     RIGHT,
     WRONG,
@@ -41,6 +40,7 @@ from schirn.app.workflow import (
     state_path,
     to_device,
 )
+from schirn.cleaning import Vocabulary
 from schirn.cleaning.groups import group_numbers
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
@@ -62,7 +62,7 @@ OPTIONS = f"""
 --id COLUMN  column of row ids; the state for schirn update is then written beside the model
 {DECISIONS}
 []
-{MERGE}
+{VOCABULARY}
 --method METHOD = Sieve  method
 {PARAMETERS}
 --drop-training  do not save noise_ and label_confidence_ of the training rows
@@ -126,8 +126,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     if not make_model(args.method, args.param)._continues and args.checkpoint:
         raise InputError(f"{args.method} keeps no checkpoint; leave --checkpoint out")
     source = read_tag_table(args)
-    if source is None and args.merge:
-        raise InputError(f"{args.data}: --merge needs a table with one column of tags")
+    if source is None and args.vocabulary:
+        raise InputError(f"{args.data}: --vocabulary needs a table with one column of tags")
     extra: dict[str, Any] = {}
     if source is None:
         if not Path(args.data).exists():
@@ -168,8 +168,9 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     if source is not None and columns is not None:
         notes |= {"labels": source.labels, "learned_from": columns.source}
         notes["joined_by"] = _text_between_tags(source)
-        if args.merge:
-            notes["merge"] = read_merges(args.merge)
+        if source.vocabulary.accepted:
+            notes["vocabulary"] = Vocabulary(source.vocabulary.accepted).to_records()
+            notes["add_implied"] = args.implied == "add"
         if columns.transformer is not None:
             pipeline = TagPipeline.from_fitted(columns.transformer, model, source.separator)
     stage("writing the model")

@@ -318,7 +318,7 @@ def _table_rows(
     labels = args.labels or notes.get("labels")
     separator = _separator(args, model)
     source = TagTable(table, args.data, labels=labels, separator=separator)
-    source.merge_as_in_training(notes)
+    source.apply_as_in_training(notes)
     tags = read_tags(source.tags(), None)
     return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
 

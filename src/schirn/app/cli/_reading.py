@@ -11,8 +11,8 @@ import numpy as np
 
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
-from schirn.app.tables import TABLES, is_table_name, open_table, read_merges
-from schirn.app.workflow import Carried, Decisions, TagTable, has_answers
+from schirn.app.tables import TABLES, is_table_name, open_table
+from schirn.app.workflow import Carried, Decisions, TagTable, has_answers, read_vocabulary
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import FIRST_STEP
@@ -45,9 +45,10 @@ ENCODING = """
     model2vec:NAME or sentence-transformers:NAME (default: tf-idf weights of words and characters,
     colours and edges of pictures)
 """
-MERGE = """
---merge FILE  merge tags before anything else: lines such as ligthing,lighting (see: schirn clean
-    --propose-merges)
+VOCABULARY = """
+--vocabulary FILE  apply the accepted lines to the tags before anything else (see: schirn
+    vocabulary); lists of merges such as ligthing,lighting are read as well
+--implied add|suggest = add  whether tags that others imply by the vocabulary are added
 """
 COLUMNS = f"""
 [columns of the table]
@@ -58,7 +59,7 @@ COLUMNS = f"""
 {ENCODING}
 --features FILE  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
 {TEXT_FORMAT}
-{MERGE}
+{VOCABULARY}
 """
 DECISIONS = """
 --decisions FILE  .jsonl file that stores answers by row id between runs; needs --id
@@ -111,7 +112,7 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
 
 
 def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and MERGE set.
+    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and VOCABULARY set.
 
     Parameters
     ----------
@@ -123,7 +124,22 @@ def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
     """
     names = (*_COLUMN_ROLES, "separator", "encoder", "image_root")
     roles = {name: getattr(args, name) for name in names}
-    return {**roles, "merge": read_merges(args.merge) if args.merge else None}
+    return {**roles, **vocabulary_roles(args)}
+
+
+def vocabulary_roles(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `TagTable` that the options of VOCABULARY set.
+
+    Parameters
+    ----------
+    args : Namespace
+
+    Returns
+    -------
+    dict
+    """
+    vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else None
+    return {"vocabulary": vocabulary, "add_implied": args.implied == "add"}
 
 
 def open_decisions(args: argparse.Namespace) -> Decisions | None:
@@ -243,26 +259,19 @@ class Outputs:
 
     Attributes
     ----------
-    copy, changes, report, questions, merges : str or None
+    copy, changes, report, questions : str or None
     """
 
     copy: str | None = None
     changes: str | None = None
     report: str | None = None
     questions: str | None = None
-    merges: str | None = None
 
     @property
     def certificate(self) -> str | None:
         """File of a certificate: beside the copy, or else beside the report."""
         beside = self.copy or self.report
         return f"{beside.rstrip('/')}.certificate.json" if beside else None
-
-    @property
-    def needs_no_ranks(self) -> bool:
-        """Whether likely merges are all that is written."""
-        others = (self.copy, self.changes, self.report, self.questions)
-        return self.merges is not None and not any(others)
 
     def named(self) -> dict[str, str | None]:
         """Return the files by what they are called in messages.
@@ -276,7 +285,6 @@ class Outputs:
             "report": self.report,
             "list of changes": self.changes,
             "questions": self.questions,
-            "proposed merges": self.merges,
         }
 
     def answers_before(self, answers: Sequence[str], *, is_kept: bool) -> list[str]:

@@ -14,9 +14,9 @@ from schirn.app.cli._reading import (
     ASK,
     COPIES,
     DECISIONS,
-    MERGE,
     REMOVALS,
     UNEXPECTED,
+    VOCABULARY,
     Outputs,
     check_outputs,
     describe_decisions,
@@ -42,7 +42,7 @@ data TABLE  current version of the table
 --labels COLUMNS  column of tags (default: as in training)
 --image-root DIR  folder that holds the image files (default: the folder of the table)
 {TEXT_FORMAT}
-{MERGE}
+{VOCABULARY}
 [check]
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
     written and the state stays as it is
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     options = CleaningOptions.from_args(args)
     outputs = Outputs(copy=args.output, changes=args.changes, questions=args.questions)
     answers = {*options.answers} - {outputs.questions}
-    inputs = [args.data, args.model, options.decisions, args.expect, options.merge, *answers]
+    inputs = [args.data, args.model, options.decisions, args.expect, options.vocabulary, *answers]
     if options.answers and not options.decisions:
         raise InputError("--answers needs --decisions, the file in which answers are kept")
     check_outputs(outputs.named(), inputs)

@@ -8,18 +8,27 @@ from typing import Any
 
 from schirn._files import check_writable
 from schirn._progress import stage
-from schirn.app.cli._reading import COLUMNS, check_not_input
-from schirn.app.tables import open_table
+from schirn.app.cli._reading import COLUMNS, check_not_input, check_outputs
+from schirn.app.tables import keyed_changes, open_table
 from schirn.app.workflow import TagTable, read_vocabulary, write_vocabulary
-from schirn.cleaning import AppliedVocabulary, Vocabulary, VocabularyLine, propose_vocabulary
+from schirn.cleaning import (
+    AppliedVocabulary,
+    ChangeList,
+    Vocabulary,
+    VocabularyLine,
+    find_duplicates,
+    propose_vocabulary,
+)
 from schirn.exceptions import InputError
-from schirn.program.output import facts, note, print_json, say, table, working
+from schirn.program.output import facts, note, number, print_json, say, table, working
 
 OPTIONS = f"""
 data TABLE  table whose tags to look at
 -o, --output FILE  write the proposals to a .csv file; fill in its column 'accept' with yes or no.
     If the file exists, its answers are kept, and nothing that was answered is proposed again
 --number N:natural = 100  number of proposals
+--duplicates CHANGES  write a list of changes, for schirn apply, that gives rows with nearly the
+    same text the tags that most of them have
 {COLUMNS}
 """
 _ROLES = (
@@ -42,21 +51,23 @@ def run(args: argparse.Namespace) -> int:
     schirn vocabulary items.csv --labels tags --text description
     schirn vocabulary items.csv --text description -o vocabulary.csv
     schirn clean items.csv --text description --vocabulary vocabulary.csv -o cleaned.csv
+    schirn vocabulary items.csv --text description --duplicates changes.csv
     """
     with working(f"looking at the tags of {Path(args.data).name}", args):
         _check(args)
         stage("reading the table")
         opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
         source = TagTable(opened, args.data, **{name: getattr(args, name) for name in _ROLES})
-        earlier = Vocabulary()
+        earlier = read_vocabulary(args.vocabulary) if args.vocabulary else Vocabulary()
         if args.output and Path(args.output).exists():
             earlier = read_vocabulary(args.output)
         tags = source.tags()
+        if args.duplicates:
+            return _duplicates(args, source)
         stage("making features")
         X = _features(source)
         stage("comparing tags")
-        number = args.number
-        vocabulary = propose_vocabulary(tags, X, vocabulary=earlier, max_proposals=number)
+        vocabulary = propose_vocabulary(tags, X, vocabulary=earlier, max_proposals=args.number)
         applied = Vocabulary(vocabulary.answered).apply(tags)
         if args.output:
             write_vocabulary(vocabulary, args.output)
@@ -65,19 +76,61 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
+    if args.duplicates:
+        if args.output or args.vocabulary:
+            raise InputError("--duplicates goes without --output and --vocabulary")
+        check_outputs({"list of changes": args.duplicates}, [args.data])
+        return
     if not args.output:
         return
     check_not_input(args.output, args.data)
     if not args.output.lower().endswith(".csv"):
         raise InputError(f"{args.output}: the name of the vocabulary must end in .csv")
+    if args.vocabulary and Path(args.output).exists():
+        raise InputError(
+            f"{args.output}: exists, and its answers are kept; leave out --vocabulary",
+            parameter="vocabulary",
+        )
     check_writable(args.output)
+
+
+def _duplicates(args: argparse.Namespace, source: TagTable) -> int:
+    """Write the changes that give near-duplicate rows the same tags; print the groups."""
+    stage("comparing texts")
+    tags = source.tags()
+    duplicates = find_duplicates(source.texts(), tags)
+    about: dict[str, Any] = {"column": source.labels, "separator": source.separator}
+    about |= source.table.cell_options(source.labels)
+    cells = source.table.column(source.labels)
+    changes = ChangeList.from_cells(cells, duplicates.changes(), **about)
+    keyed_changes(changes, source.table).write(args.duplicates)
+    counts = changes.counts()
+    n_divided = sum(tag.is_likely is None for group in duplicates for tag in group.differing)
+    if args.json:
+        summary = {"data": args.data, "copies": duplicates.n_rows, "groups": len(duplicates)}
+        print_json({**summary, "divided": n_divided, "changes": counts})
+        return 0
+    facts(
+        {
+            "copies": number(duplicates.n_rows, "row") + " nearly the same as an earlier one",
+            "groups": f"{len(duplicates):,} with different tags",
+            "changes": ", ".join(f"{n:,} {kind}s" for kind, n in counts.items() if n),
+            "left alone": f"{number(n_divided, 'tag')} of evenly divided groups" * bool(n_divided),
+        }
+    )
+    for group in duplicates.groups[:_SHOWN]:
+        say(f"  {group}")
+    note(f"wrote {args.duplicates}; to make the changes: schirn apply, to revert them: schirn undo")
+    return 0
 
 
 def _features(source: TagTable) -> Any:
     """Return the texts of the rows if there is nothing else to compare, or their features."""
-    features = source.features()
-    texts = features.texts(source.table)
-    return features.X if texts is None else texts
+    transformer = source.transformer()
+    is_text = transformer is not None and transformer.kinds == ["text"]
+    if transformer is not None and is_text and transformer.encoder is None:
+        return transformer.texts(source.table)
+    return source.features().X
 
 
 def _print(

@@ -5,8 +5,8 @@ import os
 from schirn.app.review._project import Cell, write_project
 from schirn.app.review._session import Session, open_session
 from schirn.app.review._table import TableRoles
-from schirn.app.tables import read_merges
 from schirn.app.workflow import RIGHT, TableCleaning
+from schirn.cleaning import Vocabulary
 
 
 def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Session:
@@ -47,7 +47,8 @@ def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Ses
             text=tuple(options.text or ()),
             image=options.image,
             image_root=options.image_root,
-            merge=read_merges(options.merge) if options.merge else None,
+            vocabulary=tuple(Vocabulary(source.vocabulary.accepted).to_records()),
+            add_implied=options.implied == "add",
             id=cleaning.id_column,
             content=tuple(source.content_columns()),
         )

@@ -29,8 +29,9 @@ from schirn.app.review._questions import (
 )
 from schirn.app.review._state import KIND, STATUS, ReviewState, Step
 from schirn.app.review._table import ProjectTable
-from schirn.app.tables import Table, keyed_changes, with_merges, write_copy
+from schirn.app.tables import Table, keyed_changes, with_vocabulary, write_copy
 from schirn.app.workflow import Decisions
+from schirn.cleaning import Vocabulary
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.changes import Change, ChangeList, certainty
 from schirn.cleaning.questions import LISTED, MISSING
@@ -363,7 +364,7 @@ class Session(ReviewState):
         return is_step or order == CERTIFY
 
     def changes(self) -> ChangeList:
-        """List how the tags of the table change: removals, additions and merged spellings.
+        """List how the tags of the table change, also by the vocabulary.
 
         Returns
         -------
@@ -379,7 +380,8 @@ class Session(ReviewState):
                 changes.append(Change(row, kind, *names, *self._certainty(k, kind)))
         roles = self.table.roles
         options = self.table.cell_options
-        changes = with_merges(changes, self.table.tags, roles.merge or {})
+        vocabulary = Vocabulary.from_records(roles.vocabulary)
+        changes = with_vocabulary(changes, self.table.tags, vocabulary, roles.add_implied)
         options = {"column": roles.column, "separator": roles.separator, **options}
         listing = ChangeList.from_cells(self.table.cells, changes, **options)
         return keyed_changes(listing, self.table.table, roles.id)

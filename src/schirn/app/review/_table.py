@@ -34,8 +34,9 @@ class TableRoles:
     """Name of the copy in the project folder."""
     encoding: str = "utf-8"
     delimiter: str | None = None
-    merge: dict[str, str] | None = None
-    """Spellings of tags in the table, and the tag that was judged in their place."""
+    vocabulary: tuple[dict[str, Any], ...] = ()
+    """Lines of the vocabulary that was applied before the tags were ranked."""
+    add_implied: bool = True
     id: str | None = None
     """Column of ids, if the items are called by them."""
     content: tuple[str, ...] = ()
@@ -98,7 +99,7 @@ def read_roles(folder: Path, head: Any) -> TableRoles:
     -------
     TableRoles
     """
-    lists = {name: tuple(head[name]) for name in ("text", "content")}
+    lists = {name: tuple(head[name]) for name in ("text", "content", "vocabulary")}
     # No project leads out of its folder.
     roles = TableRoles(**{**head, **lists, "file": Path(head["file"]).name})
     if not (folder / roles.file).is_file():

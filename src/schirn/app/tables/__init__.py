@@ -3,7 +3,7 @@
 from schirn.app.tables._arrow import ParquetNumbers as ParquetNumbers
 from schirn.app.tables._arrow import number_blocks as number_blocks
 from schirn.app.tables._changes import keyed_changes, read_changes, row_keys
-from schirn.app.tables._changes import with_merges as with_merges
+from schirn.app.tables._changes import with_vocabulary as with_vocabulary
 from schirn.app.tables._checks import KINDS as KINDS
 from schirn.app.tables._checks import SEPARATORS as SEPARATORS
 from schirn.app.tables._checks import Finding, look_at_table
@@ -15,14 +15,6 @@ from schirn.app.tables._files import open_table
 from schirn.app.tables._files import text_cells as text_cells
 from schirn.app.tables._files import write_copy as write_copy
 from schirn.app.tables._indicators import with_tag_column as with_tag_column
-from schirn.app.tables._merges import (
-    Merge,
-    merge_tags,
-    propose_merges,
-    read_merges,
-    write_merges,
-)
-from schirn.app.tables._merges import check_merges as check_merges
 from schirn.app.tables._stream import RowStream as RowStream
 from schirn.app.tables._stream import format_of as format_of
 from schirn.app.tables._stream import unpacked as unpacked
@@ -31,17 +23,12 @@ from schirn.app.tables._table import Table
 __all__ = [
     "Expectations",
     "Finding",
-    "Merge",
     "RunSummary",
     "Table",
     "Violation",
     "keyed_changes",
     "look_at_table",
-    "merge_tags",
     "open_table",
-    "propose_merges",
     "read_changes",
-    "read_merges",
     "row_keys",
-    "write_merges",
 ]

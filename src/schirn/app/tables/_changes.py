@@ -22,7 +22,7 @@ The columns from `key` on tell which rows and column the list belongs to.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,9 @@ from schirn._input import is_missing
 from schirn._text import header_delimiter
 from schirn.app.tables._files import open_table
 from schirn.app.tables._table import Table
+from schirn.cleaning import Vocabulary
 from schirn.cleaning.changes import FIELDS, Change, ChangeList, canonical_cell, check_change
+from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.exceptions import DataError, InputError
 from schirn.labels.cells import check_separator, split_tags
 
@@ -149,33 +151,43 @@ def row_keys(
     return keys
 
 
-def with_merges(
-    changes: Iterable[Change], rows: Sequence[Iterable[str]], merge: Mapping[str, str]
+def with_vocabulary(
+    changes: Iterable[Change],
+    rows: Sequence[Sequence[str]],
+    vocabulary: Vocabulary,
+    add_implied: bool = True,
 ) -> list[Change]:
-    """Return changes to merged tags as changes to the tags of a table, together with the merges.
+    """Return changes to the tags of a table: those of a vocabulary, and others made after it.
 
     Parameters
     ----------
     changes : iterable of Change
-        Removals and additions, after merges.
+        Removals and additions, after the vocabulary.
     rows : sequence of list of str
-        The tags of each row, before merges.
-    merge : dict from str to str
-        From a tag to the one that takes its place.
+        The tags of each row, before it.
+    vocabulary : Vocabulary
+    add_implied : bool, default=True
+        Whether implied tags are added.
     """
-    all_changes = []
-    removed = set()
+    names = vocabulary.merges
+    applied = apply_vocabulary(vocabulary, rows, add_implied)
+    all_changes: list[Change] = []
+    removed: set[tuple[int, str]] = set()
     for change in changes:
         removed.add((change.row, change.before))
-        spellings = [tag for tag in rows[change.row] if merge.get(tag, tag) == change.before]
+        row = rows[change.row]
+        spellings = [tag for tag in row if names.get(tag, tag) == change.before]
+        if not spellings and change.before in applied.rows[change.row]:
+            # A tag that was only implied is not added in the first place.
+            continue
         tags = dict.fromkeys(spellings or [change.before])
         all_changes += [change._replace(before=tag) for tag in tags]
-    for row, names in enumerate(rows):
-        for tag in dict.fromkeys(names):
-            target = merge.get(tag)
-            if target is not None and (row, target) not in removed:
-                kind = "merge" if target in names else "rename"
-                all_changes.append(Change(row, kind, tag, target, None, "in the list of merges"))
+    for edit in applied.changes:
+        if edit.after and (edit.row, edit.after) in removed:
+            continue
+        line = vocabulary[edit.line].number or edit.line + 1
+        why = f"line {line} of the vocabulary"
+        all_changes.append(Change(edit.row, edit.change, edit.before, edit.after, None, why))
     return all_changes
 
 

@@ -5,21 +5,25 @@ is changed. The cost grows with the number of words, not with the number of pair
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from schirn._files import brief
+from schirn._files import brief, brief_list
 from schirn._input import check_same_length, is_missing
-from schirn.app.tables._merges import Merge, merges_of
+from schirn.cleaning import SAME_NAME, alike_pairs
 from schirn.labels.tags import Tags, read_tags
 
 KINDS = ("separator", "spelling", "copies", "empty_texts", "tags_in_all_rows", "tags_in_one_row")
 SEPARATORS = (";", ",", "|", "/", "\t")
 
 _MAX_EXAMPLES = 20
+# Rows of a tag with another separator, and their share of those of its rarest part, from which it
+# is a name of its own.
+_NAME_ROWS = 3
+_NAME_SHARE = 0.1
 _WORD = re.compile(r"\w+")
 
 
@@ -43,8 +47,6 @@ class Finding:
         Rows that are affected, from 0.
     tags : list of str
         Tags that are affected.
-    merges : list of Merge
-        For "spelling": the proposed merges.
     """
 
     kind: str
@@ -54,7 +56,6 @@ class Finding:
     examples: list[str] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    merges: list[Merge] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.sentence
@@ -80,6 +81,7 @@ def look_at_table(
     texts: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     separator: str = ";",
+    former_names: Collection[str] = (),
 ) -> list[Finding]:
     """Look at tags and rows before judging them.
 
@@ -92,6 +94,8 @@ def look_at_table(
         Names of the columns of a matrix.
     separator : str, default=";"
         Text between tags.
+    former_names : collection of str
+        Names that were merged into others, which a cell may still hold between separators.
 
     Returns
     -------
@@ -109,7 +113,7 @@ def look_at_table(
     5 rows have no text, such as row 2
     """
     tags = read_tags(candidates, label_names, separator)
-    findings = [_separator(tags, separator), _spelling(tags, texts)]
+    findings = [_separator(tags, separator, former_names), _spelling(tags)]
     if texts is not None:
         plain = ["" if is_missing(text) else " ".join(str(text).split()) for text in texts]
         check_same_length(len(plain), tags.n_rows)
@@ -138,7 +142,7 @@ def _finding(
         How the sentence begins about one of them, and about several.
     rows : list of int
     **about
-        Tags and merges.
+        Tags.
     """
     if not examples:
         return None
@@ -148,47 +152,75 @@ def _finding(
     return Finding(kind, count, sentence, advice, examples[:_MAX_EXAMPLES], rows, **about)
 
 
-def _separator(tags: Tags, separator: str) -> Finding | None:
+def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Finding | None:
     """Tags that hold another separator, and whose parts are tags too."""
-    names = [name for name, count in zip(tags.names, tags.counts, strict=True) if count]
-    parts = {
-        (name, mark): [part for piece in name.split(mark) if (part := piece.strip())]
-        for name in names
-        for mark in SEPARATORS
-        if mark != separator and mark in name
-    }
-    single = set(names) - {name for name, _ in parts}
-    for mark in SEPARATORS:
-        split = {name: words for (name, by), words in parts.items() if by == mark}
-        joined = [name for name, words in split.items() if len(words) > 1 and single >= set(words)]
-        if joined:
-            advice = f"Replace {mark!r} with {separator!r} where it separates tags, and run again."
-            if 2 * len(joined) > len(names):
-                advice = f"Most tags do: run again with the separator {mark!r}."
-            return _finding(
-                "separator",
-                list(map(brief, joined)),
-                ("1 tag contains", "tags contain"),
-                f" {mark!r} between the names of other tags",
-                advice,
-                _rows_with(tags, joined),
-                tags=joined,
-            )
-    return None
-
-
-def _spelling(tags: Tags, texts: Sequence[str] | None) -> Finding | None:
-    merges = merges_of(tags, texts)
-    names = [merge.before for merge in merges]
+    counts = {name: n for name, n in zip(tags.names, tags.counts.tolist(), strict=True) if n}
+    marks = [mark for mark in SEPARATORS if mark != separator]
+    single = {name for name in (*counts, *former_names) if not any(m in name for m in marks)}
+    joined: dict[str, str] = {}
+    for mark in marks:
+        for name in counts:
+            words = [part for piece in name.split(mark) if (part := piece.strip())]
+            if mark in name and len(words) > 1 and single.issuperset(words):
+                joined.setdefault(name, mark)
+    is_usual = 2 * len(joined) > len(counts)
+    if not is_usual:
+        joined = {name: mark for name, mark in joined.items() if not _is_name(name, mark, counts)}
+    if not joined:
+        return None
+    used = [mark for mark in marks if mark in joined.values()]
+    shown = " or ".join(map(repr, used))
+    advice = f"Replace {shown} with {separator!r} where it separates tags, and run again."
+    if is_usual:
+        most = max(used, key=list(joined.values()).count)
+        advice = f"Most tags do: run again with the separator {most!r}."
+    names = sorted(joined, key=lambda name: used.index(joined[name]))
     return _finding(
-        "spelling",
-        list(map(str, merges)),
-        ("1 tag looks", "tags look"),
-        " like another spelling",
-        "Write the proposed merges to a file, delete those that are wrong, and merge the others.",
+        "separator",
+        list(map(brief, names)),
+        ("1 tag contains", "tags contain"),
+        f" {shown} between the names of other tags",
+        advice,
         _rows_with(tags, names),
         tags=names,
-        merges=merges,
+    )
+
+
+def _is_name(name: str, mark: str, counts: dict[str, int]) -> bool:
+    """Whether a tag with another separator is a name of its own, such as async/await."""
+    rarest = min(counts.get(part.strip(), 0) for part in name.split(mark))
+    return counts[name] >= _NAME_ROWS and counts[name] >= _NAME_SHARE * rarest
+
+
+def _spelling(tags: Tags) -> Finding | None:
+    """Tags that differ from a more frequent one in case, spaces, hyphens or accents only."""
+    counts = tags.counts
+    present = np.flatnonzero(counts)
+    names = [tags.names[j] for j in present.tolist()]
+    targets: dict[int, tuple[int, str]] = {}
+    for pair, why in alike_pairs(names).items():
+        if why not in SAME_NAME:
+            continue
+        rare, frequent = sorted(present[list(pair)].tolist(), key=lambda j: (counts[j], -j))
+        best = targets.get(rare)
+        if best is None or counts[frequent] > counts[best[0]]:
+            targets[rare] = frequent, why
+    chosen = sorted(targets, key=lambda j: (-counts[j], tags.names[j]))
+    examples = []
+    for rare in chosen:
+        frequent, why = targets[rare]
+        rows = "1 row" if counts[rare] == 1 else f"{counts[rare]:,} rows"
+        name, target = (brief_list([tags.names[j]]) for j in (rare, frequent))
+        examples.append(f"{name} ({rows}) → {target} ({counts[frequent]:,}), {why}")
+    others = [tags.names[j] for j in chosen]
+    return _finding(
+        "spelling",
+        examples,
+        ("1 tag looks", "tags look"),
+        " like another spelling",
+        "Let schirn vocabulary propose what to merge, and accept what is right.",
+        _rows_with(tags, others),
+        tags=others,
     )
 
 

@@ -19,17 +19,17 @@ from schirn.app.tables import (
     SEPARATORS,
     ParquetNumbers,
     Table,
-    check_merges,
     number_blocks,
     text_cells,
-    with_merges,
     with_tag_column,
+    with_vocabulary,
     write_copy,
 )
 from schirn.app.workflow._decisions import RowContent
-from schirn.cleaning import MissingTags
+from schirn.cleaning import AppliedVocabulary, MissingTags, Vocabulary
 from schirn.cleaning.changes import ChangeList, changes_of
 from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
+from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures, TextFeatures
 from schirn.features.columns import is_category, is_text, read_numbers
@@ -140,8 +140,10 @@ class TagTable:
         numbers and categories are taken, except ids and row numbers.
     features : str, optional
         An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
-    merge : dict from str to str, optional
-        Tags that other tags take the place of.
+    vocabulary : Vocabulary, optional
+        Its accepted lines are applied to the tags before anything else.
+    add_implied : bool, default=True
+        Whether tags that others imply are added.
     encoder : str, optional
         Encoder of the texts, or of the pictures if no other columns are chosen.
     id, image, group, known_clean : str, optional
@@ -162,7 +164,8 @@ class TagTable:
         columns: list[str] | None = None,
         categories: list[str] | None = None,
         features: str | None = None,
-        merge: Mapping[str, str] | None = None,
+        vocabulary: Vocabulary | None = None,
+        add_implied: bool = True,
         encoder: str | None = None,
         id: str | None = None,
         image: str | None = None,
@@ -180,7 +183,8 @@ class TagTable:
         self._columns = columns
         self._features = features
         self._categories = categories
-        self._merge = dict(merge or {})
+        self._vocabulary = vocabulary or Vocabulary()
+        self._add_implied = add_implied
         self._encoder = encoder
         self._id = id
         self._image = image
@@ -214,34 +218,37 @@ class TagTable:
             raise InputError(f"{path}: column {brief(labels)}: {error}") from None
         if separator is None and not self.tag_cells.notation:
             self._check_separator()
-        if self._merge:
-            try:
-                check_merges(self._merge, {tag for tags in self._listed for tag in tags})
-            except InputError as error:
-                raise InputError(f"{path}: {error}", parameter="merge") from None
 
-    def merge_as_in_training(self, notes: Mapping[str, Any]) -> None:
-        """Merge the tags that the notes of a model name, as far as rows have them.
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What is applied to the tags before anything else."""
+        return self._vocabulary
+
+    def apply_as_in_training(self, notes: Mapping[str, Any]) -> None:
+        """Apply the vocabulary that the notes of a model hold.
 
         Parameters
         ----------
         notes : dict
             Notes of a model file, as `schirn.persist.read_notes` returns them.
         """
-        self._merge = dict(notes.get("merge", {}))
+        self._vocabulary = Vocabulary.from_records(notes.get("vocabulary", ()))
+        self._add_implied = notes.get("add_implied", True)
+
+    @cached_property
+    def applied(self) -> AppliedVocabulary:
+        """What the vocabulary changes, and what it suggests."""
+        return apply_vocabulary(self._vocabulary, self._listed, self._add_implied)
 
     def tags(self) -> list[list[str]]:
-        """Return the tags of each row, after merges.
+        """Return the tags of each row, after the vocabulary.
 
         Returns
         -------
         list of list of str
         """
-        tags = self._listed
-        if not self._merge:
-            return [list(row) for row in tags]
-        # A row that has both tags gets no second one.
-        return [list(dict.fromkeys(self._merge.get(tag, tag) for tag in row)) for row in tags]
+        rows = self.applied.rows if self._vocabulary.accepted else self._listed
+        return [list(row) for row in rows]
 
     @cached_property
     def _listed(self) -> list[list[str]]:
@@ -305,7 +312,7 @@ class TagTable:
         return [f"{self.table.prefix(self.labels)}_{name}" for name in names]
 
     def changes(self, ranking: NoisyLabels) -> ChangeList:
-        """List merges, removals and additions.
+        """List what the vocabulary changes, removals and additions.
 
         Parameters
         ----------
@@ -319,9 +326,11 @@ class TagTable:
         cells = self.table.column(self.labels)
         about: dict[str, Any] = {"column": self.labels, "separator": self.separator}
         about |= self.table.cell_options(self.labels)
-        if not self._merge:
+        if not self._vocabulary.accepted:
             return changes_of(ranking, cells, **about)
-        changes = with_merges(ranking.changes(), self._listed, self._merge)
+        changes = with_vocabulary(
+            ranking.changes(), self._listed, self._vocabulary, self._add_implied
+        )
         return ChangeList.from_cells(cells, changes, **about)
 
     def write_clean(self, path: str, ranking: NoisyLabels, *, suggest: bool = False) -> None:
@@ -346,11 +355,12 @@ class TagTable:
         clean = changes.apply(cells, **self.table.cell_options(self.labels))
         removed = defaultdict[int, set[str]](set)
         added = defaultdict[int, list[str]](list)
-        for change in changes:
+        # The columns are about the tags after the vocabulary, as the confidences are.
+        for change in ranking.changes():
             if not change.before:
                 added[change.row].append(change.after)
             elif not change.after:
-                removed[change.row].add(self._merge.get(change.before, change.before))
+                removed[change.row].add(change.before)
         confidences = _by_row(ranking.n_rows, ranking)
 
         as_text = not self.table.lists or self.tag_cells.holds == "text"

@@ -19,7 +19,7 @@ _COLUMN_LISTS = ("text", "columns", "categories")
 # Options that a printed command repeats, because they decide what it reads, ranks and removes.
 _REPEATED = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
-    *("encoding", "delimiter", "merge", "known_clean", "remove"),
+    *("encoding", "delimiter", "vocabulary", "implied", "known_clean", "remove"),
     *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
     *("categories", "method", "param", "answers", "opinions", "suggest", "allow_empty"),
 )
@@ -30,7 +30,7 @@ _AFTER_RANKING = {
     *("checkpoint", "fresh", "scheduler", "image_root"),
 }
 # Options that name a file, whose content counts and not its name.
-_FILES = ("features", "merge")
+_FILES = ("features", "vocabulary")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,10 @@ class CleaningOptions:
         Encoding of a text file.
     delimiter : str, optional
         Character between CSV cells.
-    merge : str, optional
-        File of tags to merge before anything else.
+    vocabulary : str, optional
+        File of what to do with tags before anything else; see `read_vocabulary`.
+    implied : {"add", "suggest"}, default="add"
+        Whether tags that others imply by the vocabulary are added, or only counted.
     method : str, optional
         Name of the method that ranks; by default the library chooses.
     param : mapping or sequence of (name, value), optional
@@ -131,7 +133,8 @@ class CleaningOptions:
     known_clean: str | None = None
     encoding: str = "utf-8"
     delimiter: str | None = None
-    merge: str | None = None
+    vocabulary: str | None = None
+    implied: str = "add"
     method: str | None = None
     param: Any = ()
     min_count: int = MIN_COUNT
@@ -164,6 +167,10 @@ class CleaningOptions:
         for name in ("answers", "opinions"):
             files = getattr(self, name) or ()
             self._set(name, (files,) if isinstance(files, str) else tuple(files))
+        if self.implied not in ("add", "suggest"):
+            raise InputError(
+                f"implied must be add or suggest, not {brief(self.implied)}", parameter="implied"
+            )
         if self.remove is not None and self.remove_below is not None:
             raise InputError(
                 "give only one of remove and remove_below",

@@ -15,7 +15,7 @@ from schirn._files import shortened
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
-from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table, read_merges
+from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table
 from schirn.app.workflow._answers import answered_tags, read_answers, write_questions
 from schirn.app.workflow._columns import Features, TagTable, check_new_columns, columns_to_stream
 from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
@@ -23,6 +23,7 @@ from schirn.app.workflow._models import make_model, to_device
 from schirn.app.workflow._opinions import read_opinion_file, write_prompts
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking, content_key, stamp
+from schirn.app.workflow._vocabulary import read_vocabulary
 from schirn.cleaning import (
     Certificate,
     ChangeList,
@@ -205,7 +206,8 @@ class TableCleaning:
             separator=options.separator,
             **lists,
             features=options.features,
-            merge=read_merges(options.merge) if options.merge else None,
+            vocabulary=read_vocabulary(options.vocabulary) if options.vocabulary else None,
+            add_implied=options.implied == "add",
             encoder=options.encoder,
             id=options.id,
             image=options.image,
@@ -216,7 +218,7 @@ class TableCleaning:
 
     @cached_property
     def tags(self) -> Tags:
-        """The tags of the rows, after merges."""
+        """The tags of the rows, after the vocabulary."""
         return read_tags(self.source.tags(), None)
 
     @cached_property
@@ -258,7 +260,12 @@ class TableCleaning:
         texts = None
         if transformer is not None and transformer.text is not None:
             texts = transformer.texts(source.table)
-        return look_at_table(self.tags, texts=texts, separator=source.separator)
+        return look_at_table(
+            self.tags,
+            texts=texts,
+            separator=source.separator,
+            former_names=source.vocabulary.merges,
+        )
 
     def _unread(self) -> list[str]:
         """Columns of numbers that stay in their files."""
@@ -610,7 +617,7 @@ class TableCleaning:
         return self
 
     def changes(self) -> ChangeList:
-        """List merges, removals and additions, with the id of each row.
+        """List what the vocabulary changes, removals and additions, with the id of each row.
 
         Returns
         -------

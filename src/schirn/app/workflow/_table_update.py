@@ -10,12 +10,13 @@ from typing import Any
 
 from schirn._files import brief, check_writable, file_hash, lock
 from schirn._progress import stage
-from schirn.app.tables import keyed_changes, open_table, read_merges
+from schirn.app.tables import keyed_changes, open_table
 from schirn.app.workflow._answers import read_answers_by_id, write_questions_by_id
 from schirn.app.workflow._columns import TagTable, check_new_columns, image_files
 from schirn.app.workflow._decisions import Decisions, RowContent, ask_again
 from schirn.app.workflow._nightly import TagState, Update, state_path, update_tags
 from schirn.app.workflow._options import CleaningOptions
+from schirn.app.workflow._vocabulary import read_vocabulary
 from schirn.cleaning import ChangeList, NoisyLabels, Questions
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
@@ -111,7 +112,7 @@ class TableUpdate:
         model = self.model
         stage("reading the table")
         opened = open_table(self.path, encoding=options.encoding, delimiter=options.delimiter)
-        merge = read_merges(options.merge) if options.merge else None
+        vocabulary = read_vocabulary(options.vocabulary) if options.vocabulary else None
         notes = read_notes(self.model_path)
         source = TagTable(
             opened,
@@ -119,10 +120,11 @@ class TableUpdate:
             labels=options.labels or notes.get("labels"),
             separator=model.separator,
             id=options.id,
-            merge=merge,
+            vocabulary=vocabulary,
+            add_implied=options.implied == "add",
         )
-        if merge is None:
-            source.merge_as_in_training(notes)
+        if vocabulary is None:
+            source.apply_as_in_training(notes)
         return source
 
     @cached_property
@@ -226,7 +228,7 @@ class TableUpdate:
         write_questions_by_id(path, questions, self.rows, texts=self.texts, earlier=earlier)
 
     def changes(self) -> ChangeList:
-        """List merges, removals and additions, with the id of each row.
+        """List what the vocabulary changes, removals and additions, with the id of each row.
 
         Returns
         -------
