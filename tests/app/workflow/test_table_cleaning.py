@@ -130,7 +130,7 @@ def test_every_option_is_named_and_most_decide_about_the_ranks():
     assert others == {
         *("precision", "allow_empty", "remove", "remove_below", "add", "number", "suggest"),
         *("answers", "certify", "decisions", "name", "checkpoint", "fresh", "scheduler"),
-        "image_root",
+        *("image_root", "opinions"),
     }
 
 
@@ -209,6 +209,14 @@ def test_a_stored_ranking_belongs_to_its_tags(source, ranked):
     assert store.read(key, first.tags._replace(names=["a", "b", "c"])) is None
     assert store.read(key, first.tags._replace(row=first.tags.row[::-1])) is None
     assert store.read({**key, "seed": 5}, first.tags) is None
+
+
+def test_opinions_are_not_stored(source):
+    """They would be lost, so a ranking that holds some is not stored."""
+    cleaning = cleaning_of(source)
+    heard = cleaning.ranked.with_opinions({"Ada": np.ones((61, 3))})
+    assert not RankingStore(source).write({}, StoredRanking(heard, {"notes": []}))
+    assert RankingStore(source).write({}, StoredRanking(cleaning.ranked, {"notes": []}))
 
 
 @pytest.mark.parametrize("obstacle", ["file", "read only", "no replace"])

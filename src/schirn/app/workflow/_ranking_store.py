@@ -125,9 +125,12 @@ class RankingStore:
         Returns
         -------
         bool
-            False if the folder cannot be written.
+            False if the folder cannot be written, or the ranking holds votes or opinions, which
+            are not stored.
         """
         ranking = stored.ranking
+        if ranking.ranked.annotators or ranking.ranked.opinions or ranking.missing.opinions:
+            return False
         head = {
             "format": FORMAT,
             "key": _digest(key),
