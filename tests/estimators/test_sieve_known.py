@@ -188,3 +188,13 @@ def test_taught_rates_reach_the_correction_of_a_plain_ridge(rates_per_label):
     )
     assert reference > plain + 0.01
     assert found > reference - 0.01
+
+
+def test_corrected_rows_do_not_teach_that_there_is_no_noise(data):
+    """The wrong candidates of the first rows are gone, and all others of them known to be true."""
+    checked = np.arange(200) < 80
+    corrected = np.where(checked[:, None], data.y_true, data.candidates)
+    known = np.where(checked[:, None], corrected, 0)
+    plain = Sieve().fit(data.X, corrected)
+    informed = Sieve().fit(data.X, corrected, known=known)
+    assert informed.noise_model_.rate > 0.9 * plain.noise_model_.rate

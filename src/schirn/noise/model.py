@@ -482,7 +482,9 @@ def answered_rates(
     >>> answered_rates(wrong, claimed, np.array([25.0, 25.0]), np.array([50.0, 50.0]), 100).round(2)
     array([0.44, 0.18])
     """
-    common = (wrong.sum() + ANSWERS_PRIOR) / (claimed.sum() + ANSWERS_PRIOR)
+    # Answers about a few labels say less about the others.
+    prior = ANSWERS_PRIOR * len(claimed) / max(np.count_nonzero(claimed), 1)
+    common = (wrong.sum() + prior) / (claimed.sum() + prior)
     expected = common * claimed
     spread = max(dispersion(wrong, expected, expected.sum()), _OVER_DISPERSION)
     ratio = common * (wrong + 1 / spread) / (expected + 1 / spread)

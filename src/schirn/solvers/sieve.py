@@ -342,7 +342,10 @@ def run_rounds(
 
 
 def rates_of_answers(result: SieveResult) -> np.ndarray:
-    """Rates at which false labels are listed, corrected by what is known about some candidates."""
+    """Rates at which false labels are listed, corrected by what is known about some candidates.
+
+    Only rows with an undecided candidate teach them: others may be corrected.
+    """
     rows = result.fitted.splits[0].train
     c = rows.candidates
     n, l = c.shape
@@ -350,9 +353,11 @@ def rates_of_answers(result: SieveResult) -> np.ndarray:
     known = np.asarray(rows.knowledge.known)[row, c.indices]
     q, _ = soft_labels(rows, result.p, result.noise)
     doubt = 1 - to_numpy(q)
-    asked = known != 0
+    n_undecided = np.bincount(row, known == 0, n)
+    asked = (known != 0) & (n_undecided[row] > 0)
+    wrong = asked & (known < 0)
     return answered_rates(
-        wrong=np.bincount(c.indices[known < 0], minlength=l).astype(np.float64),
+        wrong=np.bincount(c.indices[wrong], minlength=l).astype(np.float64),
         claimed=np.bincount(c.indices[asked], doubt[asked], l),
         model_wrong=np.bincount(c.indices, doubt, l),
         listed=np.bincount(c.indices, minlength=l),
