@@ -592,6 +592,11 @@ class NoisyLabels:
         return removals is not None and bool((removals & np.isnan(self.answer)).any())
 
     @property
+    def next_target(self) -> float | None:
+        """Highest target below the present one at which the answers act; None if there is none."""
+        return first_target(self.worklist, self.precision)
+
+    @property
     def trade_off_sentence(self) -> str:
         """Why nothing but answers is acted on, and at which target it would be; "" otherwise."""
         work = self.worklist
@@ -601,7 +606,7 @@ class NoisyLabels:
         removals = (
             f"At a target of {self.precision:.0%}, only tags that you called wrong are removed"
         )
-        target = first_target(work, self.precision)
+        target = self.next_target
         if target is None:
             return f"{removals}: the answers support no other removals at any target down to 50%."
         n_tags = work.limit(target)

@@ -1,3 +1,4 @@
+import json
 import threading
 
 import pytest
@@ -133,3 +134,32 @@ def test_a_record_that_does_not_fit(session, folder):
     session.journal.close()
     with pytest.raises(DataError, match="record 2 does not fit"):
         open_session(folder)
+
+
+def test_the_target_may_be_changed_at_any_time(session, folder):
+    questions = session.questions
+    before = session.view()["known"]
+    assert before["precision"] == 0.9
+    steps = questions.steps("listed", session.status)
+    session.act({"action": "target", "precision": 0.7}, session.sequence)
+    assert session.view()["known"]["precision"] == 0.7
+    assert session.view()["last"]["precision"] == 0.7
+    # The questions stay the same, so that answers stay those of their rounds.
+    assert questions.steps("listed", session.status) == steps
+    for wrong in (0, 1.5, "0.7", None, True):
+        with pytest.raises(InputError, match="target must be between 0 and 1"):
+            session.act({"action": "target", "precision": wrong}, session.sequence)
+    reopened = open_session(folder, write=False)
+    assert reopened.known()["precision"] == 0.7
+    session.undo(session.sequence)
+    assert session.known()["precision"] == 0.9
+
+
+def test_the_page_knows_what_each_target_would_do(session):
+    assert session.known()["trade_off"] == []
+    while (current := session.view()["current"]) is not None:
+        session.decide("drop", current["item"], current["label"], session.sequence)
+    lines = session.known()["trade_off"]
+    assert [line["precision"] for line in lines] == [0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
+    assert all(line["removed"] for line in lines)
+    json.dumps(lines, allow_nan=False)

@@ -203,8 +203,11 @@ def no_others(ranking: NoisyLabels) -> str:
     by_limit = ranking.removed & (ranking.confidence > 0)
     if not ranking.n_answers or not ranking.is_checked or by_limit.any():
         return ""
-    share = f"{ranking.precision:.0%}"
-    return f"none at a precision of {share} yet; answer more questions, or lower --precision"
+    none = f"none at a precision of {ranking.precision:.0%}"
+    target = ranking.next_target
+    if target is None:
+        return f"{none}, nor at lower ones down to 50%"
+    return f"{none}; --precision {target:g} would remove more"
 
 
 def check_not_input(output: str, *inputs: str) -> None:

@@ -21,7 +21,7 @@ from schirn._files import reason_of
 from schirn._input import is_count
 from schirn.app.review._questions import FIRST, ORDERS
 from schirn.app.review._session import Conflict, Session
-from schirn.app.review._state import KIND, STATUS
+from schirn.app.review._state import KIND, STATUS, TARGET
 from schirn.app.serving import HEADERS as COMMON_HEADERS
 from schirn.app.serving import REFUSALS, read_json
 from schirn.exceptions import DataError, InputError
@@ -46,6 +46,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "swap": ("item", "label", "to"),
     **dict.fromkeys(KIND, ("count",)),
     "undo": ("of",),
+    TARGET: ("precision",),
 }
 
 

@@ -61,6 +61,8 @@ class Interview:
         Numbers of the listed and of the missing tags, in the order of the ranking.
     drawn : (m,) bool array
         Tags that were answered for a certificate.
+    precision : float
+        Target precision of removals and additions, which may be changed at any time.
     """
 
     def __init__(self, project: Project):
@@ -68,6 +70,8 @@ class Interview:
         self._without_answers = project.ranking()
         is_listed = project.listed
         self.drawn = np.zeros(len(is_listed), dtype=bool)
+        # The questions of the second step stay those of the first target.
+        self.precision = self._without_answers.precision
         self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
         cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
         self._number = {cell: tag for tag, cell in enumerate(cells)}
@@ -75,6 +79,7 @@ class Interview:
         # The page asks for the state every few seconds.
         self._cached_ranking = lru_cache(4)(self._rank)
         self._cached_steps = lru_cache(4)(self._draw_steps)
+        self._cached_trade_off = lru_cache(4)(self._describe_trade_off)
         self._cached_swaps = lru_cache(4)(self._pair_swaps)
 
     def ranking(self, status: Array) -> NoisyLabels:
@@ -89,7 +94,8 @@ class Interview:
         -------
         NoisyLabels
         """
-        return self._cached_ranking(status.tobytes(), self.drawn.tobytes())
+        key = (status.tobytes(), self.drawn.tobytes(), self.precision)
+        return self._cached_ranking(*key)
 
     def steps(self, kind: str, status: Array) -> list[int]:
         """Return the tags of the first step and, once these are answered, of the second.
@@ -269,7 +275,34 @@ class Interview:
         """
         return self._number[tag[0], self._column_of[tag[1]]]
 
-    def _rank(self, status: bytes, drawn: bytes) -> NoisyLabels:
+    def trade_off(self, status: Array) -> list[dict[str, Any]]:
+        """Return what each target would do, for the page.
+
+        Parameters
+        ----------
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        list of dict
+            With "precision", "removed", "right" and "left"; None where the answers cannot tell.
+        """
+        return self._cached_trade_off(status.tobytes())
+
+    def _describe_trade_off(self, status: bytes) -> list[dict[str, Any]]:
+        ranking = self.ranking(np.frombuffer(status, dtype=np.uint8))
+        return [
+            {
+                "precision": line.precision,
+                "removed": line.removed,
+                "right": None if np.isnan(line.right_share) else line.right_share,
+                "left": None if np.isnan(line.wrong_left) else line.wrong_left,
+            }
+            for line in ranking.trade_off()
+        ]
+
+    def _rank(self, status: bytes, drawn: bytes, precision: float) -> NoisyLabels:
         answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
         ranking = self._without_answers
         for kind in (LISTED, MISSING):
@@ -281,7 +314,7 @@ class Interview:
             chosen = tags[np.isnan(other) & ~np.isnan(answer[tags])]
             questions = ranking.questions_about(self._cells(chosen), kind)
             ranking = self._with_answers(ranking, questions, answer)
-        return ranking
+        return ranking.at(precision=precision)
 
     def _with_answers(
         self, ranking: NoisyLabels, questions: Questions, answer: Array
@@ -377,6 +410,7 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         hits = np.abs(1 - work.hit - work.probability[ahead]).sum()
         parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
     if kind == LISTED and (sentence := ranking.trade_off_sentence):
-        parts.append(sentence.removesuffix("."))
+        # How to choose another target is said by the page itself.
+        parts.append(sentence.partition(" (")[0].removesuffix("."))
     line = "; ".join(parts) or "no missing tag is left to ask about"
     return f"{line[0].upper()}{line[1:]}."

@@ -27,7 +27,7 @@ from schirn.app.review._questions import (
     SWAPS,
     say_what_is_known,
 )
-from schirn.app.review._state import KIND, STATUS, ReviewState, Step
+from schirn.app.review._state import KIND, STATUS, TARGET, ReviewState, Step
 from schirn.app.review._table import ProjectTable
 from schirn.app.tables import Table, keyed_changes, with_vocabulary, write_copy
 from schirn.app.workflow import Decisions
@@ -340,6 +340,7 @@ class Session(ReviewState):
             "line": say_what_is_known(ranking, kind_asked, at_once),
             "answers": ranking.n_answers,
             "precision": ranking.precision,
+            "trade_off": questions.trade_off(status) if ranking.n_answers else [],
             "first": first,
             **{action: self._ready(kind) for action, kind in KIND.items()},
             "swaps": len(questions.swaps(status)),
@@ -509,6 +510,8 @@ def _describe_step(step: Step) -> dict[str, Any]:
     """Return what the page says about the last action."""
     record = step.record
     about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
+    if record["action"] == TARGET:
+        about["precision"] = record["precision"]
     tags = record.get("tags", step.tags)
     if record["action"] in KIND and step.before[0] is not None:
         tags = np.setdiff1d(tags, step.before[0])

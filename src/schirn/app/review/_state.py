@@ -18,6 +18,8 @@ from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
 
+TARGET = "target"
+"""The action that changes the target precision."""
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
 # What the answers allow to do to all tags of a kind at once.
 KIND = {"remove": LISTED, "complete": MISSING}
@@ -142,6 +144,12 @@ class ReviewState:
             return []
         if action == "undo":
             return self._undoable(record).tags
+        if action == TARGET:
+            precision: Any = record.get("precision")
+            is_number = isinstance(precision, int | float) and not isinstance(precision, bool)
+            if not is_number or not 0 < precision <= 1:
+                raise InputError(f"the target must be between 0 and 1, not {brief(precision)}")
+            return []
         if action not in (*STATUS, "swap"):
             raise InputError(f"there is no action {brief(action)}")
         tags = [self.find(_text(record, "item"), _text(record, "label"))]
@@ -167,6 +175,9 @@ class ReviewState:
         if action in KIND:
             former: list[Any] = [self.chosen[KIND[action]], self._certificate]
             self._choose(KIND[action], np.array(record["tags"]))
+        elif action == TARGET:
+            former = [self.questions.precision]
+            self.questions.precision = float(record["precision"])
         else:
             former = [(int(self.status[tag]), self.person.get(tag, "")) for tag in tags]
             answers = (DROP, KEEP) if action == "swap" else (STATUS[action],)
@@ -180,6 +191,9 @@ class ReviewState:
         if action in KIND:
             self._count_draw()
             self.chosen[KIND[action]], self._certificate = step.before
+            return
+        if action == TARGET:
+            self.questions.precision = step.before[0]
             return
         self._answer(step.tags, step.before, seq)
         self._undone = step.tags[0]

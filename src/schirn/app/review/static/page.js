@@ -1,6 +1,6 @@
 // The page: one question at a time, what is known, actions and keys.
 
-const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped" };
+const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped", target: "Changed" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide("skip"), x: swap, u: undo };
 // Pressed twice, the second may be meant for what comes next, which nobody has seen.
@@ -79,14 +79,32 @@ function showKnown(known) {
   const changed = (count, verb) => count && `${tags(count)} ${count === 1 ? "is" : "are"} ${verb}.`;
   const added = changed(known.added, "added");
   const share = `at a target precision of ${percent(known.precision)}`;
-  const none = off.first && !certificate && !remove.count && `The answers allow no other removals ${share}; more answers may.`;
-  const words = order === "suggested" ? [added] : [changed(known.removed, "removed"), added, none, certificate && certificate.words];
+  const words = order === "suggested" ? [added] : [changed(known.removed, "removed"), added, certificate && certificate.words];
   say(words.filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
   // A certificate under way must not lose its set by a slip.
   const certifies = order === "certify" && certificate && !certificate.certified;
   offer("remove", !certifies && remove.new, again || `Remove ${tags(remove.new)} ${share}`);
   offer("complete", complete.new, `Add ${tags(complete.new)} ${share}`);
+  showTargets(known);
+}
+
+// What each target would do; it may be changed at any time.
+function showTargets({ trade_off: lines, precision }) {
+  for (const id of ["target", "target-label"]) $(id).hidden = !lines.length;
+  if (document.activeElement === $("target")) return;
+  const targets = lines.some((line) => line.precision === precision) ? lines : [{ precision }, ...lines];
+  const options = targets.map(({ precision: target, removed, right, left }) => {
+    const parts = [percent(target)];
+    if (removed !== undefined) parts.push(`${tags(removed)} would go`);
+    if (right) parts.push(`${percent(right)} of them rightly`);
+    if (left || left === 0) parts.push(`about ${number(Math.round(left))} wrong ones would stay`);
+    const option = make("option", {}, parts.join(", "));
+    option.value = target;
+    return option;
+  });
+  $("target").replaceChildren(...options);
+  $("target").value = precision;
 }
 
 function offer(id, count, words) {
@@ -163,6 +181,7 @@ function described(last) {
   if (last.action === "swap") return `swap of ${last.label} for ${last.to}`;
   if (last.action === "remove") return `removal of ${tags(last.count)}`;
   if (last.action === "complete") return `addition of ${tags(last.count)}`;
+  if (last.action === "target") return `target of ${percent(last.precision)}`;
   return `${last.action} ${last.label}`;
 }
 
@@ -263,6 +282,11 @@ $("order").addEventListener("change", () => {
   order = $("order").value;
   $("question").focus();
   refresh(true);
+});
+$("target").addEventListener("change", () => {
+  const precision = Number($("target").value);
+  $("question").focus();
+  act({ action: "target", precision }, `the target to ${percent(precision)}`);
 });
 document.addEventListener("visibilitychange", refresh);
 setInterval(refresh, POLL_MS);
