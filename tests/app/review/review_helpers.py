@@ -29,7 +29,13 @@ def write_project(folder, items, labels, **head):
         "texts": [text for _, text, *_ in items],
         "precision": 0.9,
         "keep_one": False,
-        "table": {"file": "table.csv", "column": "tags", "separator": ";", "content": []}
+        "table": {
+            "file": "table.csv",
+            "column": "tags",
+            "separator": ";",
+            "content": [],
+            "vocabulary": [],
+        }
         | {"text": ["text"]},
         **head,
     }
