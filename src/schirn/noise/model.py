@@ -483,10 +483,11 @@ def answered_rates(
     array([0.44, 0.18])
     """
     # Answers about a few labels say less about the others.
-    prior = ANSWERS_PRIOR * len(claimed) / max(np.count_nonzero(claimed), 1)
+    n_answered = int(np.count_nonzero(claimed))
+    prior = ANSWERS_PRIOR * len(claimed) / max(n_answered, 1)
     common = (wrong.sum() + prior) / (claimed.sum() + prior)
     expected = common * claimed
-    spread = max(dispersion(wrong, expected, expected.sum()), _OVER_DISPERSION)
+    spread = float(max(dispersion(wrong, expected, expected.sum()), _OVER_DISPERSION))
     ratio = common * (wrong + 1 / spread) / (expected + 1 / spread)
     share = np.clip(ratio * model_wrong / np.maximum(listed, 1), *_SHARES)
     n_wrong = share * listed
