@@ -91,15 +91,15 @@ function showKnown(known) {
 
 // What each target would do; it may be changed at any time.
 function showTargets({ trade_off: lines, precision }) {
-  for (const id of ["target", "target-label"]) $(id).hidden = !lines.length;
+  $("targets").hidden = !lines.length;
   if (document.activeElement === $("target")) return;
   const targets = lines.some((line) => line.precision === precision) ? lines : [{ precision }, ...lines];
   const options = targets.map(({ precision: target, removed, right, left }) => {
-    const parts = [percent(target)];
-    if (removed !== undefined) parts.push(`${tags(removed)} would go`);
-    if (right) parts.push(`${percent(right)} of them rightly`);
-    if (left || left === 0) parts.push(`about ${number(Math.round(left))} wrong ones would stay`);
-    const option = make("option", {}, parts.join(", "));
+    const parts = [];
+    if (removed !== undefined) parts.push(`${tags(removed)} go`);
+    if (right) parts.push(`${percent(right)} rightly`);
+    if (left || left === 0) parts.push(`${number(Math.round(left))} wrong ones stay`);
+    const option = make("option", {}, [percent(target), parts.join(", ")].filter(Boolean).join(": "));
     option.value = target;
     return option;
   });
