@@ -151,7 +151,9 @@ def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, method):
     np.testing.assert_array_equal(found.confidence, expected.confidence)
     np.testing.assert_array_equal(found.removed, expected.removed)
     assert found.summary() == expected.summary()
-    np.testing.assert_array_equal(found.planted_confidence, expected.planted_confidence)
+    np.testing.assert_array_equal(
+        found.ranked.planted_confidence, expected.ranked.planted_confidence
+    )
     assert not (tmp_path / "kept").exists()
 
 
@@ -373,7 +375,7 @@ def test_every_byte_of_the_table_counts(tmp_path, monkeypatch, capsys):
         os.utime(table, ns=(about.st_atime_ns, about.st_mtime_ns))
         return schirn.find_noisy_labels(*args, **options)
 
-    monkeypatch.setattr("schirn.app.cli._clean.find_noisy_labels", edit)
+    monkeypatch.setattr("schirn.app.workflow._table_cleaning.find_noisy_labels", edit)
     argv = ["clean", str(table), "--columns", "number", "-o", str(copy)]
     assert main([*argv, "--checkpoint", str(tmp_path / "kept")]) == 2
     assert "has changed since it was read" in capsys.readouterr().err
