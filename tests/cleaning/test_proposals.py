@@ -164,6 +164,20 @@ def test_degenerate_tables(rows, with_texts):
     assert all(line.action != "merge" or not line.is_sure for line in vocabulary)
 
 
+def test_a_parent_of_two_children_is_not_split():
+    rng = np.random.default_rng(0)
+    topics = {
+        **FILLING,
+        ("coat", "clothing"): ("warm winter hood sleeve", 60),
+        ("shoe", "clothing"): ("sole lace heel leather", 60),
+        ("bank",): ("river shore water flood", 50),
+    }
+    rows, texts = topic_rows(topics, rng)
+    more, words = topic_rows({("bank",): ("money credit account interest", 50)}, rng)
+    splits = proposed(propose_vocabulary(rows + more, texts + words), "split")
+    assert splits == {("bank", "")}
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="X has 1 rows"):
         propose_vocabulary([["a"], ["b"]], ["text"])

@@ -163,7 +163,8 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     is_known = rows >= np.where(is_name, _NAME_ROWS, _ENDING_ROWS)
     is_known &= is_name | (use.counts[pairs.rare] >= _NAME_ROWS)
     is_sure = (lower >= enough) & (together <= apart) & is_known
-    is_likely = (likeness >= 0.5) & ~is_other
+    # One row of each is a coincidence.
+    is_likely = (likeness >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
     sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
     likely = 0.5 * np.clip(lower, 0.02, 0.98) * (1.02 - together)
     # One name in two forms is worth a question, whatever its rows say.

@@ -138,6 +138,9 @@ def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
         affected = line.rows
         if line.action == "imply":
             affected = line.rows - line.both
+        elif line.action == "exclude":
+            # It changes no row.
+            affected = 0
         gain = line.confidence * math.log2(2 + affected) if line.is_sure else 0.0
         return -gain, -line.confidence, line.tag, line.target
 

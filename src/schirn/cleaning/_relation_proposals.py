@@ -12,7 +12,7 @@ from schirn.cleaning.vocabulary import VocabularyLine
 _SIDE = 1.645
 # Lower bound of the share of a tag's rows that have the parent; a smaller one suffices if its name
 # holds that of the parent.
-_IMPLIES = 0.6
+_IMPLIES = 0.65
 _NAMED_IMPLIES = 0.3
 # How much more frequent a parent is, and rows with both from which an implication is proposed.
 _PARENT_FACTOR = 1.5

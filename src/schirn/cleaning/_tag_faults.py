@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schirn._input import Array
+from schirn.cleaning._relation_proposals import inclusions
 from schirn.cleaning._tag_use import Centroids, TagUse
 from schirn.cleaning.vocabulary import VocabularyLine
 
@@ -103,6 +104,9 @@ def propose_splits(use: TagUse) -> list[VocabularyLine]:
     counts = use.counts
     tags = np.argsort(-counts, kind="stable")[:_MOST_SPLIT]
     tags = tags[(counts[tags] >= _LEAST_SPLIT) & (counts[tags] < 0.5 * use.tags.n_rows)]
+    _, parents, _, _ = inclusions(use)
+    # The kinds of a parent are its meaning.
+    tags = tags[~np.isin(tags, parents)]
     lines = []
     for tag in tags.tolist():
         rows = use.contexts.rows_of(tag, _SPLIT_ROWS)

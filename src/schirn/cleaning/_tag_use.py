@@ -297,7 +297,12 @@ class Centroids:
             part = sp.csr_array(part.multiply(weight))
         products = (part @ part.T).toarray()
         to_center = np.asarray(part @ self.center).ravel()
-        return products - to_center[:, None] - to_center[None, :] + self._center_square
+        is_empty = products.diagonal() == 0
+        products += self._center_square - to_center[:, None] - to_center[None, :]
+        # A row without features is not far from the center; nothing is known of it.
+        products[is_empty] = 0
+        products[:, is_empty] = 0
+        return products
 
     def rows_of(self, tag: int, most: int = 200) -> Array:
         """Return the rows of a tag, evenly chosen if there are more than `most`."""
