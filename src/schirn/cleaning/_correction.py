@@ -19,7 +19,9 @@ from scipy.special import expit, ndtri
 from schirn._input import Array
 from schirn.cleaning.posterior import normal_scores
 
-_RIDGE, _OFFSET_RIDGE, _CONSTANT_RIDGE = 10.0, 3.0, 0.1
+_RIDGE = 10.0
+_OFFSET_RIDGE = 3.0
+_CONSTANT_RIDGE = 0.1
 # A voice that answers at random must not learn from chance.
 _VOICE_RIDGE = 40.0
 _STEPS = 50
@@ -138,7 +140,9 @@ def _fit(
     The weights are shrunk to `mean`, by as much as `ridge` says. The Hessian is diagonal but for
     the first rows, so u is eliminated from the Newton steps.
     """
-    Z, name, size = X[index], column[index], int(column.max()) + 1
+    Z = X[index]
+    name = column[index]
+    size = int(column.max()) + 1
 
     def loss(theta: Array, u: Array) -> float:
         eta = Z @ theta + u[name]

@@ -179,7 +179,9 @@ class Certificate:
             return self.problem
         if self.certified:
             return f"The certificate holds. {self}."
-        answers, needed, known = "no answers about these yet", "needed", ""
+        answers = "no answers about these yet"
+        needed = "needed"
+        known = ""
         if n := self.n_answers:
             answers, needed = f"{n:,} answer{'' if n == 1 else 's'} so far", "more needed"
             known = f" The answers certify {self.precision_at_least:.0%}."
@@ -375,7 +377,9 @@ class Certificate:
             )
         if table_sha256 != self.table_sha256:
             raise InputError("the table does not hold the tags that the certificate is about")
-        listed, removed, added = set(listed), set(removed), set(added)
+        listed = set(listed)
+        removed = set(removed)
+        added = set(added)
         members = self._members(listed, removed, added)
         if len(members) != self.n_tags or tags_hash(members) != self.tags_sha256:
             changed = "added" if self.of == ADDED else "removed"
