@@ -27,9 +27,10 @@ from schirn._text import check_columns, check_size, format_suffix, is_packed, pa
 from schirn.app.tables._arrow import ArrowTable, parquet_files, read_arrow, write_parquet
 from schirn.app.tables._csv_table import CsvTable
 from schirn.app.tables._json_table import JsonlTable, JsonTable
+from schirn.app.tables._sql import is_database, read_query
 from schirn.app.tables._table import Columns, RawCells, Table, inexact, is_same
 from schirn.app.tables._xlsx import XlsxTable, without_empty, write_workbook
-from schirn.exceptions import DataError
+from schirn.exceptions import DataError, InputError
 
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 TABLES = (*TEXT_TABLES, ".parquet", ".xlsx")
@@ -57,6 +58,7 @@ def open_table(
     max_bytes: int | None = None,
     empty: bool = False,
     unread: Collection[str] = (),
+    query: str | None = None,
 ) -> Table:
     """Read a table from a file or a folder.
 
@@ -64,7 +66,8 @@ def open_table(
     ----------
     path : path
         A file in .csv, .tsv, .jsonl, .json, .parquet or .xlsx; text files may be packed with
-        gzip (.csv.gz). A .json file is a list of objects. A folder holds .parquet files.
+        gzip (.csv.gz). A .json file is a list of objects. A folder holds .parquet files. Or a
+        database, ``duckdb:FILE`` or ``sqlite:FILE``.
     encoding : str
         Encoding of a text file.
     delimiter : str, optional
@@ -75,11 +78,19 @@ def open_table(
         Whether a file without rows is a table too.
     unread : collection of str
         Columns of numbers that stay in a Parquet file, or in the files of a folder.
+    query : str, optional
+        What to select from a database.
 
     Returns
     -------
     Table
     """
+    if is_database(path):
+        return read_query(str(path), query, empty=empty)
+    if query is not None:
+        raise InputError(
+            f"{path}: a query is for databases, such as duckdb:shop.db", parameter="query"
+        )
     path = Path(path)
     files = [path]
     kind = format_suffix(path)
