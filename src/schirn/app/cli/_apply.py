@@ -4,7 +4,15 @@ import argparse
 from typing import Any
 
 from schirn.app.cli._reading import check_outputs
-from schirn.app.tables import open_table, read_changes, row_keys, with_tag_column, write_copy
+from schirn.app.tables import (
+    is_database,
+    open_table,
+    read_changes,
+    row_keys,
+    with_tag_column,
+    write_back,
+    write_copy,
+)
 from schirn.cleaning import ChangeList
 from schirn.exceptions import InputError
 from schirn.program.data import TEXT_FORMAT
@@ -18,6 +26,9 @@ changes CHANGES  list of changes, .csv
 data TABLE  table; it is never changed
 -o, --output FILE  write the copy, in the format given by its suffix
 --partial  skip rows that differ from the list instead of stopping, with exit code 3
+--write-back COLUMN  table and column of tags in a database, such as items.tags; TABLE is then
+    duckdb:FILE or sqlite:FILE, and the changes are checked in a transaction that is rolled back
+--commit  with --write-back, write the changes
 [how to read the table]
 {TEXT_FORMAT}
 """
@@ -35,12 +46,20 @@ def run(args: argparse.Namespace) -> int:
     --------
     schirn apply changes.csv items.csv
     schirn apply changes.csv items.csv -o cleaned.csv
+    schirn apply changes.csv duckdb:shop.db --write-back items.tags --commit
     """
     return change_table(args, forward=True)
 
 
 def change_table(args: argparse.Namespace, forward: bool) -> int:
     """Check the list against the table, and write the copy; False takes the changes back."""
+    if is_database(args.data):
+        return _change_database(args, forward)
+    if args.write_back or args.commit:
+        raise InputError(
+            f"{args.data}: only a database such as duckdb:shop.db is written back",
+            parameter="write_back",
+        )
     check_outputs({"copy": args.output}, [args.data, args.changes])
     changes = read_changes(args.changes)
     table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
@@ -72,6 +91,34 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
     verb = "listed" if conflicts else "applied" if forward else "undone"
     _print(args, changes, len(conflicts), verb)
     return CONFLICTS if conflicts else 0
+
+
+def _change_database(args: argparse.Namespace, forward: bool) -> int:
+    """Check the list against a database; with --commit, make the changes or take them back."""
+    if args.output or args.partial or not args.write_back:
+        raise InputError(
+            f"{args.data}: a database needs --write-back TABLE.COLUMN, and has no --output and "
+            f"--partial"
+        )
+    changes = read_changes(args.changes)
+    target = args.write_back
+    written = write_back(args.data, target, changes, undo=not forward, commit=args.commit)
+    if args.json:
+        document = {"list": args.changes, "data": args.data, "n_changes": len(changes)}
+        document |= {"rows_changed": written.n_rows, "committed": written.is_committed}
+        print_json(document)
+        return 0
+    verb = "applied" if forward else "undone"
+    facts(
+        {
+            "database": args.data,
+            verb if written.is_committed else "checked": number(len(changes), "change"),
+            "rows changed": f"{written.n_rows:,}",
+        }
+    )
+    if not written.is_committed:
+        note("all changed rows are as expected; nothing is written without --commit")
+    return 0
 
 
 def _print(args: argparse.Namespace, changes: ChangeList, n_conflicts: int, verb: str) -> None:

@@ -25,7 +25,7 @@ from schirn.app.cli._reading import (
     describe_decisions,
     no_others,
 )
-from schirn.app.tables import KINDS, Expectations, Violation
+from schirn.app.tables import KINDS, Expectations, Violation, is_database
 from schirn.app.workflow import CleaningOptions, TableCleaning
 from schirn.cleaning import Reasons
 from schirn.cleaning.centroid_ranker import CENTROIDS
@@ -445,7 +445,9 @@ def _print_next(result: _Result) -> None:
             note(f"wrote the {name.replace('_', ' ')} to {path}")
     if outputs.changes and not outputs.copy:
         words = map(shlex.quote, (outputs.changes, cleaning.path))
-        note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
+        is_file = not is_database(cleaning.path)
+        ending = "--output FILE" if is_file else "--write-back TABLE.COLUMN --commit"
+        note(f"to make the changes: schirn apply {' '.join(words)} {ending}")
     stale = outputs.certificate
     if stale is not None and not result.is_certified and Path(stale).exists():
         note(f"{stale} is from an earlier run; these removals are not certified")

@@ -23,6 +23,7 @@ from schirn.app.cli._reading import (
     IMAGE,
     LEARNED,
     PARAMETERS,
+    QUERY,
     VOCABULARY,
     check_not_input,
     describe_decisions,
@@ -55,6 +56,7 @@ from schirn.program.provenance import provenance
 
 OPTIONS = f"""
 {READING}
+{QUERY}
 {LEARNED}
 {IMAGE}
 {ENCODING}
@@ -270,6 +272,7 @@ def _lines(report: dict[str, Any], args: argparse.Namespace) -> dict[str, str]:
     step = f"schirn predict {model} new.csv -o tagged.csv"
     if args.id is not None:
         step = f"schirn update {shlex.quote(args.data)} --model {model} --id {shlex.quote(args.id)}"
+        step += f" --query {shlex.quote(args.query)}" if args.query else ""
     rounds = f"{number(report['rounds'], 'round')}, {report['seconds']:.2f} s"
     return {
         "data": report["data"],

@@ -20,12 +20,13 @@ from schirn._files import atomic_write, brief_list, check_writable, csv_rows, sp
 from schirn._progress import stage
 from schirn._text import base_name, format_suffix
 from schirn.app.cli._device import DEVICE
-from schirn.app.cli._reading import ENCODING, SVMLIGHT, check_not_input
+from schirn.app.cli._reading import ENCODING, QUERY, SVMLIGHT, check_not_input
 from schirn.app.tables import (
     TABLES,
     RowStream,
     Table,
     format_of,
+    is_database,
     is_table_name,
     open_table,
     unpacked,
@@ -48,6 +49,7 @@ from schirn.program.parser import json_value
 OPTIONS = f"""
 model MODEL  a file written by schirn fit
 {READING}
+{QUERY}
 {ENCODING}
 []
 --threshold RULE  a score, one score per label such as [0.2, 0.5], top-3, row-0.9 or cardinality
@@ -266,20 +268,23 @@ def _is_copy(args: argparse.Namespace) -> bool:
     """Whether the output can be a copy of the table, in its format or in another one."""
     source = Path(args.data)
     is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
+    is_table = is_table or is_database(args.data)
     return is_table and is_table_name(args.output)
 
 
 def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     """Open DATA if its columns, or an .npy file beside it, become features of a model."""
     path = Path(args.data)
-    is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
+    is_file = path.is_file() and format_suffix(path) in TABLES
+    is_table = path.is_dir() or is_file or is_database(args.data)
     # A model of several kinds of columns finds them by their names.
     is_complete = isinstance(model, TagPipeline) and (
         args.features is None or len(model.features_.kinds) > 1
     )
     if not is_table or not (is_complete or args.features is not None):
         return None
-    table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
+    reading = {"encoding": args.encoding, "delimiter": args.delimiter}
+    table = open_table(args.data, **reading, query=args.query, empty=True)
     if is_complete or args.features.endswith(".npy"):
         return table
     # Numeric columns with other names than in training are read like any data set.

@@ -11,7 +11,7 @@ import numpy as np
 
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
-from schirn.app.tables import TABLES, is_table_name, open_table
+from schirn.app.tables import TABLES, is_database, is_table_name, open_table
 from schirn.app.workflow import Carried, Decisions, TagTable, has_answers, read_vocabulary
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.policy import PRECISION
@@ -50,6 +50,9 @@ VOCABULARY = """
     vocabulary); lists of merges such as ligthing,lighting are read as well
 --implied add|suggest = add  whether tags that others imply by the vocabulary are added
 """
+QUERY = """
+--query SQL  what to select from a database; TABLE is then duckdb:FILE or sqlite:FILE
+"""
 COLUMNS = f"""
 [columns of the table]
 --labels COLUMNS  column of tags, such as beach;dog or lists, or several 0/1 columns such as a,b,c
@@ -59,6 +62,7 @@ COLUMNS = f"""
 {ENCODING}
 --features FILE  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
 {TEXT_FORMAT}
+{QUERY}
 {VOCABULARY}
 """
 DECISIONS = """
@@ -98,9 +102,12 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     Tables with one 0/1 column are read by `read`.
     """
     path = Path(args.data)
-    if not path.is_dir() and (not path.is_file() or format_suffix(path) not in TABLES):
+    is_file = path.is_file() and format_suffix(path) in TABLES
+    if not (path.is_dir() or is_file or is_database(args.data)):
         return None
-    opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+    opened = open_table(
+        args.data, encoding=args.encoding, delimiter=args.delimiter, query=args.query
+    )
     usual = set(LABEL_COLUMNS) & set(opened.columns)
     if args.labels is None and not usual:
         return None

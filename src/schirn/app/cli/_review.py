@@ -13,6 +13,7 @@ from schirn._text import base_name
 from schirn.app.cli._reading import COLUMNS, DECISIONS, REMOVALS, ROWS, Outputs, check_outputs
 from schirn.app.cli._terminal import ask
 from schirn.app.review import Session, begin_review, open_session, serve, was_made_by
+from schirn.app.tables import is_database
 from schirn.app.workflow import CleaningOptions, TableCleaning
 from schirn.cleaning.certificate import Certificate
 from schirn.exceptions import InputError
@@ -102,6 +103,11 @@ def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, S
         # Not a table either; what is missing is said when it is opened.
         return str(args.data), None
     if not path.exists():
+        if is_database(args.data):
+            raise InputError(
+                f"{args.data}: a review needs a file; export the query to a .parquet file, or use "
+                f"schirn clean --questions"
+            )
         raise InputError(f"{args.data}: there is no such table or project folder")
     folder = args.project or str(path.with_name(f"{_name_of(path)}-review"))
     if Path(folder, "project.json").is_file():

@@ -14,6 +14,7 @@ from schirn.app.cli._reading import (
     ASK,
     COPIES,
     DECISIONS,
+    QUERY,
     REMOVALS,
     UNEXPECTED,
     VOCABULARY,
@@ -42,6 +43,7 @@ data TABLE  current version of the table
 --labels COLUMNS  column of tags (default: as in training)
 --image-root DIR  folder that holds the image files (default: the folder of the table)
 {TEXT_FORMAT}
+{QUERY}
 {VOCABULARY}
 [check]
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is

@@ -25,8 +25,8 @@ from schirn.exceptions import DataError, InputError
 
 KINDS = ("duckdb", "sqlite")
 """What an address may begin with, before a colon."""
-# Rows that are read or updated together.
-_BATCH = 10_000
+# Rows that are read or updated together; old versions of SQLite take 999 parameters.
+_BATCH = 900
 
 
 def is_database(address: object) -> bool:
@@ -273,7 +273,10 @@ class _DuckDb(_Database):
     def arrow(self, connection: Any, query: str) -> Any:
         optional("pyarrow", "table", "Reading this table")
         try:
-            return connection.execute(query).fetch_arrow_table()
+            result = connection.sql(query)
+            if result is None:
+                raise DataError(f"duckdb:{self.path}: the query returns no table")
+            return result.to_arrow_table()
         except self.errors() as error:
             raise DataError(f"duckdb:{self.path}: {reason_of(error)}") from None
 
@@ -295,7 +298,6 @@ class _Sqlite(_Database):
         except sqlite3.Error as error:
             raise DataError(f"sqlite:{self.path}: {reason_of(error)}") from None
         try:
-            # SQLite takes 999 parameters in old versions.
             yield connection
         finally:
             connection.close()

@@ -19,7 +19,7 @@ _COLUMN_LISTS = ("text", "columns", "categories")
 # Options that a printed command repeats, because they decide what it reads, ranks and removes.
 _REPEATED = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
-    *("encoding", "delimiter", "vocabulary", "implied", "known_clean", "remove"),
+    *("encoding", "delimiter", "query", "vocabulary", "implied", "known_clean", "remove"),
     *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
     *("categories", "method", "param", "answers", "opinions", "suggest", "allow_empty"),
 )
@@ -65,6 +65,8 @@ class CleaningOptions:
         Encoding of a text file.
     delimiter : str, optional
         Character between CSV cells.
+    query : str, optional
+        What to select from a database; the path is then "duckdb:FILE" or "sqlite:FILE".
     vocabulary : str, optional
         File of what to do with tags before anything else; see `read_vocabulary`.
     implied : {"add", "suggest"}, default="add"
@@ -133,6 +135,7 @@ class CleaningOptions:
     known_clean: str | None = None
     encoding: str = "utf-8"
     delimiter: str | None = None
+    query: str | None = None
     vocabulary: str | None = None
     implied: str = "add"
     method: str | None = None

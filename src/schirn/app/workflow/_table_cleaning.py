@@ -190,6 +190,7 @@ class TableCleaning:
             encoding=options.encoding,
             delimiter=options.delimiter,
             unread=self._unread(),
+            query=options.query,
         )
         lists = {
             name: None if value is None else list(value)

@@ -111,7 +111,12 @@ class TableUpdate:
         options = self.options
         model = self.model
         stage("reading the table")
-        opened = open_table(self.path, encoding=options.encoding, delimiter=options.delimiter)
+        opened = open_table(
+            self.path,
+            encoding=options.encoding,
+            delimiter=options.delimiter,
+            query=options.query,
+        )
         vocabulary = read_vocabulary(options.vocabulary) if options.vocabulary else None
         notes = read_notes(self.model_path)
         source = TagTable(
