@@ -7,10 +7,12 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -152,6 +154,10 @@ def write_tables():
     frame.to_excel("items.xlsx", index=False)
     frame["embedding"] = X.tolist()
     frame.to_parquet("photos.parquet")
+    with closing(sqlite3.connect("shop.db")) as shop, shop:
+        shop.execute("CREATE TABLE items (sku TEXT, title TEXT, tags TEXT)")
+        cells = [(row["sku"], row["title"], row["tags"]) for row in rows]
+        shop.executemany("INSERT INTO items VALUES (?, ?, ?)", cells)
     for folder in ("photos", "events"):
         os.mkdir(folder)
         for k, part in enumerate((frame[:60], frame[60:])):
