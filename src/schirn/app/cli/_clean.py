@@ -11,6 +11,14 @@ from schirn._files import brief, brief_list, check_writable, shortened, write_te
 from schirn._optional import optional
 from schirn._progress import stage
 from schirn.app.cli._device import DEVICE
+from schirn.app.cli._labeling import (
+    LABELING,
+    check_labeling,
+    describe_import,
+    exchange,
+    fetch,
+    labeling_tool,
+)
 from schirn.app.cli._reading import (
     ASK,
     COLUMNS,
@@ -46,6 +54,8 @@ data TABLE  table to clean
 --opinions FILE...  what a language model or somebody else thinks of some tags; may be repeated
 --for-model FILE  write the most suspicious tags as JSON lines with prompts (.jsonl)
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
+[labeling tools]
+{LABELING}
 [act]
 {REMOVALS}
 --remove N:natural  remove the N most suspicious tags without answers (marked '{NOT_CHECKED}')
@@ -110,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _outputs(args: argparse.Namespace) -> Outputs:
     """Return the files to write, after checking which options go together."""
+    check_labeling(args)
     if args.suggest and not (args.output or args.questions or args.answers):
         raise InputError("--suggest needs --questions to ask, or --output to write columns")
     if args.certify and not args.questions:
@@ -121,6 +132,7 @@ def _outputs(args: argparse.Namespace) -> Outputs:
         changes=args.changes,
         report=args.report,
         questions=args.questions,
+        tool=labeling_tool(args),
     )
 
 
@@ -161,12 +173,13 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     expected = _expectations(args)
     if outputs.copy:
         cleaning.check_export()
-    result = _Result(cleaning, outputs)
+    result = _Result(args, cleaning, outputs)
     violations = []
     if expected is not None and args.strict:
         violations = expected.check_findings(cleaning.findings)
     if violations:
         return _print_checks(args, result, violations)
+    fetch(args, cleaning)
     # Everything that takes time happens here.
     ranking = cleaning.ranking
     stage("writing the results")
@@ -219,7 +232,7 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
     if outputs.report or not any(others):
         result.reasons = cleaning.reasons
     if outputs.questions:
-        cleaning.write_questions(outputs.questions)
+        exchange(args, cleaning, outputs)
     if args.for_model:
         cleaning.write_prompts(args.for_model)
         note(f"wrote the prompts to {args.for_model}")
@@ -235,6 +248,7 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
 class _Result:
     """What a run prints."""
 
+    args: argparse.Namespace
     cleaning: TableCleaning
     outputs: Outputs
     violations: list[Violation] = field(default_factory=list)
@@ -458,7 +472,9 @@ def _print_next(result: _Result) -> None:
         say("\nFirst, look at the list of tags, and pass what is right to --vocabulary:")
         say(f"  {_vocabulary_command(cleaning)}")
     answers = cleaning.options.answers
-    if outputs.questions:
+    if outputs.tool is not None:
+        note(describe_import(result.args, outputs, command))
+    elif outputs.questions:
         if outputs.questions not in answers:
             command += f" --answers {shlex.quote(outputs.questions)}"
         note(f"fill in its column 'right' with yes, no or ? (cannot tell), then run: {command}")

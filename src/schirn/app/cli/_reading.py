@@ -27,6 +27,8 @@ SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
     "list of changes": (".csv",),
     "questions": (".csv",),
+    "tasks": (".json",),
+    "labeling interface": (".xml",),
     "report": (".html", ".htm"),
 }
 _COLUMN_ROLES = ("labels", "text", "columns", "categories", "features", "image", "group")
@@ -85,7 +87,8 @@ COPIES = """
 ASK = f"""
 --questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
 --number N:positive = {FIRST_STEP}  number of questions
---answers FILE...  a file of questions with your answers; may be repeated
+--answers FILE...  a file of questions with your answers, or an export of a labeling tool; may be
+    repeated
 --name NAME  name of the person who answered, stored with the decisions
 --suggest  ask about missing tags instead; with --output, write columns of tags that may be missing
 --seed S:natural = 0  seed for questions and folds
@@ -270,12 +273,15 @@ class Outputs:
     Attributes
     ----------
     copy, changes, report, questions : str or None
+    tool : str or None
+        Labeling tool that the questions are written for.
     """
 
     copy: str | None = None
     changes: str | None = None
     report: str | None = None
     questions: str | None = None
+    tool: str | None = None
 
     @property
     def certificate(self) -> str | None:
@@ -290,12 +296,15 @@ class Outputs:
         -------
         dict from str to path or None
         """
-        return {
+        files = {
             "copy": self.copy,
             "report": self.report,
             "list of changes": self.changes,
-            "questions": self.questions,
+            "questions" if self.tool is None else "tasks": self.questions,
         }
+        if self.tool == LABEL_STUDIO and self.questions:
+            files["labeling interface"] = config_path(self.questions)
+        return files
 
     def answers_before(self, answers: Sequence[str], *, is_kept: bool) -> list[str]:
         """Return the files of answers, with that of the new questions if somebody has filled it in.

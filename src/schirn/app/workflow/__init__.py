@@ -19,6 +19,14 @@ from schirn.app.workflow._decisions import RIGHT as RIGHT
 from schirn.app.workflow._decisions import WRONG as WRONG
 from schirn.app.workflow._decisions import Carried, Decision, Decisions, RowContent
 from schirn.app.workflow._decisions import ask_again as ask_again
+from schirn.app.workflow._label_studio import TOKEN_VARIABLE as TOKEN_VARIABLE
+from schirn.app.workflow._label_studio import LabelStudio
+from schirn.app.workflow._label_tools import LABEL_CONFIG as LABEL_CONFIG
+from schirn.app.workflow._label_tools import LABEL_STUDIO as LABEL_STUDIO
+from schirn.app.workflow._label_tools import TOOLS as TOOLS
+from schirn.app.workflow._label_tools import Task, TaskAnswer, read_tasks, write_tasks
+from schirn.app.workflow._label_tools import config_path as config_path
+from schirn.app.workflow._label_tools import is_task_file as is_task_file
 from schirn.app.workflow._models import make_model as make_model
 from schirn.app.workflow._models import to_device as to_device
 from schirn.app.workflow._nightly import ADVICE as ADVICE
@@ -39,14 +47,19 @@ __all__ = [
     "CleaningOptions",
     "Decision",
     "Decisions",
+    "LabelStudio",
     "RankingStore",
     "RowContent",
     "StoredRanking",
     "TableCleaning",
     "TableUpdate",
     "TagState",
+    "Task",
+    "TaskAnswer",
     "Update",
+    "read_tasks",
     "read_vocabulary",
     "update_tags",
+    "write_tasks",
     "write_vocabulary",
 ]

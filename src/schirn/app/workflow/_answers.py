@@ -12,9 +12,8 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from schirn._input import is_missing
 from schirn._text import header_delimiter
 from schirn.app.tables import open_table
 from schirn.app.workflow._decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
+from schirn.app.workflow._label_tools import Task, TaskAnswer, is_task_file, read_tasks
 from schirn.cleaning import Round
 from schirn.cleaning.certificate import Certificate, tags_digest
 from schirn.cleaning.noisy_labels import NoisyLabels
@@ -45,6 +45,10 @@ _QUESTION = re.compile(
 )
 
 
+# Whether the answer of a labeling tool about a row and a tag is the one that counts.
+Counts = Callable[[int, str, str], bool]
+
+
 @dataclass(frozen=True)
 class _Line:
     """One answer."""
@@ -58,6 +62,14 @@ class _Line:
     """What the certificate is about, the number of its draw, and the hash of its tags."""
     round: Round
     inclusion: float
+    who: str = ""
+    when: str = ""
+    """The time of an answer from a labeling tool; "" in other files."""
+
+    @property
+    def answer(self) -> str:
+        """The answer as a word."""
+        return NOT_SURE if self.right is None else RIGHT if self.right else WRONG
 
 
 def write_questions(
@@ -89,6 +101,49 @@ def write_questions(
     earlier : dict from (row, tag) to Decision, optional
         Answers from before a row has changed, which are shown.
     """
+    tasks = question_tasks(
+        questions,
+        ranking,
+        certificate=certificate,
+        texts=texts,
+        ids=ids,
+        content=content,
+        earlier=earlier,
+    )
+    columns = {"id": ids, "text": texts, "before": earlier or None}
+    order = ("row", "id", "text", "tag", "before", "right", "question")
+    names = [name for name in order if columns.get(name, "") is not None]
+    lines = []
+    for task in tasks:
+        cells = {**vars(task), "row": str(task.row + 1), "right": ""}
+        lines.append([cells[name] for name in names])
+    _write(path, names, lines)
+
+
+def question_tasks(
+    questions: Questions,
+    ranking: NoisyLabels,
+    *,
+    certificate: Certificate | None = None,
+    texts: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    content: Sequence[str] | None = None,
+    earlier: Mapping[tuple[int, str], object] | None = None,
+) -> list[Task]:
+    """Return questions with their seals, sorted by row; see `write_questions`.
+
+    Parameters
+    ----------
+    questions : Questions
+    ranking : NoisyLabels
+    certificate : Certificate, optional
+    texts, ids, content : sequence of str, optional
+    earlier : dict from (row, tag) to Decision, optional
+
+    Returns
+    -------
+    list of Task
+    """
     question = f"{questions.kind}:{_table(ranking)}"
     if certificate is not None:
         question += f":certificate:{certificate.of}:{certificate.draw}"
@@ -96,19 +151,24 @@ def write_questions(
     question += f":{_text_of_round(questions.round)}"
     inclusion = questions.inclusion
     inclusion = np.ones(len(questions)) if inclusion is None else inclusion
-    inclusion_of = dict(zip(cells_of(questions), inclusion.tolist(), strict=True))
-    cells = {"id": ids, "text": texts}
-    columns = {name: values for name, values in cells.items() if values is not None}
-    earlier_column = ("before",) if earlier else ()
-    lines = []
-    for i, label in sorted(cells_of(questions)):
-        answer = [str(earlier.get((i, label), ""))] if earlier else []
-        values = (str(column[i]) for column in columns.values())
+    cells = cells_of(questions)
+    inclusion_of = dict(zip(cells, inclusion.tolist(), strict=True))
+    confidence_of = dict(zip(cells, questions.confidence.tolist(), strict=True))
+    tasks = []
+    for i, label in sorted(cells):
         asked = f"{question}:{_id_hash(ids, i)}"
         bound = (asked, i, label, "" if content is None else content[i])
-        sealed = f"{asked}:{_seal(inclusion_of[i, label], *bound)}"
-        lines.append((str(i + 1), *values, label, *answer, "", sealed))
-    _write(path, ("row", *columns, "tag", *earlier_column, "right", "question"), lines)
+        task = Task(
+            row=i,
+            tag=label,
+            question=f"{asked}:{_seal(inclusion_of[i, label], *bound)}",
+            id=None if ids is None else str(ids[i]),
+            text=None if texts is None else str(texts[i]),
+            before=str(earlier.get((i, label), "")) if earlier else None,
+            confidence=confidence_of[i, label],
+        )
+        tasks.append(task)
+    return tasks
 
 
 def read_answers(
@@ -118,6 +178,7 @@ def read_answers(
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
     draw_again: bool = False,
+    counts: Counts | None = None,
 ) -> tuple[NoisyLabels, Certificate | None]:
     """Return the ranking with the answers of some files, and the certificate that they continue.
 
@@ -126,7 +187,7 @@ def read_answers(
     Parameters
     ----------
     paths : sequence of path
-        .csv, .tsv, .jsonl or .parquet files.
+        .csv, .tsv, .jsonl or .parquet files, and .json exports of Label Studio or Argilla.
     ranking : NoisyLabels
         What the questions were about.
     ids, content : sequence of str, optional
@@ -134,6 +195,9 @@ def read_answers(
     draw_again : bool, default=False
         Whether other tags may be removed than those that the last questions were drawn from. Their
         answers then count as earlier ones, and the next certificate needs more evidence.
+    counts : callable, optional
+        Whether an answer of a labeling tool counts: a function of row, tag and answer. By default
+        all do, and people who contradict each other are an error.
 
     Returns
     -------
@@ -141,18 +205,19 @@ def read_answers(
     """
     answers: dict[tuple[int, str, str], _Line] = {}
     paths = list(paths)
-    for line in _lines(paths, ranking, ids, content):
-        key = line.row, line.label, line.kind
-        earlier = answers.get(key)
-        if earlier is not None and {line.right, earlier.right} == {True, False}:
-            raise InputError(f"{line.where}: says the opposite of {earlier.where}")
-        if earlier is None or earlier.right is None:
-            answers[key] = line
-    if not answers:
+    lines = list(_lines(paths, ranking, ids, content))
+    if not lines:
         raise InputError(
             f"{paths[0]}: there is no answer yet; write yes into the column 'right' if the tag is "
             f"right, no if it is wrong, and ? if you cannot tell"
         )
+    for line in _counting(lines, counts):
+        key = line.row, line.label, line.kind
+        earlier = answers.get(key)
+        if earlier is not None and {line.right, earlier.right} == {True, False}:
+            raise InputError(_opposite(line, earlier))
+        if earlier is None or earlier.right is None:
+            answers[key] = line
     rounds: dict[tuple[str, Round], list[_Line]] = {}
     for line in answers.values():
         if line.certificate is None:
@@ -185,12 +250,31 @@ def read_answers(
     return ranking, None
 
 
+def _counting(lines: Iterable[_Line], counts: Counts | None) -> list[_Line]:
+    """Return the lines of files, and those of labeling tools that count."""
+    if counts is None:
+        return list(lines)
+    return [line for line in lines if not line.when or counts(line.row, line.label, line.answer)]
+
+
+def _opposite(line: _Line, earlier: _Line) -> str:
+    """Return the sentence about two answers of which one must be false."""
+    if not line.when or not earlier.when:
+        return f"{line.where}: says the opposite of {earlier.where}"
+    return (
+        f"{line.where}: {line.who or 'somebody'} says the opposite of "
+        f"{earlier.who or 'somebody'} ({earlier.where}); a file of decisions keeps both answers, "
+        f"and the later one counts"
+    )
+
+
 def answered_tags(
     paths: Iterable[str | os.PathLike[str]],
     ranking: NoisyLabels,
     *,
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
+    counts: Counts | None = None,
 ) -> set[tuple[int, str]]:
     """Return row and name of the tags that files of answers are about; see `read_answers`.
 
@@ -202,12 +286,50 @@ def answered_tags(
         What the questions were about.
     ids, content : sequence of str, optional
         Name of each row, and what it holds now.
+    counts : callable, optional
+        Whether an answer of a labeling tool counts.
 
     Returns
     -------
     set of (row, tag)
     """
-    return {(line.row, line.label) for line in _lines(paths, ranking, ids, content)}
+    lines = _counting(_lines(paths, ranking, ids, content), counts)
+    return {(line.row, line.label) for line in lines}
+
+
+def task_decisions(
+    paths: Iterable[str | os.PathLike[str]],
+    ranking: NoisyLabels,
+    rows: RowContent,
+    *,
+    ids: Sequence[str] | None = None,
+    content: Sequence[str] | None = None,
+) -> list[Decision]:
+    """Return every answer in the exports of labeling tools, with who gave it and when.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files of answers; those that are no exports are left out.
+    ranking : NoisyLabels
+        What the questions were about.
+    rows : RowContent
+        The rows that were ranked.
+    ids, content : sequence of str, optional
+        Name of each row, and what it holds now.
+
+    Returns
+    -------
+    list of Decision
+    """
+    exports = [path for path in paths if is_task_file(path)]
+    hashes = rows.hashes if exports else []
+    decisions = []
+    for line in _lines(exports, ranking, ids, content):
+        about = (rows.columns, hashes[line.row])
+        name = rows.ids[line.row]
+        decisions.append(Decision(name, line.label, line.answer, line.who, line.when, *about))
+    return decisions
 
 
 def write_questions_by_id(
@@ -274,6 +396,8 @@ def has_answers(path: str | os.PathLike[str]) -> bool:
     """
     if not os.path.isfile(path) or not os.path.getsize(path):
         return False
+    if is_task_file(path):
+        return bool(read_tasks(path))
     table = open_table(path, delimiter=header_delimiter(path))
     cells = table.column("right") if "right" in table.columns else []
     return any(not is_missing(cell) and str(cell).strip() for cell in cells)
@@ -303,9 +427,7 @@ def _read(
     for number, values in enumerate(zip(*map(table.column, names), strict=True), 1):
         right, *cells = ("" if is_missing(value) else str(value) for value in values)
         where = f"{path}, answer {number}"
-        answer = _ANSWERS.get(right.strip().lower())
-        if answer is None:
-            raise InputError(f"{where}: {brief(right)} is not an answer; write yes, no or ?")
+        answer = _answer(right, where)
         if answer:
             yield where, answer, cells
 
@@ -374,9 +496,11 @@ def _lines(
     names = set(ranking.label_names)
     # A spreadsheet may show a name with an apostrophe in front.
     plain = {spreadsheet_safe(name): name for name in names}
-    for where, right, cells in chain.from_iterable(_read(path, _COLUMNS) for path in paths):
-        row, tag, text = (cell.strip() for cell in cells)
-        row = row.removesuffix(".0")
+    for cells in _cells(paths):
+        where = cells.where
+        row = cells.row.strip().removesuffix(".0")
+        text = cells.question.strip()
+        tag = cells.tag if cells.tag in names else cells.tag.strip()
         if not re.fullmatch(r"[1-9][0-9]{0,14}", row):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
         question = _QUESTION.fullmatch(text)
@@ -405,7 +529,27 @@ def _lines(
                 f"{where}: was asked about another row or tag, or row {row} has changed since; "
                 f"delete the line, and ask again"
             )
-        answer = None if right == NOT_SURE else right == RIGHT
+        answer = None if cells.right == NOT_SURE else cells.right == RIGHT
         certificate = None if of is None else (of, int(draw), tags)
         design = _round_of_text(question["round"])
-        yield _Line(where, i, label, answer, kind, certificate, design, inclusion)
+        asked_about = (where, i, label, answer, kind, certificate, design, inclusion)
+        yield _Line(*asked_about, cells.who, cells.when)
+
+
+def _cells(paths: Iterable[str | os.PathLike[str]]) -> Iterator[TaskAnswer]:
+    """Yield the answers of files as they are written there, of any kind of file."""
+    for path in paths:
+        if is_task_file(path):
+            for said in read_tasks(path):
+                yield replace(said, right=_answer(said.right, said.where))
+            continue
+        for where, right, (row, tag, question) in _read(path, _COLUMNS):
+            yield TaskAnswer(where, row, tag, question, right, "", "")
+
+
+def _answer(text: str, where: str) -> str:
+    """Return the answer that a text means; "" for none."""
+    answer = _ANSWERS.get(text.strip().lower())
+    if answer is None:
+        raise InputError(f"{where}: {brief(text)} is not an answer; write yes, no or ?")
+    return answer

@@ -168,6 +168,8 @@ class Decisions:
         self.path = Path(path)
         self.contradictions = 0
         self._latest: dict[tuple[str, str], Decision] = {}
+        self._by_person: dict[tuple[str, str, str], Decision] = {}
+        self._told: set[tuple[str, str, str, str]] = set()
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = complete_lines(content)
         self.repaired = lines.repaired
@@ -233,6 +235,34 @@ class Decisions:
         append_lines(self.path, [decision._asdict() for decision in new.values()])
         for decision in new.values():
             self._take(decision)
+        return len(new)
+
+    def merge(self, decisions: Iterable[Decision]) -> int:
+        """Write what several people answered elsewhere, and when; return the number of new answers.
+
+        All answers are kept, also those that later ones contradict. Nothing is written twice.
+
+        Parameters
+        ----------
+        decisions : iterable of Decision
+            With the time of each.
+
+        Returns
+        -------
+        int
+        """
+        new = []
+        for decision in sorted(decisions, key=lambda record: record.when):
+            id, tag, answer, who, when, _, row = decision
+            if answer not in ANSWERS:
+                raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(answer)}")
+            last = self._by_person.get((id, tag, who))
+            is_same = last is not None and (last.answer, last.row) == (answer, row)
+            if is_same or (id, tag, answer, when) in self._told:
+                continue
+            new.append(decision)
+            self._take(decision)
+        append_lines(self.path, [decision._asdict() for decision in new])
         return len(new)
 
     def match(self, rows: RowContent) -> Carried:
@@ -319,11 +349,19 @@ class Decisions:
         return self.add(new)
 
     def _take(self, decision: Decision) -> None:
-        key = decision[:2]
-        earlier = self._latest.get(key)
-        opposite = earlier is not None and {earlier.answer, decision.answer} == {RIGHT, WRONG}
-        self.contradictions += bool(opposite and earlier and earlier.row == decision.row)
-        self._latest[key] = decision
+        id, tag, answer, who, when, _, row = decision
+        self._told.add((id, tag, answer, when))
+        last = self._by_person.get((id, tag, who))
+        if last is None or last.when <= when:
+            self._by_person[id, tag, who] = decision
+        earlier = self._latest.get((id, tag))
+        if earlier is not None:
+            is_opposite = {earlier.answer, answer} == {RIGHT, WRONG}
+            self.contradictions += is_opposite and earlier.row == row
+            if earlier.when > when:
+                # Answers that were given elsewhere may arrive late.
+                return
+        self._latest[id, tag] = decision
 
     def _decision(self, number: int, record: dict[str, Any] | None) -> Decision:
         where = f"{self.path}, line {number}"

@@ -16,9 +16,24 @@ from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
 from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table
-from schirn.app.workflow._answers import answered_tags, read_answers, write_questions
+from schirn.app.workflow._answers import (
+    answered_tags,
+    question_tasks,
+    read_answers,
+    task_decisions,
+    write_questions,
+)
 from schirn.app.workflow._columns import Features, TagTable, check_new_columns, columns_to_stream
 from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
+from schirn.app.workflow._label_studio import LabelStudio
+from schirn.app.workflow._label_tools import (
+    LABEL_STUDIO,
+    Task,
+    open_tasks,
+    read_tasks,
+    task_records,
+    write_tasks,
+)
 from schirn.app.workflow._models import make_model, to_device
 from schirn.app.workflow._opinions import read_opinion_file, write_prompts
 from schirn.app.workflow._options import CleaningOptions
@@ -112,6 +127,7 @@ class TableCleaning:
         self.carried = Carried({}, {}, 0)
         self.certificate: Certificate | None = None
         self._ranking: NoisyLabels | None = None
+        self._exports: tuple[str, ...] = ()
         self._has_resources = False
 
     def __repr__(self) -> str:
@@ -430,7 +446,14 @@ class TableCleaning:
             )
         return self.certificate.questions(n)
 
-    def write_questions(self, path: str | os.PathLike[str], n: int | None = None) -> None:
+    def write_questions(
+        self,
+        path: str | os.PathLike[str],
+        n: int | None = None,
+        *,
+        tool: str | None = None,
+        show_predictions: bool = False,
+    ) -> None:
         """Write the next questions to a .csv file, with an empty column `right`.
 
         Parameters
@@ -438,19 +461,92 @@ class TableCleaning:
         path : path
         n : int, optional
             Number of questions; by default `options.number`.
+        tool : {"label-studio", "argilla"}, optional
+            Write a .json file that this labeling tool imports.
+        show_predictions : bool, default=False
+            Whether the tool shows the likelier answer and its probability, which biases people.
+        """
+        if tool is not None:
+            write_tasks(path, self.tasks(n), tool, show_predictions=show_predictions)
+            return
+        write_questions(path, self.questions(n), self.ranking, **self._asked_with)
+
+    def tasks(self, n: int | None = None) -> list[Task]:
+        """Return the next questions as tasks of a labeling tool.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of questions; by default `options.number`.
+
+        Returns
+        -------
+        list of Task
         """
         questions = self.questions(n)
-        earlier = None if self.options.certify else self.carried.changed
-        write_questions(
-            path,
-            questions,
-            self.ranking,
-            certificate=self.certificate if self.options.certify else None,
-            texts=self.texts if any(self.texts) else None,
-            ids=self.ids if self.options.id else None,
-            content=self.texts,
-            earlier=earlier,
-        )
+        return question_tasks(questions, self.ranking, **self._asked_with)
+
+    @property
+    def _asked_with(self) -> dict[str, Any]:
+        """What questions say besides the tag."""
+        is_certificate = self.options.certify
+        return {
+            "certificate": self.certificate if is_certificate else None,
+            "texts": self.texts if any(self.texts) else None,
+            "ids": self.ids if self.options.id else None,
+            "content": self.texts,
+            "earlier": None if is_certificate else self.carried.changed,
+        }
+
+    def send_questions(
+        self, server: LabelStudio, n: int | None = None, *, show_predictions: bool = False
+    ) -> int:
+        """Send the next questions to a Label Studio project, without those that it has open.
+
+        Parameters
+        ----------
+        server : LabelStudio
+        n : int, optional
+            Number of questions; by default `options.number`.
+        show_predictions : bool, default=False
+
+        Returns
+        -------
+        int
+            Number of tasks that were sent.
+        """
+        export = self._download(server)
+        waiting = open_tasks(export)
+        tasks = [task for task in self.tasks(n) if task.key not in waiting]
+        records = task_records(tasks, LABEL_STUDIO, show_predictions=show_predictions)
+        return server.send(records)
+
+    def fetch_answers(self, server: LabelStudio) -> int:
+        """Read the answers in a Label Studio project, and begin anew with them.
+
+        The export is stored beside the ranking, in the folder `.schirn`.
+
+        Parameters
+        ----------
+        server : LabelStudio
+
+        Returns
+        -------
+        int
+            Number of answers.
+        """
+        export = self._download(server)
+        n_answers = len(read_tasks(export))
+        self._exports = (export,) if n_answers else ()
+        self._ranking = None
+        return n_answers
+
+    def _download(self, server: LabelStudio) -> str:
+        folder = RankingStore(self.path).folder
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{Path(self.path).name}.label-studio-{server.project}.json"
+        server.download(path)
+        return str(path)
 
     def write_prompts(self, path: str | os.PathLike[str], n: int | None = None) -> None:
         """Write the most suspicious tags as JSON lines with prompts for a language model.
@@ -507,6 +603,7 @@ class TableCleaning:
         TableCleaning
             This object.
         """
+        self._merge_tasks(paths, self.ranking)
         self._ranking, self.certificate = self._with_files(paths, self.ranking)
         self._save_decisions()
         return self
@@ -516,7 +613,28 @@ class TableCleaning:
     ) -> tuple[NoisyLabels, Certificate | None]:
         """Return a ranking with the answers of files, and the certificate that they continue."""
         again = self.options.certify
-        return read_answers(paths, ranking, **self._bound_to, draw_again=again)
+        counts = self._counts
+        return read_answers(paths, ranking, **self._bound_to, draw_again=again, counts=counts)
+
+    @property
+    def _counts(self) -> Callable[[int, str, str], bool] | None:
+        """Whether an answer of a labeling tool is the latest one about its tag."""
+        store = self.decisions
+        if store is None:
+            return None
+        ids = self.content.ids
+
+        def is_latest(row: int, tag: str, answer: str) -> bool:
+            latest = store.latest(ids[row], tag)
+            return latest is not None and latest.answer == answer
+
+        return is_latest
+
+    def _merge_tasks(self, paths: Sequence[str | os.PathLike[str]], ranking: NoisyLabels) -> None:
+        """Store who answered what, and when, in the exports of labeling tools."""
+        if self.decisions is not None:
+            new = task_decisions(paths, ranking, self.content, **self._bound_to)
+            self.decisions.merge(new)
 
     @property
     def _bound_to(self) -> dict[str, Any]:
@@ -562,12 +680,14 @@ class TableCleaning:
             ranking = ranking.remove(options.remove, below=options.remove_below)
         if options.add is not None:
             ranking = ranking.add(above=options.add)
+        files = (*options.answers, *self._exports)
         if self.decisions is not None:
+            self._merge_tasks(files, ranking)
             # Newer answers, from files, take the place of stored ones.
-            newer = answered_tags(options.answers, ranking, **self._bound_to)
+            newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
             ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
-        if options.answers:
-            ranking, self.certificate = self._with_files(options.answers, ranking)
+        if files:
+            ranking, self.certificate = self._with_files(files, ranking)
         self._ranking = ranking
         self._save_decisions()
         return self

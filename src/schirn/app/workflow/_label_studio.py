@@ -1,0 +1,294 @@
+"""A small client of the HTTP API of Label Studio: tasks in, annotations out."""
+
+import http.client
+import ipaddress
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schirn._files import atomic_write, brief, byte_limit, reason_of
+from schirn.app.workflow._label_tools import LABEL_CONFIG
+from schirn.exceptions import DataError, InputError
+
+TOKEN_VARIABLE = "LABEL_STUDIO_API_KEY"
+"""The variable that holds the token, as in the tools of Label Studio."""
+# Label Studio limits requests to 250,000 tasks and 200 MB.
+_BATCH = 500
+_CHUNK = 1 << 20
+# The server's access tokens are valid for about five minutes.
+_ACCESS_SECONDS = 120
+_NETWORK = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    TimeoutError,
+    ConnectionError,
+)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refuses to carry the token to another address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class LabelStudio:
+    """A project on a Label Studio server.
+
+    Only https addresses and the own machine are allowed, redirects are refused, and the token is
+    never printed.
+
+    Parameters
+    ----------
+    url : str
+        Such as "http://localhost:8080".
+    project : int
+        Number of the project, as in its address.
+    token : str
+        A legacy token or a personal access token.
+    timeout : float, default=30
+        Seconds to wait for the server, at each step.
+    time_limit : float, default=600
+        Seconds for one request, or for the import of one batch.
+
+    Examples
+    --------
+    >>> from schirn.app.workflow import LabelStudio
+    >>> LabelStudio("http://localhost:8080", 3, "secret")
+    LabelStudio('http://localhost:8080', project=3)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        project: int,
+        token: str,
+        *,
+        timeout: float = 30,
+        time_limit: float = 600,
+    ) -> None:
+        self.url = _checked(url)
+        self.project = project
+        self.timeout = timeout
+        self.time_limit = time_limit
+        # Characters outside of ASCII or line breaks would end up in an error with the header.
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise InputError("the token of Label Studio is empty or has characters it cannot have")
+        self._token = token
+        self._header = ""
+        self._exchanged_at = float("-inf")
+        handlers: list[Any] = [_NoRedirect]
+        if self.url.startswith("http:"):
+            # A proxy would read what is meant for this machine.
+            handlers.append(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    @classmethod
+    def from_environment(
+        cls, url: str, project: int, variable: str = TOKEN_VARIABLE
+    ) -> "LabelStudio":
+        """Return a project whose token is in a variable of the environment.
+
+        Parameters
+        ----------
+        url : str
+        project : int
+        variable : str, default="LABEL_STUDIO_API_KEY"
+
+        Returns
+        -------
+        LabelStudio
+
+        Raises
+        ------
+        InputError
+            If the variable is not set.
+        """
+        token = os.environ.get(variable, "").strip()
+        if not token:
+            raise InputError(f"the variable {variable} does not hold a token of Label Studio")
+        return cls(url, project, token)
+
+    def __repr__(self) -> str:
+        return f"LabelStudio({self.url!r}, project={self.project})"
+
+    def create_project(self, title: str) -> int:
+        """Create a project whose labeling interface shows the tasks, and use it.
+
+        Parameters
+        ----------
+        title : str
+
+        Returns
+        -------
+        int
+            Number of the project.
+        """
+        answer = self._json("/api/projects/", {"title": title, "label_config": LABEL_CONFIG})
+        self.project = _number(answer, "id", self.url)
+        return self.project
+
+    def send(self, tasks: Sequence[Mapping[str, Any]]) -> int:
+        """Import tasks into the project, in batches.
+
+        Parameters
+        ----------
+        tasks : sequence of dict
+            As `task_records` returns them.
+
+        Returns
+        -------
+        int
+            Number of tasks.
+        """
+        for start in range(0, len(tasks), _BATCH):
+            batch = list(tasks[start : start + _BATCH])
+            answer = self._json(f"/api/projects/{self.project}/import", batch)
+            if isinstance(answer, dict) and "import" in answer:
+                self._wait(_number(answer, "import", self.url))
+        return len(tasks)
+
+    def _wait(self, number: int) -> None:
+        """Wait for an import that the server does in the background."""
+        end = time.monotonic() + self.time_limit
+        pause = 0.1
+        while True:
+            answer = self._json(f"/api/projects/{self.project}/imports/{number}/")
+            status = answer.get("status") if isinstance(answer, dict) else None
+            if status == "completed":
+                return
+            if status == "failed":
+                reason = brief(answer.get("error"), 200)
+                raise DataError(f"{self.url}: the import of the tasks failed ({reason})")
+            if time.monotonic() + pause > end:
+                raise DataError(
+                    f"{self.url}: the import of the tasks takes more than {self.time_limit:g} s"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 5)
+
+    def download(self, path: str | os.PathLike[str]) -> None:
+        """Write all tasks of the project with their annotations to a .json file.
+
+        Parameters
+        ----------
+        path : path
+        """
+        query = "exportType=JSON&download_all_tasks=true"
+        content = self._request(f"/api/projects/{self.project}/export?{query}")
+        with atomic_write(path) as stream:
+            stream.write(content)
+
+    def _json(self, address: str, data: Any = None) -> Any:
+        """Return the JSON that the server answers."""
+        content = self._request(address, data)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise DataError(f"{self.url}: the server did not answer with JSON") from None
+
+    def _request(self, address: str, data: Any = None, *, is_login: bool = False) -> bytes:
+        """Return what the server answers, within the limits of time and size."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if not is_login:
+            headers["Authorization"] = self._authorization()
+        body = None if data is None else json.dumps(data).encode()
+        request = urllib.request.Request(self.url + address, body, headers)
+        end = time.monotonic() + self.time_limit
+        try:
+            with self._opener.open(request, timeout=self.timeout) as response:
+                return self._read(response, end)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise DataError(self._sentence(error.code)) from None
+        except _NETWORK as error:
+            reason = getattr(error, "reason", None) or error
+            raise DataError(f"{self.url}: no connection, or it was lost ({reason})") from None
+
+    def _read(self, response: Any, end: float) -> bytes:
+        """Return the body of a response."""
+        limit = byte_limit()
+        content = bytearray()
+        while chunk := response.read1(_CHUNK):
+            content += chunk
+            if len(content) > limit:
+                raise DataError(f"{self.url}: the server sends more than {limit:,} bytes")
+            if time.monotonic() > end:
+                raise DataError(f"{self.url}: the answer takes more than {self.time_limit:g} s")
+        return bytes(content)
+
+    def _authorization(self) -> str:
+        """Return the header: a personal access token is exchanged for one that is valid briefly."""
+        if self._token.count(".") != 2:
+            return f"Token {self._token}"
+        now = time.monotonic()
+        if now - self._exchanged_at > _ACCESS_SECONDS:
+            self._header = f"Bearer {self._access()}"
+            self._exchanged_at = now
+        return self._header
+
+    def _access(self) -> str:
+        """Return an access token for the personal one."""
+        content = self._request("/api/token/refresh", {"refresh": self._token}, is_login=True)
+        try:
+            access = json.loads(content)["access"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            access = None
+        if not isinstance(access, str) or not access.isascii() or not access.isprintable():
+            raise DataError(f"{self.url}: the server did not accept the personal access token")
+        return access
+
+    def _sentence(self, status: int) -> str:
+        """Return what a status means."""
+        reasons = {
+            400: "it refuses the tasks; the labeling interface of the project must show $tag and "
+            "$text, as the .xml file beside the tasks does",
+            401: "it does not accept the token",
+            403: "the token may not use this project",
+            404: f"there is no project {self.project}, or the server does not have this API",
+        }
+        if 300 <= status < 400:
+            return f"{self.url}: the server redirects elsewhere; give its own address"
+        reason = reasons.get(status, "try again later" if status >= 500 else "it refuses")
+        return f"{self.url}: the server answered {status}: {reason}"
+
+
+def _checked(url: str) -> str:
+    """Return an address without a slash at its end; https, or http to the own machine."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise InputError(f"{brief(url)} is not a web address ({reason_of(error)})") from None
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and _is_local(host))
+    if not host or not is_safe or not url.isascii() or not url.isprintable():
+        raise InputError(
+            f"{brief(url)} is not an https address, nor one of this machine such as "
+            f"http://localhost:8080"
+        )
+    if parts.username is not None or parts.query or parts.fragment:
+        raise InputError("the address of Label Studio has neither a user, a query nor a fragment")
+    return url.rstrip("/")
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _number(answer: Any, name: str, url: str) -> int:
+    """Return a number that the server answered."""
+    value = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(value, int):
+        raise DataError(f"{url}: the answer of the server has no {name!r}")
+    return value
