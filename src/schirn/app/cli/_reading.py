@@ -12,7 +12,15 @@ import numpy as np
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
 from schirn.app.tables import TABLES, is_database, is_table_name, open_table
-from schirn.app.workflow import Carried, Decisions, TagTable, has_answers, read_vocabulary
+from schirn.app.workflow import (
+    LABEL_STUDIO,
+    Carried,
+    Decisions,
+    TagTable,
+    config_path,
+    has_answers,
+    read_vocabulary,
+)
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import FIRST_STEP

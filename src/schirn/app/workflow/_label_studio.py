@@ -77,7 +77,7 @@ class LabelStudio:
         self.timeout = timeout
         self.time_limit = time_limit
         # Characters outside of ASCII or line breaks would end up in an error with the header.
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
+        if not token or not _is_plain(token):
             raise InputError("the token of Label Studio is empty or has characters it cannot have")
         self._token = token
         self._header = ""
@@ -207,7 +207,7 @@ class LabelStudio:
             error.close()
             raise DataError(self._sentence(error.code)) from None
         except _NETWORK as error:
-            reason = getattr(error, "reason", None) or error
+            reason = brief(str(getattr(error, "reason", None) or error), 200)
             raise DataError(f"{self.url}: no connection, or it was lost ({reason})") from None
 
     def _read(self, response: Any, end: float) -> bytes:
@@ -239,7 +239,7 @@ class LabelStudio:
             access = json.loads(content)["access"]
         except (ValueError, KeyError, TypeError, RecursionError):
             access = None
-        if not isinstance(access, str) or not access.isascii() or not access.isprintable():
+        if not isinstance(access, str) or not _is_plain(access):
             raise DataError(f"{self.url}: the server did not accept the personal access token")
         return access
 
@@ -267,7 +267,7 @@ def _checked(url: str) -> str:
     except ValueError as error:
         raise InputError(f"{brief(url)} is not a web address ({reason_of(error)})") from None
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and _is_local(host))
-    if not host or not is_safe or not url.isascii() or not url.isprintable():
+    if not host or not is_safe or not _is_plain(url):
         raise InputError(
             f"{brief(url)} is not an https address, nor one of this machine such as "
             f"http://localhost:8080"
@@ -275,6 +275,11 @@ def _checked(url: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise InputError("the address of Label Studio has neither a user, a query nor a fragment")
     return url.rstrip("/")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text can be part of a request: no line breaks, spaces or other alphabets."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_local(host: str) -> bool:
