@@ -402,9 +402,7 @@ def update_tags(
         since = decisions.since(last.time)
     was_removed = np.r_[last.removed, False][place]
     is_retrained = last.is_retrained or not is_same_model
-    of_kept = KEPT if last.has_limit and not is_retrained else NEW
-    of_removed = NEW if is_retrained else REMOVED
-    verdicts = np.where(was_removed, of_removed, of_kept)
+    verdicts = _earlier_verdicts(last, was_removed, is_retrained)
     # Nobody has answered since, so there is nothing new to say about old tags.
     had_answers = last.summary is not None and decisions is not None and len(decisions) > 0
     is_settled = is_old_tag & (not is_retrained and had_answers and not since)
@@ -412,21 +410,17 @@ def update_tags(
     gone = len(last.ids) - int((~is_new).sum())
     summary = RunSummary.from_ranking(ranking)
     summary = replace(summary, feature_drift=drift, gone_share=gone / max(1, len(last.ids)))
-    state = replace(
+    state = _next_state(
         last,
+        rows,
+        cells,
+        is_fresh | np.r_[last.is_fresh, False][before],
         model=model_hash,
         time=time,
         trained=last.trained or time,
-        ids=rows.ids,
-        hashes=rows.hashes,
-        is_fresh=is_fresh | np.r_[last.is_fresh, False][before],
-        names=cells.names,
-        row=cells.row,
-        column=cells.column,
         probability=p,
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
-        is_retrained=False,
         tag_counts=counts,
         summary=summary,
     )
@@ -442,6 +436,34 @@ def update_tags(
         restored=cells_of(ranking, ~ranking.removed & was_removed),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
+    )
+
+
+def _earlier_verdicts(last: TagState, was_removed: Array, is_retrained: bool) -> Array:
+    """Return the verdicts of last night; after training again, there is none to keep."""
+    if is_retrained:
+        return np.full(len(was_removed), NEW)
+    return np.where(was_removed, REMOVED, KEPT if last.has_limit else NEW)
+
+
+def _next_state(
+    last: TagState,
+    rows: RowContent,
+    cells: Tags,
+    is_fresh: Array,
+    **values: Any,
+) -> TagState:
+    """Return what the next update starts from."""
+    return replace(
+        last,
+        ids=rows.ids,
+        hashes=rows.hashes,
+        is_fresh=is_fresh,
+        names=cells.names,
+        row=cells.row,
+        column=cells.column,
+        is_retrained=False,
+        **values,
     )
 
 
