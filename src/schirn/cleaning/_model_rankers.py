@@ -93,11 +93,31 @@ class SieveRanker(ModelRanker):
     takes_votes = True
 
     def leaves_groups_out(self, n_rows: int, sparse: bool) -> bool:
-        """Whether groups of this many rows can be left out together."""
+        """Whether groups of this many rows can be left out together.
+
+        Parameters
+        ----------
+        n_rows : int
+        sparse : bool
+            Whether the features are sparse.
+
+        Returns
+        -------
+        bool
+        """
         return n_rows <= self.model.max_kernel_rows or (sparse and self.model.kernel == "linear")
 
     def needs(self, task: RankingTask) -> Needs:
-        """Many rows may also live elsewhere: on workers, or anywhere without answers and votes."""
+        """Many rows may also live elsewhere: on workers, or anywhere without answers and votes.
+
+        Parameters
+        ----------
+        task : RankingTask
+
+        Returns
+        -------
+        Needs
+        """
         n_rows, model = task.tags.n_rows, self.model
         cells = n_rows * len(task.columns)
         if n_rows <= model.max_kernel_rows:
@@ -112,7 +132,18 @@ class SieveRanker(ModelRanker):
         )
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge by one fit, or return what an earlier run that was killed found."""
+        """Judge by one fit, or return what an earlier run that was killed found.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+            Or rows in a place that `needs` names.
+        task : RankingTask
+
+        Returns
+        -------
+        Evidence
+        """
         if not len(task.judged_columns):
             return Evidence.empty(task)
         if task.votes is not None:
@@ -195,15 +226,44 @@ class FoldRanker(ModelRanker):
             self.cv = list(self.cv)
 
     def settings(self) -> dict[str, Any]:
-        """Return folds, and class and parameters of the model."""
+        """Return folds, and class and parameters of the model.
+
+        Returns
+        -------
+        dict from str to object
+        """
         return {"cv": self.cv, **super().settings()}
 
     def needs(self, task: RankingTask) -> Needs:
-        """All rows must be in main memory; only few are brought there from workers."""
+        """All rows must be in main memory; only few are brought there from workers.
+
+        Parameters
+        ----------
+        task : RankingTask
+
+        Returns
+        -------
+        Needs
+        """
         return Needs(are_few=task.tags.n_rows <= getattr(self.model, "max_kernel_rows", 0))
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge the tags of each fold by a model trained on the others."""
+        """Judge the tags of each fold by a model trained on the others.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+        task : RankingTask
+
+        Returns
+        -------
+        Evidence
+
+        Raises
+        ------
+        InputError
+            If `cv` does not put every row into exactly one test fold.
+        """
         n_tests, folds = np.zeros(task.tags.n_rows, dtype=int), []
         for k, (train, test) in enumerate(self._folds(X, task)):
             n_tests[test] += 1

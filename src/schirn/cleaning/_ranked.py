@@ -85,7 +85,13 @@ class RankedTags:
         return np.asarray(self.judged & (self.known == 0))
 
     def planted_among_suspects(self) -> float:
-        """Share of planted wrong tags that would be among the 10% most suspicious listed ones."""
+        """Share of planted wrong tags that would be among the 10% most suspicious listed ones.
+
+        Returns
+        -------
+        float
+            NaN if no wrong tags were planted.
+        """
         confidences = np.sort(self.model_confidence[self.usable])
         if not len(self.planted_confidence) or not len(confidences):
             return np.nan
@@ -105,7 +111,15 @@ class MissingTags:
         Name of each tag.
     confidence : (k,) float array
         Probability that the tag is correct: by the answers, or by the ranker without any.
+    model_confidence : (k,) float array
+        Probability that the tag is correct by the ranker.
     label_names : list of str
+    answers : Answers or None
+        What people answered; None before the first answer.
+    excluded : int array or None
+        Columns of labels that a rule keeps from being suggested.
+    opinions : tuple of Opinions
+        What others think of the tags; see `NoisyLabels.with_opinions`.
     right_share : float
         Share of these tags that are correct, by the answers; NaN if these cannot tell.
     right_share_interval : tuple of two floats
@@ -118,7 +132,6 @@ class MissingTags:
     label_names: list[str] = field(default_factory=list)
     answers: Answers | None = None
     excluded: Array | None = None
-    """Columns of labels that a rule keeps from being suggested."""
     opinions: tuple[Opinions, ...] = ()
 
     def __len__(self) -> int:
@@ -172,11 +185,29 @@ class MissingTags:
         """Expected number of correct tags among the next k.
 
         NaN if the answers about such tags are too few, or contradict the forecast.
+
+        Parameters
+        ----------
+        k : int
+            Number of tags.
+
+        Returns
+        -------
+        float
         """
         return forecast_of_hits(self.worklist, k)
 
     def above(self, confidence: float = LIKELY) -> "MissingTags":
-        """Return the tags with at least this confidence."""
+        """Return the tags with at least this confidence.
+
+        Parameters
+        ----------
+        confidence : float, default=0.5
+
+        Returns
+        -------
+        MissingTags
+        """
         likely = np.flatnonzero(self.worklist.usable & (self.confidence >= confidence))
         p = self.confidence[likely]
         return MissingTags(self.row[likely], self.column[likely], p, self.label_names)
@@ -190,6 +221,10 @@ class MissingTags:
             Tags to add.
         label_names : list of str
             Names of all labels, those of the ranking first.
+
+        Returns
+        -------
+        MissingTags
         """
         new = np.array(list(cells), dtype=np.int64).reshape(-1, 2)
         row = np.r_[self.row, new[:, 0]]

@@ -66,6 +66,10 @@ class Round(NamedTuple):
             Whether each tag is among the first `n_ranks`.
         response : float, default=1
             Share of the drawn questions that were answered.
+
+        Returns
+        -------
+        float array
         """
         spread = response * self.n_spread / max(self.n_open, 1)
         # The second draw is from the tags that the first one has left.
@@ -98,7 +102,17 @@ class Sample(NamedTuple):
         return np.asarray((self.inclusion < 1) | asks_all)
 
     def joined(self, other: "Sample") -> "Sample":
-        """Return the tags of both samples of one round."""
+        """Return the tags of both samples of one round.
+
+        Parameters
+        ----------
+        other : Sample
+            More tags of the same round.
+
+        Returns
+        -------
+        Sample
+        """
         tags = np.r_[self.tags, other.tags]
         inclusion = np.r_[self.inclusion, other.inclusion]
         tags, first = np.unique(tags, return_index=True)
@@ -125,7 +139,17 @@ class Answers:
 
     @classmethod
     def none(cls, n_tags: int) -> "Answers":
-        """Return the answers at the beginning."""
+        """Return the answers at the beginning.
+
+        Parameters
+        ----------
+        n_tags : int
+            Number of tags that can be answered.
+
+        Returns
+        -------
+        Answers
+        """
         return cls(np.full(n_tags, np.nan), np.zeros(n_tags, dtype=np.int32))
 
     @property
@@ -141,6 +165,10 @@ class Answers:
         value : (m,) float array
             Values of all answers.
         sample : Sample
+
+        Returns
+        -------
+        Answers
         """
         number = self.number.copy()
         earlier = number[sample.tags]
@@ -160,6 +188,10 @@ class Answers:
         place : (m,) int array
             Where each tag is in the longer list, in ascending order.
         n_tags : int
+
+        Returns
+        -------
+        Answers
         """
         longer = Answers.none(n_tags)
         longer.value[place] = self.value

@@ -104,12 +104,31 @@ class TextRanker(Ranker):
     """
 
     def needs(self, task: RankingTask) -> Needs:
-        """Rows may be in main memory or on Dask workers."""
+        """Rows may be in main memory or on Dask workers.
+
+        Parameters
+        ----------
+        task : RankingTask
+
+        Returns
+        -------
+        Needs
+        """
         size = _BYTES_PER_CELL * task.tags.n_rows * len(task.columns)
         return Needs(("dask",), are_few=False, memory=size)
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge each fold by what the others have taught, where the rows are."""
+        """Judge each fold by what the others have taught, where the rows are.
+
+        Parameters
+        ----------
+        X : (n, d) CSR matrix, or rows on Dask workers
+        task : RankingTask
+
+        Returns
+        -------
+        Evidence
+        """
         if not len(task.judged_columns):
             return Evidence.empty(task)
         listed = _listed(task)

@@ -62,7 +62,17 @@ class CentroidRanker(Ranker):
         return CENTROIDS
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge each half of the rows by the other."""
+        """Judge each half of the rows by the other.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+        task : RankingTask
+
+        Returns
+        -------
+        Evidence
+        """
         rng, tags = np.random.default_rng(task.random_state), task.tags
         stage("looking for copies")
         groups = with_copies(equal_rows(X), tags, task.groups)

@@ -113,7 +113,9 @@ class Certificate:
         About how many more answers a certificate will probably take; None if it is out of reach.
     fewest_answers : int or None
         How many more answers it takes if none of them counts against the claim.
-    ranking : NoisyLabels
+    order : sequence of (row, label), or None
+        The set in the order of drawing; not part of the file.
+    ranking : NoisyLabels or None
         The ranking with these answers and a fixed set; not part of the file.
     """
 
@@ -194,7 +196,17 @@ class Certificate:
         return f"Not yet certified that {claim}: {answers}; {ahead}.{known}"
 
     def questions(self, n: int = 10) -> Questions:
-        """Return the next tags of the draw that have no answer."""
+        """Return the next tags of the draw that have no answer.
+
+        Parameters
+        ----------
+        n : int, default=10
+            Number of questions; fewer come back if the draw ends.
+
+        Returns
+        -------
+        Questions
+        """
         Number(1, integer=True).check("n", n)
         if self.order is None or self.ranking is None:
             raise InputError("a certificate that was read from a file asks no questions")
@@ -206,6 +218,22 @@ class Certificate:
         """Return the certificate with more answers; see `NoisyLabels.answered`.
 
         Answers count in the order of drawing, up to the first tag without one.
+
+        Parameters
+        ----------
+        questions : Questions
+            What `questions` returned.
+        right : sequence of bool or None
+            Whether each of these tags is right; None if a person cannot tell.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        InputError
+            If a tag is not in the set, or the certificate was read from a file.
         """
         if self.order is None or self.ranking is None:
             raise InputError("a certificate that was read from a file takes no answers")
@@ -290,7 +318,12 @@ class Certificate:
         return int(reached[0]) + 1 if len(reached) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the certificate for JSON."""
+        """Return the certificate for JSON.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -301,7 +334,17 @@ class Certificate:
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the certificate as JSON; it is also written to `path`, if given."""
+        """Return the certificate as JSON; it is also written to `path`, if given.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            File to write; an existing one is replaced.
+
+        Returns
+        -------
+        str
+        """
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
         if path is not None:
             with atomic_write(path) as stream:
@@ -313,6 +356,15 @@ class Certificate:
         """Read what `to_json` returned; raise InputError if it is not a certificate.
 
         The e-value and the bound are computed again, and must be those of the file.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        Certificate
+            It can be checked and printed, but asks no more questions.
         """
         try:
             values = json.loads(text)

@@ -121,7 +121,12 @@ class ChangeList:
         return f"ChangeList({words or 'no changes'}, {len(self.cells)} rows)"
 
     def counts(self) -> dict[str, int]:
-        """Return the number of removals, additions, merges and renames."""
+        """Return the number of removals, additions, merges and renames.
+
+        Returns
+        -------
+        dict from str to int
+        """
         counter = Counter(change.change for change in self.changes)
         return {kind: counter[kind] for kind in KINDS}
 
@@ -148,6 +153,10 @@ class ChangeList:
             Text between the tags of a cell.
         **how
             How the cells hold tags, as for `apply`.
+
+        Returns
+        -------
+        ChangeList
 
         Raises
         ------
@@ -189,6 +198,11 @@ class ChangeList:
             ``lists=True``: the column can hold nothing but lists, even if all its cells are
             missing.
 
+        Returns
+        -------
+        list
+            The cells after the changes.
+
         Raises
         ------
         InputError
@@ -206,6 +220,11 @@ class ChangeList:
             What `apply` returned.
         **options
             As for `apply`.
+
+        Returns
+        -------
+        list
+            The cells before the changes.
 
         Raises
         ------
@@ -240,6 +259,16 @@ class ChangeList:
 
         A text that a spreadsheet would run as a formula gets an apostrophe in front, which
         `read` takes away.
+
+        Parameters
+        ----------
+        path : path-like
+            An existing file is replaced.
+
+        Raises
+        ------
+        InputError
+            If a tag cannot be encoded.
         """
         rows: list[Iterable[Any]] = [FIELDS]
         about = (self.column, self.separator, self.id_column)

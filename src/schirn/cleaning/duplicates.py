@@ -111,6 +111,10 @@ class Duplicates:
 
         Tags that nothing decides stay as they are. `ChangeList.from_cells` makes a list that can be
         applied and undone.
+
+        Returns
+        -------
+        list of Change
         """
         changes = [change for group in self.groups for change in _changes(group)]
         return sorted(changes, key=lambda change: change.row)

@@ -58,6 +58,12 @@ class NoisyLabels:
 
     Attributes
     ----------
+    ranked : RankedTags
+        What the ranker says about the listed tags.
+    answers : Answers
+        What people answered about the listed tags.
+    policy : Policy
+        Target precision, limits, rules and orders.
     n_rows : int
     label_names : list of str
     row, column : (m,) int arrays
@@ -147,6 +153,10 @@ class NoisyLabels:
         missing : MissingTags, optional
         precision, keep_one : float and bool, optional
             As in `find_noisy_labels`.
+
+        Returns
+        -------
+        NoisyLabels
         """
         known = np.zeros(len(row), dtype=np.int8) if known is None else known
         ranked = RankedTags(n_rows, label_names, row, column, confidence, judged, method, known)
@@ -292,7 +302,16 @@ class NoisyLabels:
     # Rank.
 
     def suspects(self, k: int = 20) -> Questions:
-        """Return the k most suspicious tags without an answer, the most suspicious first."""
+        """Return the k most suspicious tags without an answer, the most suspicious first.
+
+        Parameters
+        ----------
+        k : int, default=20
+
+        Returns
+        -------
+        Questions
+        """
         Number(0, integer=True).check("k", k)
         return self._questions(self.worklist.order[:k], LISTED)
 
@@ -308,6 +327,10 @@ class NoisyLabels:
         ----------
         k : int, optional
             Number of swaps, the surest first; all of them by default.
+
+        Returns
+        -------
+        Swaps
         """
         Number(0, integer=True, none=True).check("k", k)
         tags = np.flatnonzero(self.judged)
@@ -327,7 +350,13 @@ class NoisyLabels:
         return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
     def planted_among_suspects(self) -> float:
-        """Share of planted wrong tags that would be among the 10% most suspicious listed ones."""
+        """Share of planted wrong tags that would be among the 10% most suspicious listed ones.
+
+        Returns
+        -------
+        float
+            NaN if no wrong tags were planted.
+        """
         return self.ranked.planted_among_suspects()
 
     @cached_property
@@ -364,6 +393,15 @@ class NoisyLabels:
         """Expected number of wrong tags among the next k suspects.
 
         NaN if the answers about such suspects are too few, or contradict the forecast.
+
+        Parameters
+        ----------
+        k : int
+            Number of suspects.
+
+        Returns
+        -------
+        float
         """
         return forecast_of_hits(self.worklist, k)
 
@@ -449,6 +487,21 @@ class NoisyLabels:
 
         Nothing is left to chance here, so the answers decide these tags, but say nothing about the
         share of wrong ones among the others.
+
+        Parameters
+        ----------
+        tags : iterable of (row, label name)
+        kind : {"listed", "missing"}, default="listed"
+            Whether the tags are listed or in `missing`.
+
+        Returns
+        -------
+        Questions
+
+        Raises
+        ------
+        InputError
+            If there is no such tag.
         """
         place = {name: j for j, name in enumerate(self.label_names)}
         cells = []
@@ -494,6 +547,10 @@ class NoisyLabels:
         right : sequence of bool or None
             Whether each of these tags is right; None if a person cannot tell. Such a tag is kept,
             and says nothing about others.
+
+        Returns
+        -------
+        NoisyLabels
 
         Raises
         ------
@@ -627,6 +684,10 @@ class NoisyLabels:
         rule : {"keep", "drop", "ask"}
             Keep all tags of this name, remove all of them (and suggest none), or take the rule
             away.
+
+        Returns
+        -------
+        NoisyLabels
         """
         policy = self.policy.with_rule(label, rule, self.label_names)
         excluded = policy.columns(DROP, self.label_names)
@@ -646,6 +707,10 @@ class NoisyLabels:
         who : str, default="opinion"
             Name of the voice of an array.
 
+        Returns
+        -------
+        NoisyLabels
+
         Examples
         --------
         >>> from schirn import find_noisy_labels
@@ -664,7 +729,12 @@ class NoisyLabels:
         return replace(self, ranked=ranked, missing=replace(self.missing, opinions=every))
 
     def voices(self) -> list[Voice]:
-        """Say how good every voice of `with_opinions` was on the tags that a person answered."""
+        """Say how good every voice of `with_opinions` was on the tags that a person answered.
+
+        Returns
+        -------
+        list of Voice
+        """
         width = len(self.label_names)
         result = []
         for k, opinions in enumerate(self.ranked.opinions):
@@ -695,6 +765,10 @@ class NoisyLabels:
             Listed tags to remove; None leaves them as they are.
         additions : (k,) bool array, optional
             Missing tags to add; None leaves them as they are.
+
+        Returns
+        -------
+        NoisyLabels
         """
         policy = self.policy
         if removals is not None:
@@ -710,6 +784,10 @@ class NoisyLabels:
         ----------
         cells : iterable of (row, label name)
             Tags that are neither listed nor in `missing`; the names may be new.
+
+        Returns
+        -------
+        NoisyLabels
         """
         new = list(cells)
         names = list(dict.fromkeys([*self.label_names, *(label for _, label in new)]))
@@ -728,6 +806,10 @@ class NoisyLabels:
             Remove the k most suspicious tags that the limits allow to remove.
         below : float, optional
             Remove all tags whose `confidence` is below this value.
+
+        Returns
+        -------
+        NoisyLabels
         """
         _check_choice(k, below, "below")
         order = self.worklist.order
@@ -746,6 +828,10 @@ class NoisyLabels:
             Add the k tags of `missing` that are most likely to be correct.
         above : float, optional
             Add all tags of `missing` whose `confidence` is at least this value.
+
+        Returns
+        -------
+        NoisyLabels
         """
         _check_choice(k, above, "above")
         order = self.missing.worklist.order
@@ -764,7 +850,17 @@ class NoisyLabels:
         return np.asarray((chosen & is_open) | self._called_wrong)
 
     def removals_at(self, precision: float) -> Array:
-        """Mask of the most suspicious tags that the answers allow to remove at a target."""
+        """Mask of the most suspicious tags that the answers allow to remove at a target.
+
+        Parameters
+        ----------
+        precision : float
+            Share of the removed tags that should be wrong.
+
+        Returns
+        -------
+        (m,) bool array
+        """
         work = self.worklist
         return self.within_limits(work.order[: work.limit(precision)])
 
@@ -779,7 +875,17 @@ class NoisyLabels:
         return (chosen & np.isnan(work.answer)) | (work.answer == 1)
 
     def within_limits(self, chosen: Array) -> Array:
-        """Mask of tags to remove, the most suspicious first; with `keep_one` not all of a row."""
+        """Mask of tags to remove, the most suspicious first; with `keep_one` not all of a row.
+
+        Parameters
+        ----------
+        chosen : int array
+            Positions of tags, the most suspicious first.
+
+        Returns
+        -------
+        (m,) bool array
+        """
         removed = np.zeros(len(self.row), dtype=bool)
         if not self.keep_one:
             removed[chosen] = True
@@ -812,6 +918,10 @@ class NoisyLabels:
             Number of suspects.
         random_state : int, default=0
             Number of the draw. Leave it at 0: another draw needs more evidence than the first.
+
+        Returns
+        -------
+        Certificate
         """
         OneOf(KINDS).check("of", of)
         Number(0, high=10**6, integer=True).check("random_state", random_state)
@@ -825,6 +935,14 @@ class NoisyLabels:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
 
         The values are the confidences by default.
+
+        Parameters
+        ----------
+        values : (m,) array, optional
+
+        Returns
+        -------
+        (n, l) array
         """
         values = self.confidence if values is None else np.asarray(values)
         array = np.zeros((self.n_rows, len(self.label_names)), dtype=values.dtype)
@@ -854,6 +972,11 @@ class NoisyLabels:
             The tags that were ranked; they stay as they are.
         separator : str, default=";"
             Text between the tags of a cell.
+
+        Returns
+        -------
+        array, sparse matrix, DataFrame or list
+            In the container of `tags`.
         """
         if sp.issparse(tags):
             return type(tags)(self.clean_sparse.astype(tags.dtype))
@@ -888,6 +1011,10 @@ class NoisyLabels:
             Name of the column.
         separator : str, default=";"
             Text between the tags of a cell.
+
+        Returns
+        -------
+        ChangeList
         """
         return changes_of(self, cells, column=column, separator=separator)
 
@@ -897,6 +1024,10 @@ class NoisyLabels:
         """Return name and numbers of tags of each label, the label with the most removals first.
 
         The keys are "name", "candidates" (listed tags), "judged" and "removed".
+
+        Returns
+        -------
+        list of dict
         """
         columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
@@ -907,7 +1038,12 @@ class NoisyLabels:
         return sorted(labels, key=lambda x: (-x["removed"], -x["candidates"], x["name"]))
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the whole table."""
+        """Return the figures of the whole table.
+
+        Returns
+        -------
+        dict from str to object
+        """
         removed = int(self.removed.sum())
         low, high = self.wrong_share_interval
         caught = self.planted_among_suspects()
@@ -936,13 +1072,22 @@ class NoisyLabels:
         """Return a DataFrame with the columns row, label, confidence and verdict.
 
         Each tag has the index of its row, if the tags came as a Series or DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
         """
         pandas = optional("pandas", "table", "Making a table")
         index = None if self.index is None else self.index[self.row]
         return pandas.DataFrame(self._columns(), index=index)
 
     def to_polars(self) -> Any:
-        """Return a polars DataFrame with the columns row, label, confidence and verdict."""
+        """Return a polars DataFrame with the columns row, label, confidence and verdict.
+
+        Returns
+        -------
+        polars.DataFrame
+        """
         # No extra installs polars: those who ask for its tables have it.
         import polars
 
@@ -969,6 +1114,10 @@ class NoisyLabels:
         scaled : bool, optional
             Whether the tags were judged by X as it is, as with ``Sieve(features="none")``; by
             default only texts and sparse rows of unit length are taken as they are.
+
+        Returns
+        -------
+        Reasons
         """
         return Reasons(X, self, feature_names=feature_names, scaled=scaled)
 

@@ -41,14 +41,38 @@ class Policy:
     is_checked: bool = True
 
     def at(self, precision: float | None, keep_one: bool | None) -> "Policy":
-        """Return the policy with another target or other limits, and without orders."""
+        """Return the policy with another target or other limits, and without orders.
+
+        Parameters
+        ----------
+        precision : float or None
+            Target precision, in (0, 1]; None leaves it as it is.
+        keep_one : bool or None
+            Whether a row keeps its likeliest tag; None leaves it as it is.
+
+        Returns
+        -------
+        Policy
+        """
         precision = self.precision if precision is None else precision
         Number(0, high=1, open_low=True).check("precision", precision)
         keep_one = self.keep_one if keep_one is None else bool(keep_one)
         return Policy(float(precision), keep_one, self.rules)
 
     def with_rule(self, label: str, rule: str, label_names: list[str]) -> "Policy":
-        """Return the policy with a rule about a label; "ask" takes the rule away."""
+        """Return the policy with a rule about a label; "ask" takes the rule away.
+
+        Parameters
+        ----------
+        label : str
+        rule : {"keep", "drop", "ask"}
+        label_names : list of str
+            Names that a rule may be about.
+
+        Returns
+        -------
+        Policy
+        """
         OneOf(RULES).check("rule", rule)
         if label not in label_names:
             hint = suggest(str(label), label_names)
@@ -59,6 +83,17 @@ class Policy:
         return replace(self, rules=rules)
 
     def columns(self, rule: str, label_names: list[str]) -> Array:
-        """Columns of the labels that have a rule."""
+        """Columns of the labels that have a rule.
+
+        Parameters
+        ----------
+        rule : {"keep", "drop"}
+        label_names : list of str
+            Names of all labels, in the order of their columns.
+
+        Returns
+        -------
+        (k,) int array
+        """
         named = [j for j, name in enumerate(label_names) if self.rules.get(name) == rule]
         return np.array(named, dtype=np.int64)

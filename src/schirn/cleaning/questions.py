@@ -91,6 +91,10 @@ class Questions:
         Parameters
         ----------
         mask : (k,) bool array, or sequence of int
+
+        Returns
+        -------
+        Questions
         """
         mask = np.asarray(mask, dtype=None if len(mask) else int)
         inclusion = None if self.inclusion is None else self.inclusion[mask]
@@ -104,6 +108,10 @@ class Questions:
         ----------
         others : Questions
             About tags of the same kind.
+
+        Returns
+        -------
+        Questions
         """
         pairs = ((getattr(self, name), getattr(others, name)) for name in _COLUMNS)
         columns = [np.concatenate(pair) for pair in pairs]
@@ -117,7 +125,13 @@ class Questions:
         return replace(joined, round=others.round, inclusion=inclusion)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield row, label and confidence of each tag."""
+        """Yield row, label and confidence of each tag.
+
+        Yields
+        ------
+        dict
+            With the keys "row", "label" and "confidence".
+        """
         columns = (self.row.tolist(), self.label.tolist(), self.confidence.tolist())
         for row, label, confidence in zip(*columns, strict=True):
             yield {"row": row, "label": label, "confidence": confidence}

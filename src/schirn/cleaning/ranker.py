@@ -72,7 +72,13 @@ class Annotator(NamedTuple):
 
 
 class UnlistedCells(NamedTuple):
-    """Cells that are not listed, and the log-odds that the label is correct."""
+    """Cells that are not listed, and the log-odds that the label is correct.
+
+    Attributes
+    ----------
+    row, column : (k,) int arrays
+    log_odds : (k,) float array
+    """
 
     row: Array
     column: Array
@@ -80,7 +86,19 @@ class UnlistedCells(NamedTuple):
 
     @classmethod
     def first(cls, parts: "Sequence[UnlistedCells]", count: int | None) -> "UnlistedCells":
-        """Return the likeliest of several lists of cells."""
+        """Return the likeliest of several lists of cells.
+
+        Parameters
+        ----------
+        parts : sequence of UnlistedCells
+        count : int or None
+            Number of cells; None returns all of them, sorted.
+
+        Returns
+        -------
+        UnlistedCells
+            The likeliest first.
+        """
         cells = cls(*map(np.concatenate, zip(*parts, strict=True)))
         best = np.argsort(-cells.log_odds, kind="stable")[:count]
         return cls(*(values[best] for values in cells))
@@ -145,7 +163,18 @@ class RankingTask:
         return row[is_wrong], column[is_wrong]
 
     def replaced(self, log_odds: Array) -> Array:
-        """Return the listed tag whose place each planted one takes: the least likely of its row."""
+        """Return the listed tag whose place each planted one takes: the least likely of its row.
+
+        Parameters
+        ----------
+        log_odds : (m,) float array
+            Log-odds that each listed tag is correct.
+
+        Returns
+        -------
+        (k,) int array
+            Position of a listed tag for each planted one.
+        """
         order = np.lexsort((log_odds, self.tags.row))
         return order[np.searchsorted(self.tags.row, self.planted[0])]
 
@@ -175,7 +204,18 @@ class Evidence(NamedTuple):
 
     @classmethod
     def from_matrix(cls, task: RankingTask, log_odds: Array) -> "Evidence":
-        """Pick what a task asks for from the log-odds (n, l) of all cells."""
+        """Pick what a task asks for from the log-odds (n, l) of all cells.
+
+        Parameters
+        ----------
+        task : RankingTask
+        log_odds : (n, l) float array
+            Log-odds that each label of each row is correct.
+
+        Returns
+        -------
+        Evidence
+        """
         tags = task.tags
         judged, z = np.isin(tags.column, task.judged_columns), log_odds[tags.row, tags.column]
         unlisted = None
@@ -186,20 +226,51 @@ class Evidence(NamedTuple):
 
     @classmethod
     def empty(cls, task: RankingTask) -> "Evidence":
-        """Return evidence without a single tag that could be judged."""
+        """Return evidence without a single tag that could be judged.
+
+        Parameters
+        ----------
+        task : RankingTask
+
+        Returns
+        -------
+        Evidence
+        """
         nothing = np.zeros(len(task.tags.row))
         return cls(nothing, nothing > 0, np.full(len(task.planted[0]), np.nan))
 
     @classmethod
     def restore(cls, values: Sequence[Any]) -> "Evidence":
-        """Return the evidence that a checkpoint has kept."""
+        """Return the evidence that a checkpoint has kept.
+
+        Parameters
+        ----------
+        values : sequence
+            The fields of `Evidence`, as plain arrays.
+
+        Returns
+        -------
+        Evidence
+        """
         evidence = cls(*values)
         unlisted = None if evidence.unlisted is None else UnlistedCells(*evidence.unlisted)
         return evidence._replace(unlisted=unlisted)
 
     @classmethod
     def merge(cls, parts: "Sequence[Evidence]", n_unlisted: int | None = None) -> "Evidence":
-        """Join evidence about several folds."""
+        """Join evidence about several folds.
+
+        Parameters
+        ----------
+        parts : sequence of Evidence
+            Each judges the tags of its own fold.
+        n_unlisted : int, optional
+            Number of unlisted cells to keep, the likeliest first; all of them by default.
+
+        Returns
+        -------
+        Evidence
+        """
         unlisted = [part.unlisted for part in parts if part.unlisted is not None]
         return cls(
             np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
@@ -251,6 +322,10 @@ class Ranker(ABC):
         X : (n, d) array or CSR matrix
             In main memory, unless `needs` names other places.
         task : RankingTask
+
+        Returns
+        -------
+        Evidence
         """
 
     @property
@@ -259,11 +334,25 @@ class Ranker(ABC):
         return type(self).__name__
 
     def settings(self) -> dict[str, Any]:
-        """Return what the evidence depends on besides the data: a checkpoint must agree in it."""
+        """Return what the evidence depends on besides the data: a checkpoint must agree in it.
+
+        Returns
+        -------
+        dict from str to object
+        """
         return {"ranker": self.name}
 
     def needs(self, task: RankingTask) -> Needs:
-        """Return where rows may live, and how much memory `rank` takes."""
+        """Return where rows may live, and how much memory `rank` takes.
+
+        Parameters
+        ----------
+        task : RankingTask
+
+        Returns
+        -------
+        Needs
+        """
         return Needs()
 
 

@@ -25,6 +25,7 @@ class Swaps:
     row, wrong_column, right_column : (k,) int arrays
     wrong_label, right_label : (k,) object arrays
         Names of the tag to remove and of the tag to add.
+    label_names : list of str
     score : (k,) float array
         Between 0 and 1, but no probability: how suspicious the first tag is, times how likely the
         second one is missing, times how much the two labels are confused.
@@ -53,7 +54,13 @@ class Swaps:
         return np.array(self.label_names, dtype=object)[self.right_column]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield one dictionary per swap."""
+        """Yield one dictionary per swap.
+
+        Yields
+        ------
+        dict
+            With the keys "row", "wrong", "right" and "score".
+        """
         columns = (self.row, self.wrong_label, self.right_label, self.score)
         for values in zip(*(column.tolist() for column in columns), strict=True):
             yield dict(zip(("row", "wrong", "right", "score"), values, strict=True))

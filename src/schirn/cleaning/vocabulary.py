@@ -90,7 +90,12 @@ class VocabularyLine:
         return f"{self.action} {self.tag} ({rows}){target}{evidence}"
 
     def to_record(self) -> dict[str, Any]:
-        """Return the columns of the file."""
+        """Return the columns of the file.
+
+        Returns
+        -------
+        dict from str to object
+        """
         confidence = f"confidence {self.confidence:.2f}" if self.confidence else ""
         evidence = "; ".join(filter(None, (confidence, self.evidence)))
         values = (self.action, self.tag, self.target, self.rows, self.rows_target, self.both)
@@ -106,6 +111,10 @@ class VocabularyLine:
             At least `action` and `tag`; or `from` and `to`, which is an accepted merge.
         number : int, default=0
             Line of the file.
+
+        Returns
+        -------
+        VocabularyLine
 
         Raises
         ------
@@ -265,6 +274,10 @@ class Vocabulary:
         ----------
         answers : mapping from int to bool or None
             Position of a line: accepted, rejected, or open again.
+
+        Returns
+        -------
+        Vocabulary
         """
         lines = list(self.lines)
         words = {True: "yes", False: "no", None: ""}
@@ -282,6 +295,10 @@ class Vocabulary:
             See `VocabularyLine.from_record`.
         first : int, default=1
             Number of the first line.
+
+        Returns
+        -------
+        Vocabulary
         """
         lines = [
             VocabularyLine.from_record(record, number)
@@ -290,7 +307,12 @@ class Vocabulary:
         return cls(lines)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return the lines as records with the columns of the file."""
+        """Return the lines as records with the columns of the file.
+
+        Returns
+        -------
+        list of dict
+        """
         return [line.to_record() for line in self.lines]
 
     @cached_property
@@ -332,6 +354,10 @@ class Vocabulary:
         Parameters
         ----------
         line : VocabularyLine
+
+        Returns
+        -------
+        bool
         """
         decided = self._decided
         if _question(line) in decided.questions:

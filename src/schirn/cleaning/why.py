@@ -107,7 +107,12 @@ class Explanation:
     usual: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation for JSON."""
+        """Return the explanation for JSON.
+
+        Returns
+        -------
+        dict
+        """
         return asdict(self)
 
 
@@ -189,6 +194,10 @@ class Reasons:
             Number of the row, from 0.
         label : str or int
             Name of the label, or its number. The row need not carry it.
+
+        Returns
+        -------
+        Explanation
         """
         return self.explain_all([(row, label)])[0]
 
@@ -200,6 +209,10 @@ class Reasons:
         Parameters
         ----------
         cells : iterable of (row, label)
+
+        Returns
+        -------
+        list of Explanation
         """
         pairs = [(self._row_number(row), self._column(label)) for row, label in cells]
         explanations = []

@@ -163,6 +163,11 @@ class OracleRidge(_Ridge):
             ``set_fit_request(y_clean=True)``.
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
+
+        Returns
+        -------
+        OracleRidge
+            The object itself.
         """
         self._fit_checked(X, y, label_names, y_clean=y_clean)
         del self._truth

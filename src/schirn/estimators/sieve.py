@@ -216,6 +216,11 @@ class Sieve(PartialMultiLabelClassifier):
             every annotator gets a quality of their own.
         groups : array of shape (n,), optional
             Rows of one group, such as copies, never judge each other.
+
+        Returns
+        -------
+        Sieve
+            The object itself.
         """
         extras = {"known": known, "votes": votes, "groups": groups}
         extras = {name: value for name, value in extras.items() if value is not None}
@@ -262,7 +267,18 @@ class Sieve(PartialMultiLabelClassifier):
         return max(1, _FILE_CELLS // width)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere."""
+        """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        candidates : array-like of shape (n, l), or list of lists of str
+            In any container that `fit` takes.
+
+        Returns
+        -------
+        (n, l) array of float
+        """
         scores = self.held_out_scores(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
@@ -280,6 +296,11 @@ class Sieve(PartialMultiLabelClassifier):
             Rows of `training_log_odds_`, or the `decision_function` of unseen rows.
         Y : array of shape (n, l)
             Candidates, 0/1.
+
+        Returns
+        -------
+        (n, l) array of float
+            0 outside the candidates.
         """
         if self._trusts():
             return Y.astype(np.float64)

@@ -44,6 +44,14 @@ class FeatureScale(NamedTuple):
 
     A scale learned from sparse data does not centre, so the data stay sparse; kernels and
     intercepts absorb the mean. A scale learned from dense data makes sparse rows dense.
+
+    Attributes
+    ----------
+    kind : {"text", "spread", "none"}
+    weights : (d,) array
+        Factor of each feature; empty for "none".
+    shift : (d,) array
+        For "spread", subtracted from each feature first; zeros if X was sparse.
     """
 
     kind: str
@@ -180,6 +188,10 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
     kind : {"auto", "text", "spread", "none"}
         "auto" chooses "text" if X has no negative value and is mostly zero, else "spread".
 
+    Returns
+    -------
+    FeatureScale
+
     Examples
     --------
     >>> learn_scale(np.array([[1.0, -2.0], [3.0, 2.0]])).kind
@@ -315,7 +327,14 @@ def is_centred(X: "Array | sp.csr_array") -> bool:
 
 
 class Kernel(NamedTuple):
-    """A kernel: "linear", the inner product, or "rbf", exp(-||a - b||^2 / width)."""
+    """A kernel: "linear", the inner product, or "rbf", exp(-||a - b||^2 / width).
+
+    Attributes
+    ----------
+    name : {"linear", "rbf"}
+    width : float
+        Of the RBF kernel; the linear one ignores it.
+    """
 
     name: str
     width: float = 1.0

@@ -29,20 +29,33 @@ class DensifyWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """X in the basis of its right singular vectors, centred if it has an intercept."""
+    """X in the basis of its right singular vectors, centred if it has an intercept.
+
+    Attributes
+    ----------
+    X : (n, d) array or CSR array
+        As given, not centred.
+    eigenvalues : (r,) array
+        Squared singular values of X; the number of rows for the intercept column.
+    penalty : (r,) array
+        1 where the ridge applies, 0 for the intercept column.
+    mean : (d,) array or None
+        Mean of the rows; None without an intercept.
+    how : {"gram-rows", "gram-columns", "svd"}
+        The decomposition used.
+    basis : array
+        V (d x r), or U (n x r) when `how` is "gram-rows".
+    F : (n, r) array or None
+        X V, kept when X is dense or has few rows; otherwise X @ (V @ w) is cheaper.
+    """
 
     X: Any
     eigenvalues: Array
-    """Squared singular values of X; the number of rows for the intercept column."""
     penalty: Array
-    """1 where the ridge applies, 0 for the intercept column."""
     mean: Array | None
     how: str
-    """The decomposition used: "gram-rows", "gram-columns" or "svd"."""
     basis: Array
-    """V (d x r), or U (n x r) when `how` is "gram-rows"."""
     F: Array | None
-    """X V, kept when X is dense or has few rows; otherwise X @ (V @ w) is cheaper."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -218,6 +231,10 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
         precision whatever the type of X.
     fit_intercept : bool
         Centre X and add the column of ones.
+
+    Returns
+    -------
+    RowSpace
 
     Examples
     --------

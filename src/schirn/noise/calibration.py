@@ -23,20 +23,46 @@ _MOST_CELLS = 4_000_000
 
 
 class Calibration(NamedTuple):
-    """P(true | s) = sigmoid(slope s + offset); false labels are listed at rate `noise_rate`."""
+    """P(true | s) = sigmoid(slope s + offset); false labels are listed at rate `noise_rate`.
+
+    Attributes
+    ----------
+    slope, offset : float
+    noise_rate : float
+    """
 
     slope: float
     offset: float
     noise_rate: float
 
     def probability(self, scores: Array) -> Array:
-        """Probability that a label is true, from its score alone."""
+        """Probability that a label is true, from its score alone.
+
+        Parameters
+        ----------
+        scores : (n, l) array
+
+        Returns
+        -------
+        (n, l) array
+        """
         if is_device_array(scores):
             return 1 / (1 + namespace(scores).exp(-(self.slope * scores + self.offset)))
         return expit(self.slope * scores + self.offset)
 
     def confidence(self, scores: Array, candidates: Array) -> Array:
-        """Probability that a candidate is true; 0 outside the candidates."""
+        """Probability that a candidate is true; 0 outside the candidates.
+
+        Parameters
+        ----------
+        scores : (n, l) array
+        candidates : (n, l) array
+            0/1.
+
+        Returns
+        -------
+        (n, l) array
+        """
         p = self.probability(scores)
         return np.where(candidates, posterior(p, self.noise_rate), 0).astype(p.dtype, copy=False)
 
@@ -44,6 +70,19 @@ class Calibration(NamedTuple):
 def posterior(p: Array, rate: float | Array) -> Array:
     """Bayes' rule: probability that a listed label is true, p / (p + (1 - p) rate).
 
+    Parameters
+    ----------
+    p : float array
+        Probabilities that the labels are true, before the candidates are considered.
+    rate : float or array
+        Rate at which false labels are listed.
+
+    Returns
+    -------
+    float array
+
+    Examples
+    --------
     >>> posterior(np.array([0.2, 0.5]), 0.25)
     array([0.5, 0.8])
     """
@@ -61,6 +100,10 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
         0/1.
     noise_rate : float, optional
         Known rate at which false labels are listed; None estimates it.
+
+    Returns
+    -------
+    Calibration
 
     Examples
     --------

@@ -54,21 +54,53 @@ _DENSE_CELLS = 64
 
 
 class NoiseModel(NamedTuple):
-    """Rate at which false labels are listed, tilt of their number, propensities."""
+    """Rate at which false labels are listed, tilt of their number, propensities.
+
+    Attributes
+    ----------
+    rate : float
+        Rate at which false labels are listed.
+    tilt : (l + 1,) array
+        Log weight of r listed false labels; zeros make the candidates independent.
+    propensity : (l,) array or None
+        Logarithm of the relative weight of each label among the false ones; None is uniform.
+    """
 
     rate: float
     tilt: Array
     propensity: Array | None = None
-    """Logarithm of the relative weight of each label among the false ones; None is uniform."""
 
     @classmethod
     def independent(cls, rate: float, n_labels: int) -> "NoiseModel":
-        """List every false label with the same probability."""
+        """List every false label with the same probability.
+
+        Parameters
+        ----------
+        rate : float
+            Probability that a false label is listed.
+        n_labels : int
+
+        Returns
+        -------
+        NoiseModel
+        """
         return cls(rate, np.zeros(n_labels + 1))
 
     @classmethod
     def of_rates(cls, rates: Array, tilt: Array) -> "NoiseModel":
-        """Give every label its own rate (l,)."""
+        """Give every label its own rate (l,).
+
+        Parameters
+        ----------
+        rates : (l,) array
+            Rate at which each label is listed where it is false.
+        tilt : (l + 1,) array
+            Log weight of r listed false labels.
+
+        Returns
+        -------
+        NoiseModel
+        """
         rate = float(rates.mean())
         return cls(rate, tilt, np.log(rates / rate))
 
@@ -221,6 +253,10 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
         Candidates, 0/1.
     model : NoiseModel
 
+    Returns
+    -------
+    Posterior
+
     Examples
     --------
     >>> P, Y = np.array([[0.2, 0.5, 0.9]]), np.array([[1, 1, 0]])
@@ -248,8 +284,14 @@ def cell_posterior(
         The candidates of row i are those from indptr[i] to indptr[i + 1].
     label : array
         Label of each candidate.
+    model : NoiseModel
     blocks : list of CellBlock, optional
         `cell_blocks(indptr, p)`, if it is known already.
+
+    Returns
+    -------
+    Posterior
+        Its `Q` has one probability for each candidate.
 
     Examples
     --------

@@ -18,6 +18,15 @@ class LabelThreshold(NamedTuple):
     With `scale_rows` the scores of each row are first brought to [0, 1]; a row whose scores are
     all equal then has no label. With `slopes` (one per label) every row has a cut of its own,
     ``scores @ slopes + cut``, and labels at or above it are predicted.
+
+    Attributes
+    ----------
+    cut : float or (l,) array, or None
+        None with `top`.
+    top : int or None
+        Number of labels of every row.
+    scale_rows : bool
+    slopes : (l,) array or None
     """
 
     cut: Array | None
@@ -26,7 +35,16 @@ class LabelThreshold(NamedTuple):
     slopes: Array | None = None
 
     def apply(self, scores: Array) -> Array:
-        """0/1 predictions, (n, l), where the scores are."""
+        """0/1 predictions, (n, l), where the scores are.
+
+        Parameters
+        ----------
+        scores : (n, l) array
+
+        Returns
+        -------
+        (n, l) int array
+        """
         xp, kind = namespace(scores), np.int8
         cut: Any = self.cut
         slopes: Any = self.slopes
@@ -65,6 +83,10 @@ def label_threshold(rule: ThresholdRule, n_labels: int) -> LabelThreshold:
         A number; one number per label; "top-3" for the three best labels of every row; or
         "row-0.9" for scores above 0.9 after each row is scaled to [0, 1].
     n_labels : int
+
+    Returns
+    -------
+    LabelThreshold
 
     Examples
     --------

@@ -85,7 +85,12 @@ class RowFile:
         return [rows.stop - rows.start for _, rows in self._blocks]
 
     def blocks(self) -> Iterator[Any]:
-        """Yield the blocks of rows in order."""
+        """Yield the blocks of rows in order.
+
+        Yields
+        ------
+        (m, d) array
+        """
         for k in range(len(self._blocks)):
             yield self.read(k)
 
@@ -123,7 +128,12 @@ class RowFile:
         return finer
 
     def mapped(self) -> Any:
-        """All rows as one array, mapped from their file; several files are read into memory."""
+        """All rows as one array, mapped from their file; several files are read into memory.
+
+        Returns
+        -------
+        (n, d) array
+        """
         if len(self._sources) == 1:
             return self._sources[0]
         return np.concatenate(self._sources)

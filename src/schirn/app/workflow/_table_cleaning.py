@@ -149,6 +149,10 @@ class TableCleaning:
         """Context manager for the checkpoint, the limit of memory and the workers of the options.
 
         Ranking enters it by itself; around several steps, they share one connection.
+
+        Yields
+        ------
+        None
         """
         options = self.options
         if self._has_resources:

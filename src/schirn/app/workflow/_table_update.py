@@ -80,7 +80,12 @@ class TableUpdate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context manager that raises InputError while another update with this model runs."""
+        """Context manager that raises InputError while another update with this model runs.
+
+        Yields
+        ------
+        None
+        """
         with open(self.model_path, "rb") as file:
             if lock(file) is False:
                 raise InputError(f"{self.model_path}: another update with this model is running")

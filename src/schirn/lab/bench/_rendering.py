@@ -89,7 +89,13 @@ class Table:
         return self.render()
 
     def footnotes(self) -> dict[str, str]:
-        """Letter of each distinct footnote of the cells, in reading order."""
+        """Letter of each distinct footnote of the cells, in reading order.
+
+        Returns
+        -------
+        dict from str to str
+            From the text of each footnote to its letter.
+        """
         notes = dict.fromkeys(cell.note for line in self.body for cell in line if cell.note)
         return {note: _letter(i) for i, note in enumerate(notes)}
 

@@ -166,6 +166,16 @@ class PARD(PartialMultiLabelClassifier):
 
         Candidates may come in any container that `fit` takes; names and table columns are
         matched to the labels known from training.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        candidates : array-like of shape (n, l), or list of lists of str
+            In any container that `fit` takes.
+
+        Returns
+        -------
+        (n, l) array of float
         """
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)

@@ -54,7 +54,21 @@ class GeneralizedCrossEntropy(nn.Module):
         self.exponent = exponent
 
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch; `rows` is ignored."""
+        """Return the mean loss of a batch; `rows` is ignored.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (n, l)
+        candidates : Tensor of shape (n, l)
+            0/1.
+        rows : Tensor of shape (n,), optional
+            Ignored.
+
+        Returns
+        -------
+        Tensor
+            A scalar.
+        """
         check_batch(logits, candidates, rows, logits.shape[-1], needs_rows=False)
         logits = at_least_single(logits)
         fit = logsigmoid(torch.where(candidates > 0, logits, -logits))
@@ -347,7 +361,21 @@ class ForwardCorrection(nn.Module):
         self.register_buffer("missing", torch.as_tensor(missing))
 
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch; `rows` is ignored."""
+        """Return the mean loss of a batch; `rows` is ignored.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (n, l)
+        candidates : Tensor of shape (n, l)
+            0/1.
+        rows : Tensor of shape (n,), optional
+            Ignored.
+
+        Returns
+        -------
+        Tensor
+            A scalar.
+        """
         check_batch(logits, candidates, rows, len(self.rates), needs_rows=False)
         logits = at_least_single(logits)
         rates = self.rates.to(logits)
@@ -360,12 +388,18 @@ class ForwardCorrection(nn.Module):
 
 
 class TransitionRates(NamedTuple):
-    """Rates of the transition matrices of all labels, for `ForwardCorrection`."""
+    """Rates of the transition matrices of all labels, for `ForwardCorrection`.
+
+    Attributes
+    ----------
+    rates : (l,) float array
+        Rate at which a false label is listed.
+    missing : (l,) float array
+        Rate at which a true label is not listed.
+    """
 
     rates: NDArray[np.float64]
-    """Rate (l,) at which a false label is listed."""
     missing: NDArray[np.float64]
-    """Rate (l,) at which a true label is not listed."""
 
 
 def transition_rates(candidates: ArrayLike, trusted: ArrayLike) -> TransitionRates:
