@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -27,6 +28,23 @@ def real():
         return load(name)
 
     return get
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the tests of methods that need PyTorch to be fitted where it is not installed."""
+    if find_spec("torch") is not None:
+        return
+    absent = pytest.mark.skip(reason="PyTorch (the extra deep) is not installed")
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(_is_plain(value) for value in parameters):
+            item.add_marker(absent)
+
+
+def _is_plain(value):
+    """Whether a parameter of a test is PLAIN: its name, its class or a model."""
+    cls = value if isinstance(value, type) else type(value)
+    return "PLAIN" in (cls.__name__, value if isinstance(value, str) else "")
 
 
 def pytest_configure():

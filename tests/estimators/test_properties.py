@@ -20,6 +20,7 @@ FIXED_START = {"FPML": {"init": "svd"}}
 # Scores that depend on the order of the labels, each by the design of the method.
 LABEL_ORDER = {
     "PARD": "the first weights of the network are random numbers, in the order of the labels",
+    "PLAIN": "the first weights of the network are random numbers, in the order of the labels",
     "PMLLENFN": "the first weights of the hidden units are random numbers, in the same order",
     "PMLPLR": "the first matrix P is random, in the order of the labels",
     "ParticleMAP": "a row that speaks for both labels of a pair counts for the lower one",
@@ -27,18 +28,31 @@ LABEL_ORDER = {
 }
 # Scores that depend on the order of the rows.
 ROW_ORDER = {
+    "PLAIN": "its batches are drawn by row number",
     "PMLPLR": "its anchors are drawn by row number",
     "Sieve": "its inner splits are drawn by row number",
 }
 # Copies of a row that are judged differently.
 COPIES = {
     "MUSER": "of neighbours equally near, the first are taken, and edges count at both ends",
+    "PLAIN": "of neighbours equally near, the first are taken, and edges count at both ends",
     "PMLMA": "of neighbours equally near, the first are taken, and edges count at both ends",
     "PMLPLR": "of neighbours equally near, the first are taken, and edges count at both ends",
 }
 
 # Methods that bring every feature to a common scale, so that units do not matter.
-WITHOUT_UNITS = ("PAKS", "PARD", "PMLFP", "PMLLC", "PMLLENFN", "PMLMA", "PMLNI", "PMLPLR", "Sieve")
+WITHOUT_UNITS = (
+    "PAKS",
+    "PARD",
+    "PLAIN",
+    "PMLFP",
+    "PMLLC",
+    "PMLLENFN",
+    "PMLMA",
+    "PMLNI",
+    "PMLPLR",
+    "Sieve",
+)
 
 
 def sample(n=60, d=6, l=5, r=1, seed=3):

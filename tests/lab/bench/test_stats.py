@@ -318,6 +318,7 @@ def test_published_numbers_use_our_names():
         "COMES",
         "MUSER",
         "OracleCOMES",
+        "PLAIN",
         "PMLFP",
         "PMLLC",
         "PMLLENFN",

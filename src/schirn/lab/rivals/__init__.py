@@ -11,6 +11,7 @@ from schirn.lab.rivals._paks import PAKS
 from schirn.lab.rivals._pard import PARD
 from schirn.lab.rivals._particle import HalfTheOdds as HalfTheOdds
 from schirn.lab.rivals._particle import ParticleMAP, ParticleVLS
+from schirn.lab.rivals._plain import PLAIN
 from schirn.lab.rivals._pmllenfn import PMLLENFN
 from schirn.lab.rivals._pmllrs import PMLLRS
 from schirn.lab.rivals._pmlma import PMLMA
@@ -24,7 +25,7 @@ from schirn.lab.rivals.solvers._pard import Network as Network
 
 _CLASSES: tuple[type[PartialMultiLabelClassifier], ...] = (
     *(NLR, FPML, PMLLRS, PMLNI, ParticleMAP, ParticleVLS, PAKS, GLC, PARD),
-    *(PMLLENFN, PMLPLR, PMLMA, PMLLC, PMLFP, COMES, OracleCOMES, MUSER),
+    *(PMLLENFN, PMLPLR, PMLMA, PMLLC, PMLFP, COMES, OracleCOMES, MUSER, PLAIN),
 )
 METHODS = {cls.__name__: cls for cls in _CLASSES}
 """The compared methods by name, in the order of lists."""
