@@ -316,6 +316,14 @@ def test_questions_go_out_and_answers_come_back(studio, table, tmp_path):
     assert len(set(about)) == len(about)
 
 
+@pytest.mark.parametrize("prefix", ["", "duckdb:"])
+def test_the_export_is_stored_beside_the_table(studio, tmp_path, prefix):
+    (tmp_path / "shop").mkdir()
+    cleaning = TableCleaning(f"{prefix}{tmp_path}/shop/shop.db")
+    assert cleaning.fetch_answers(LabelStudio(studio.url, 3, TOKEN)) == 0
+    assert (tmp_path / "shop" / ".schirn" / "shop.db.label-studio-3.json").exists()
+
+
 def clean(table, *options):
     return main(["clean", table, "--text", "description", *map(str, options)])
 

@@ -15,7 +15,7 @@ from schirn._files import shortened
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
-from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table
+from schirn.app.tables import Finding, is_database, keyed_changes, look_at_table, open_table
 from schirn.app.workflow._answers import (
     answered_tags,
     question_tasks,
@@ -546,9 +546,11 @@ class TableCleaning:
         return n_answers
 
     def _download(self, server: LabelStudio) -> str:
-        folder = RankingStore(self.path).folder
+        # A database is named by its kind and its file.
+        table = self.path.partition(":")[2] if is_database(self.path) else self.path
+        folder = RankingStore(table).folder
         folder.mkdir(exist_ok=True)
-        path = folder / f"{Path(self.path).name}.label-studio-{server.project}.json"
+        path = folder / f"{Path(table).name}.label-studio-{server.project}.json"
         server.download(path)
         return str(path)
 
