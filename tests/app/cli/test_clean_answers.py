@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,34 @@ def test_without_answers_nothing_is_removed_and_the_next_command_is_told(table, 
     assert document["wrong_share_interval"] == [0, 1]
     assert len(document["suspects"]) == 8
     assert [row["tags"] for row in read_csv(out)] == [row["tags"] for row in read_csv(table)]
+
+
+def test_rows_are_named_by_id_or_numbered_from_one(table, items, tmp_path, capsys):
+    rows = read_csv(table)
+
+    def suspects(*words):
+        capsys.readouterr()
+        assert clean(table, "--json", *words) == 0
+        return json.loads(capsys.readouterr().out)["suspects"]
+
+    for suspect in suspects():
+        assert suspect["label"] in rows[suspect["row"] - 1]["tags"].split(";")
+        assert "id" not in suspect
+    for suspect in suspects("--id", "id"):
+        assert suspect["id"] == rows[suspect["row"] - 1]["id"]
+    assert clean(table) == 0
+    assert re.search(r"^ *row +text +tag +why", capsys.readouterr().out, re.MULTILINE)
+    assert clean(table, "--id", "id") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^ *id +text +tag +why", printed, re.MULTILINE)
+    assert any(f"{suspect['id']} " in printed for suspect in suspects("--id", "id"))
+
+
+def test_the_test_of_a_ranking_is_explained(table, capsys):
+    assert clean(table) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"tags put on random rows as a test: \d+% of them are among", printed)
+    assert "the most suspicious 10% (by chance, 10% would be)" in printed
 
 
 def test_the_whole_loop(table, items, tmp_path, capsys):
@@ -159,7 +188,7 @@ def test_swaps_are_shown_with_suggestions(items, tmp_path, capsys):
     assert clean(table, "--json") == 0
     swap = json.loads(capsys.readouterr().out)["swaps"][0]
     assert (swap["wrong"], swap["right"]) == ("dog", "beach")
-    assert "beach" not in confused[swap["row"]][1]
+    assert "beach" not in confused[swap["row"] - 1][1]
     assert clean(table) == 0
     assert "→" not in capsys.readouterr().out
 

@@ -81,7 +81,7 @@ def test_findings_are_in_json_and_on_the_report(source, tmp_path, capsys):
     assert clean(source, "--json", "--report", tmp_path / "r.html") == 0
     document = json.loads(capsys.readouterr().out)
     kinds = {finding["kind"]: finding for finding in document["findings"]}
-    assert kinds["empty_texts"]["rows"] == [40]
+    assert kinds["empty_texts"]["rows"] == [41]
     assert kinds["spelling"]["tags"] == ["Beach"]
     assert document["violations"] == []
     page = (tmp_path / "r.html").read_text("utf-8")

@@ -157,7 +157,7 @@ def test_predict_to_stdout(model, npz, data, capsys):
     captured = capsys.readouterr()
     rows = rows_of(captured.out)
     names = schirn.load(model).predict_labels(data.X)
-    assert [row["row"] for row in rows] == [str(k) for k in range(60)]
+    assert [row["row"] for row in rows] == [str(k) for k in range(1, 61)]
     for row, expected in zip(rows, names, strict=True):
         text = ";".join(expected)
         assert row["labels"] == (f"'{text}" if text.startswith("=") else text)
@@ -199,7 +199,7 @@ def test_disambiguate(model, npz, data, tmp_path, capsys):
     cells = np.argwhere(data.candidates)
     assert len(rows) == len(cells)
     for row, (i, j) in zip(rows, cells, strict=True):
-        assert row["row"] == str(i)
+        assert row["row"] == str(i + 1)
         assert row["label"].lstrip("'") == fitted.label_names_[j]
         assert float(row["confidence"]) == pytest.approx(confidence[i, j], rel=1e-5)
         assert row["verdict"] == ("wrong" if confidence[i, j] < 0.5 else "true")
@@ -220,7 +220,7 @@ def test_labels_are_matched_by_name(model, data, tmp_path, capsys):
     expected = schirn.load(model).disambiguate(data.X, listed)
     for entry in document["results"]:
         column = {"=1+1": 0, "dog": 2}[entry["label"]]
-        assert entry["confidence"] == pytest.approx(expected[entry["row"], column])
+        assert entry["confidence"] == pytest.approx(expected[entry["row"] - 1, column])
     np.savez(tmp_path / "new.npz", X=data.X, C=data.candidates[:, order], label_names=["a", "b"])
     assert main(["predict", model, path, "--disambiguate", "--json"]) == 0
     captured = capsys.readouterr()
@@ -276,7 +276,7 @@ class TestTables:
         new = tmp_path / "new.csv"
         new.write_text("b,extra,a\n-5,1,5\n5,1,-5\n")
         assert main(["predict", fitted, str(new), "--threshold", "top-1"]) == 0
-        assert capsys.readouterr().out == "row,labels\n0,warm\n1,wet\n"
+        assert capsys.readouterr().out == "row,labels\n1,warm\n2,wet\n"
         new.write_text("b\n1\n")
         assert "no column 'a'" in refused(capsys, "predict", fitted, str(new))
 

@@ -121,7 +121,7 @@ def test_a_new_table_can_be_judged_and_printed(rows, tmp_path, capsys):
     capsys.readouterr()
     assert main(["predict", model, table, "--disambiguate", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
-    found = {(r["row"], r["label"]): r["confidence"] for r in results}
+    found = {(r["row"] - 1, r["label"]): r["confidence"] for r in results}
     listed = [(i, tag) for i, row in enumerate(rows) for tag in row["tags"]]
     assert list(found) == [(i, tag) for i, tag in sorted(listed)]
     right = [found[i, tag] for i, tag in listed if tag == rows[i]["truth"]]
@@ -129,7 +129,7 @@ def test_a_new_table_can_be_judged_and_printed(rows, tmp_path, capsys):
     assert max(wrong) < min(right)
     assert main(["predict", model, table, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["results"][0]
-    assert first == {"row": 0, "labels": [rows[0]["truth"]]}
+    assert first == {"row": 1, "labels": [rows[0]["truth"]]}
 
 
 def test_all_probabilities_on_request(rows, tmp_path, capsys):

@@ -116,3 +116,78 @@ def test_bad_arguments(table, tmp_path, capsys):
     assert run("vocabulary", table, "--text", "title", "-o", tmp_path / "v.csv") == 2
     assert "lines 2 and 3" in capsys.readouterr().err
     assert (tmp_path / "v.csv").read_text() == "from,to\na,b\nb,c\n"
+
+
+@pytest.fixture
+def tagger(tmp_path):
+    """A model of pans and lamps, fitted with a vocabulary that merges "Pan" into "pan"."""
+    titles = [" ".join(WORDS[kind].split()[:4]) for kind in ("pan", "lamp")] * 15
+    lines = [("title", "tags"), *zip(titles, ["pan", "lamp"] * 15, strict=True)]
+    with (tmp_path / "train.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(lines)
+    (tmp_path / "trained.csv").write_text("action,tag,target,accept\nmerge,Pan,pan,yes\n")
+    model = tmp_path / "tagger.schirn"
+    words = ("--text", "title", "--vocabulary", tmp_path / "trained.csv", "--method", "Sieve")
+    assert run("fit", tmp_path / "train.csv", *words, "-o", model) == 0
+    (tmp_path / "other.csv").write_text(
+        "action,tag,target,accept\nmerge,wok,pan,yes\nimply,pan,lamp,yes\n"
+    )
+    (tmp_path / "new.csv").write_text("title,tags\nsteel fry,Pan\nsteel lid,wok\n")
+    return model
+
+
+def test_predict_applies_a_vocabulary_before_it_judges(tagger, tmp_path, capsys):
+    judge = ("predict", tagger, tmp_path / "new.csv", "--disambiguate", "--json")
+    other = ("--vocabulary", tmp_path / "other.csv")
+
+    def judged(*words):
+        capsys.readouterr()
+        assert run(*judge, *words) == 0
+        results = json.loads(capsys.readouterr().out)["results"]
+        return [(line["row"], line["label"], line["verdict"] == "unseen") for line in results]
+
+    assert judged() == [(1, "pan", False), (2, "wok", True)]
+    merged = [(2, "pan", False), (1, "Pan", True)]
+    assert sorted(judged(*other, "--implied", "suggest")) == sorted(merged)
+    assert sorted(judged(*other)) == sorted([*merged, (2, "lamp", False)])
+
+
+def test_predict_refuses_a_vocabulary_for_nothing(tagger, tmp_path, capsys):
+    other = ("--vocabulary", tmp_path / "other.csv")
+    assert run("predict", tagger, tmp_path / "new.csv", *other) == 2
+    assert "--vocabulary needs --disambiguate" in capsys.readouterr().err
+    absent = ("--disambiguate", "--vocabulary", tmp_path / "absent.csv")
+    assert run("predict", tagger, tmp_path / "new.csv", *absent) == 2
+    assert "absent.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [("pan", None), (None, "wok")]),
+        ({"vocabulary": "other.csv"}, [(None, "Pan"), ("pan lamp", None)]),
+        ({"vocabulary": "other.csv", "add_implied": False}, [(None, "Pan"), ("pan", None)]),
+    ],
+)
+def test_the_server_applies_a_vocabulary_before_it_judges(tagger, tmp_path, options, expected):
+    pytest.importorskip("httpx")
+    pytest.importorskip("uvicorn")
+    from starlette.testclient import TestClient
+
+    from schirn.app.serving._workers import Application
+    from schirn.app.serving.app import Limits
+
+    if "vocabulary" in options:
+        options = {**options, "vocabulary": str(tmp_path / options["vocabulary"])}
+    application = Application(str(tagger), None, Limits(), tmp_path, ("*",), **options)
+    client = TestClient(application.load())
+    rows = [{"title": "steel fry", "tags": "Pan"}, {"title": "steel lid", "tags": ["wok"]}]
+    answers = client.post("/judge", json={"rows": rows}).json()["rows"]
+    for answer, (known, unseen) in zip(answers, expected, strict=True):
+        assert set(answer["confidence"]) == set((known or "").split())
+        assert answer["unseen"] == ([] if unseen is None else [unseen])
+
+
+def test_a_server_with_a_bad_vocabulary_does_not_start(tagger, tmp_path, capsys):
+    assert run("serve", tagger, "--vocabulary", tmp_path / "absent.csv") == 2
+    assert "absent.csv" in capsys.readouterr().err

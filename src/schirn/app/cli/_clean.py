@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -316,7 +317,10 @@ class _Result:
     def checks(self) -> dict[str, Any]:
         """Return findings and violations for JSON."""
         return {
-            "findings": [item.to_dict() for item in self.cleaning.findings],
+            "findings": [
+                {**item.to_dict(), "rows": [row + 1 for row in item.rows]}
+                for item in self.cleaning.findings
+            ],
             "violations": [asdict(item) for item in self.violations],
         }
 
@@ -340,8 +344,8 @@ class _Result:
             "sentence": ranking.sentence,
             "decisions": self.decisions or None,
             "seconds": round(self.seconds, 2),
-            "suspects": list(ranking.suspects(_MAX_SUSPECTS).records()),
-            "swaps": list(ranking.swaps().records()),
+            "suspects": list(_numbered(cleaning, ranking.suspects(_MAX_SUSPECTS))),
+            "swaps": list(_numbered(cleaning, ranking.swaps())),
             "certified": certificate is not None and certificate.to_dict(),
             "label_summaries": ranking.labels(),
             **self.checks(),
@@ -361,7 +365,7 @@ class _Result:
         n_added = summary["added"]
         n_bare = summary["rows_left_without_tags"]
         is_tested = caught is not None and not ranking.n_answers
-        planted = f"of 100 random wrong tags, {100 * (caught or 0):.0f} would be among the most"
+        planted = f"tags put on random rows as a test: {caught or 0:.0%} of them are among the most"
         certificate = cleaning.certificate
         about = cleaning.about
         return {
@@ -375,7 +379,7 @@ class _Result:
             "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
             if n_unjudged
             else "",
-            "ranking": f"{planted} suspicious tenth" if is_tested else "",
+            "ranking": f"{planted} suspicious 10% (by chance, 10% would be)" if is_tested else "",
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
@@ -385,6 +389,26 @@ class _Result:
             "left without tags": number(n_bare, "row") if n_bare else "",
             "certificate": "" if certificate is None else certificate.progress,
         }
+
+
+def _row_name(cleaning: TableCleaning, row: int) -> str:
+    """Return the id of a row, or its number from 1."""
+    return cleaning.ids[row] if cleaning.options.id else str(row + 1)
+
+
+def _row_heading(cleaning: TableCleaning) -> str:
+    """Return the heading of a column of row names."""
+    return cleaning.options.id or "row"
+
+
+def _numbered(cleaning: TableCleaning, tags: Any) -> Iterator[dict[str, Any]]:
+    """Yield the records of questions or swaps with row numbers from 1, and with the ids of --id."""
+    for record in tags.records():
+        row = record["row"]
+        numbered = {**record, "row": row + 1}
+        if cleaning.options.id:
+            numbered["id"] = cleaning.ids[row]
+        yield numbered
 
 
 def _print(result: _Result) -> None:
@@ -431,10 +455,10 @@ def _print_suspects(result: _Result) -> None:
     for (row, label), why in zip(cells, reasons.explain_all(cells), strict=True):
         reason = f"{why.near} of {why.n_near} similar rows have it, {why.usual:.0%} of all"
         text = _short(cleaning.texts[row], _MAX_CELL)
-        lines.append((row + 1, text, _short(label, _MAX_TAG), reason))
+        lines.append((_row_name(cleaning, row), text, _short(label, _MAX_TAG), reason))
     if lines:
         say("\nMost suspicious")
-        table(("row", "text", "tag", "why"), lines, right="r")
+        table((_row_heading(cleaning), "text", "tag", "why"), lines, right="r")
 
 
 def _print_swaps(cleaning: TableCleaning) -> None:
@@ -443,10 +467,11 @@ def _print_swaps(cleaning: TableCleaning) -> None:
     lines = []
     for swap in list(swaps.records())[:_MAX_SUSPECTS]:
         pair = f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}"
-        lines.append((swap["row"] + 1, _short(cleaning.texts[swap["row"]], _MAX_CELL), pair))
+        text = _short(cleaning.texts[swap["row"]], _MAX_CELL)
+        lines.append((_row_name(cleaning, swap["row"]), text, pair))
     if lines:
         say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
-        table(("row", "text", "swap"), lines, right="r")
+        table((_row_heading(cleaning), "text", "swap"), lines, right="r")
 
 
 def _print_next(result: _Result) -> None:

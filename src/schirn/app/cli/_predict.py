@@ -20,7 +20,13 @@ from schirn._files import atomic_write, brief_list, check_writable, csv_rows, sp
 from schirn._progress import stage
 from schirn._text import base_name, format_suffix
 from schirn.app.cli._device import DEVICE
-from schirn.app.cli._reading import ENCODING, QUERY, SVMLIGHT, check_not_input
+from schirn.app.cli._reading import (
+    ENCODING,
+    QUERY,
+    SVMLIGHT,
+    check_not_input,
+    vocabulary_roles,
+)
 from schirn.app.tables import (
     TABLES,
     RowStream,
@@ -56,6 +62,9 @@ model MODEL  a file written by schirn fit
     (default: the rule of the model)
 --proba  add the probability of each label
 --disambiguate  judge each candidate: its probability of being true, and a verdict
+--vocabulary FILE  with --disambiguate: apply the accepted lines to the tags first (default: the
+    vocabulary of the model)
+--implied add|suggest = add  with --vocabulary: whether tags that others imply are added
 {DEVICE}
 []
 -o, --output FILE  a copy of the table, or .csv or .jsonl; - writes the copy to stdout, in the
@@ -73,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 
     A model trained on a table tags the rows of another table with the same columns; the output is a
     copy of the table, in the format given by the file name, with the predicted tags and their
-    probabilities as new columns. Other outputs number the rows from 0. DATA may be - for stdin, in
+    probabilities as new columns. Other outputs number the rows from 1. DATA may be - for stdin, in
     any table format. Texts and categories in CSV, TSV and JSONL are read and written in blocks if
     the format stays the same, so tables of any length need little memory. In CSV files, label names
     that a spreadsheet would run as a formula (those that start with =, +, - or @) get a leading
@@ -86,11 +95,14 @@ def run(args: argparse.Namespace) -> None:
     schirn predict tagger.schirn new.csv --threshold top-3 --proba
     schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
     schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
+    schirn predict photos.schirn photos.csv --disambiguate --vocabulary vocabulary.csv
     schirn predict digits.schirn digits_attributes --proba -o predicted.jsonl
     """
     is_pipe = args.output == "-"
     if args.json and is_pipe:
         raise InputError("--json cannot be combined with --output -, since both write to stdout")
+    if args.vocabulary and not args.disambiguate:
+        raise InputError("--vocabulary needs --disambiguate, which judges the tags of DATA")
     # "photos" for photos.csv; rows of stdin are called so.
     name = "stdin" if args.data == "-" else base_name(Path(args.data))
     with (
@@ -220,6 +232,8 @@ def _predict(
     X = None
     n_rows = 0
     if table is None or table.n_rows or args.disambiguate:
+        if table is None and args.vocabulary:
+            raise InputError(f"{args.data}: --vocabulary needs a table with one column of tags")
         if table is not None:
             data = _table_rows(args, model, notes, table)
         else:
@@ -322,8 +336,10 @@ def _table_rows(
         return Dataset(name=name, X=X)
     labels = args.labels or notes.get("labels")
     separator = _separator(args, model)
-    source = TagTable(table, args.data, labels=labels, separator=separator)
-    source.apply_as_in_training(notes)
+    roles = vocabulary_roles(args)
+    source = TagTable(table, args.data, labels=labels, separator=separator, **roles)
+    if args.vocabulary is None:
+        source.apply_as_in_training(notes)
     tags = read_tags(source.tags(), None)
     return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
 
@@ -451,9 +467,9 @@ def _predictions(
 def _prediction_records(
     args: argparse.Namespace, method: PartialMultiLabelClassifier, blocks: Iterable[Predictions]
 ) -> Iterator[Record]:
-    """Yield the predictions of rows, which are numbered from 0."""
+    """Yield the predictions of rows, which are numbered from 1."""
     names = method.label_names_
-    numbers = count()
+    numbers = count(1)
     for predicted, probability in blocks:
         for labels, values in zip(label_lists(predicted, names), probability, strict=True):
             record: Record = {"row": next(numbers), "labels": labels}
@@ -480,13 +496,13 @@ def _verdicts(
             f"copies or edits of such rows; they are judged without their own influence"
         )
     records: list[Record] = [
-        {"row": i, "label": names[j], "confidence": float(confidence[i, j])}
+        {"row": i + 1, "label": names[j], "confidence": float(confidence[i, j])}
         for i, j in np.argwhere(candidates).tolist()
     ]
     for record in records:
         record["verdict"] = "wrong" if record["confidence"] < 0.5 else "true"
     records += [
-        {"row": i, "label": tag, "confidence": None, "verdict": "unseen"} for i, tag in unseen
+        {"row": i + 1, "label": tag, "confidence": None, "verdict": "unseen"} for i, tag in unseen
     ]
     return sorted(records, key=itemgetter("row")), Counter(tag for _, tag in unseen)
 

@@ -18,6 +18,9 @@ model MODEL  a file written by schirn fit on a table
 --timeout SECONDS:positive = 30  maximum time for a request
 --allow-host NAMES  names under which the server answers without a token, beside localhost and
     addresses, separated by commas; * for all
+--vocabulary FILE  apply the accepted lines to tags before /judge judges them (default: the
+    vocabulary of the model)
+--implied add|suggest = add  with --vocabulary: whether tags that others imply are added
 --access-log FILE  write a JSON line for every request to this file; - for stderr
 """
 
@@ -44,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
     names = ("host", "port", "workers", "max_rows", "max_bytes", "timeout", "access_log")
     options = {name: getattr(args, name) for name in names}
+    options["vocabulary"] = args.vocabulary
+    options["add_implied"] = args.implied == "add"
     token = args.token or os.environ.get("SCHIRN_TOKEN") or None
     hosts = [name.strip() for name in (args.allow_host or "").split(",") if name.strip()]
     serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)

@@ -28,6 +28,8 @@ def serve(
     timeout: float = 30.0,
     allow_hosts: Sequence[str] = (),
     access_log: str | os.PathLike[str] | None = None,
+    vocabulary: str | os.PathLike[str] | None = None,
+    add_implied: bool = True,
     ready: Callable[[str], None] | None = None,
     tell: Callable[..., None] | None = None,
 ) -> None:
@@ -58,6 +60,10 @@ def serve(
         `host`, or one of these names; "*" allows all.
     access_log : path, optional
         File that gets a JSON object for every request, on a line of its own; "-" is stderr.
+    vocabulary : path, optional
+        File of what to do with tags before they are judged; by default as in training.
+    add_implied : bool, default=True
+        Whether tags that others imply by this file are added.
     ready : callable, optional
         Called with the address as soon as requests are answered.
     tell : callable, optional
@@ -79,6 +85,8 @@ def serve(
             counters=Path(folder),
             hosts=(host, *allow_hosts),
             access_log=None if access_log is None else str(access_log),
+            vocabulary=None if vocabulary is None else str(vocabulary),
+            add_implied=add_implied,
         )
         # What is wrong with the model or the log is said now, not by a worker.
         app.load()

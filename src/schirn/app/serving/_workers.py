@@ -20,6 +20,7 @@ from schirn.app.serving._access import AccessLog
 from schirn.app.serving._connections import OPTIONS, PatientProtocol
 from schirn.app.serving._metrics import Metrics
 from schirn.app.serving.app import Limits, create_app
+from schirn.app.workflow import read_vocabulary, vocabulary_in_training
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, read_notes
@@ -41,17 +42,26 @@ class Application:
     """Names under which the server answers without a token."""
     access_log: str | None = None
     """File that gets a line for every request."""
+    vocabulary: str | None = None
+    """File of what to do with tags before they are judged; by default as in training."""
+    add_implied: bool = True
+    """Whether tags that others imply by this file are added."""
 
     def load(self, metrics: Metrics | None = None, access_log: AccessLog | None = None) -> ASGIApp:
         """Return the application with the model that the file holds now."""
-        notes = read_notes(self.model).get("provenance", {})
+        notes = read_notes(self.model)
+        origin = notes.get("provenance", {})
         about = {
             "sha256": file_hash(self.model),
-            "trained": notes.get("time"),
-            "by": notes.get("schirn"),
+            "trained": origin.get("time"),
+            "by": origin.get("schirn"),
         }
         # Anything else is refused there.
         model = cast(TagPipeline, load(self.model))
+        vocabulary, add_implied = vocabulary_in_training(notes)
+        if self.vocabulary is not None:
+            vocabulary = read_vocabulary(self.vocabulary)
+            add_implied = self.add_implied
         return create_app(
             model,
             token=self.token,
@@ -60,6 +70,8 @@ class Application:
             about=about,
             hosts=self.hosts,
             access_log=access_log,
+            vocabulary=vocabulary,
+            add_implied=add_implied,
         )
 
     def __call__(self) -> ASGIApp:

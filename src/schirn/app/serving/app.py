@@ -23,8 +23,11 @@ from schirn.app.serving._access import AccessLog, is_allowed_host, record_of, re
 from schirn.app.serving._batches import Batches, Work
 from schirn.app.serving._connections import HEADERS, OVERLOAD, REFUSALS, read_json
 from schirn.app.serving._metrics import Metrics
+from schirn.cleaning import Vocabulary
+from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.exceptions import InputError, suggest
 from schirn.features import TagPipeline
+from schirn.labels.cells import TagCells
 
 _DIGITS = 6
 _RETRY = {"Retry-After": "1"}
@@ -68,6 +71,8 @@ def create_app(
     about: Answer | None = None,
     hosts: Sequence[str] = ("*",),
     access_log: AccessLog | None = None,
+    vocabulary: Vocabulary | None = None,
+    add_implied: bool = True,
 ) -> ASGIApp:
     """Return an ASGI application that tags rows with a model.
 
@@ -86,6 +91,10 @@ def create_app(
         addresses; by default all.
     access_log : AccessLog, optional
         Gets a line for every request.
+    vocabulary : Vocabulary, optional
+        Applied to the tags of rows before they are judged.
+    add_implied : bool, default=True
+        Whether tags that others imply by the vocabulary are added.
 
     Returns
     -------
@@ -119,6 +128,8 @@ def create_app(
             "on a column of vectors"
         )
     api = _Api(model, limits or Limits(), metrics or Metrics(), about or {})
+    api.vocabulary = vocabulary or Vocabulary()
+    api.add_implied = add_implied
     routes = [
         Route("/predict", api.answering(api.predict, "threshold"), methods=["POST"]),
         Route("/judge", api.answering(api.judge, "column", "tags"), methods=["POST"]),
@@ -136,6 +147,8 @@ class _Api:
         self.limits = limits
         self.counters = metrics
         self.about = about
+        self.vocabulary = Vocabulary()
+        self.add_implied = True
         features = model.features_
         self._columns = {n: kind for kind in features.kinds for n in features.names_of(kind)}
         self._batches = Batches(metrics.n_in_flight)
@@ -234,8 +247,17 @@ class _Api:
             raise InputError(f"each row must have its tags in {column!r}: a list or a text")
         if not rows:
             return []
-        judgements = self.model.judge(rows, [row[column] for row in rows])
+        tags = self._after_vocabulary([row[column] for row in rows])
+        judgements = self.model.judge(rows, tags)
         return [_rounded(asdict(judgement)) for judgement in judgements]
+
+    def _after_vocabulary(self, cells: list[Any]) -> list[Any]:
+        """Return the tags of rows under the names that the vocabulary gives them."""
+        if not self.vocabulary.accepted:
+            return cells
+        reader = TagCells.of(cells, self.model.separator)
+        names = [reader.split(cell) for cell in cells]
+        return apply_vocabulary(self.vocabulary, names, self.add_implied).rows
 
     def health(self, request: Request) -> Response:
         """Answer that the model is loaded."""

@@ -41,6 +41,7 @@ from schirn.app.workflow._ranking_store import RankingStore, StoredRanking
 from schirn.app.workflow._table_cleaning import TableCleaning
 from schirn.app.workflow._table_update import TableUpdate
 from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
+from schirn.app.workflow._vocabulary import vocabulary_in_training as vocabulary_in_training
 
 __all__ = [
     "Carried",

@@ -26,6 +26,7 @@ from schirn.app.tables import (
     write_copy,
 )
 from schirn.app.workflow._decisions import RowContent
+from schirn.app.workflow._vocabulary import vocabulary_in_training
 from schirn.cleaning import AppliedVocabulary, MissingTags, Vocabulary
 from schirn.cleaning.changes import ChangeList, changes_of
 from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
@@ -232,8 +233,9 @@ class TagTable:
         notes : dict
             Notes of a model file, as `schirn.persist.read_notes` returns them.
         """
-        self._vocabulary = Vocabulary.from_records(notes.get("vocabulary", ()))
-        self._add_implied = notes.get("add_implied", True)
+        vocabulary, add_implied = vocabulary_in_training(notes)
+        self._vocabulary = vocabulary
+        self._add_implied = add_implied
 
     @cached_property
     def applied(self) -> AppliedVocabulary:

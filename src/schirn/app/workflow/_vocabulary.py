@@ -55,6 +55,23 @@ def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
         raise DataError(f"{path}: {error}") from None
 
 
+def vocabulary_in_training(notes: Mapping[str, Any]) -> tuple[Vocabulary, bool]:
+    """Return the vocabulary that a model was fitted with, and whether implied tags were added.
+
+    Parameters
+    ----------
+    notes : dict
+        Notes of a model file, as `schirn.persist.read_notes` returns them.
+
+    Returns
+    -------
+    (Vocabulary, bool)
+    """
+    vocabulary = Vocabulary.from_records(notes.get("vocabulary", ()))
+    add_implied = notes.get("add_implied", True)
+    return vocabulary, add_implied
+
+
 def _text(cell: Any) -> str:
     return "" if cell is None else spreadsheet_text(str(cell)).strip()
 
