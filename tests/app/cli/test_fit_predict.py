@@ -290,7 +290,7 @@ class TestTables:
         captured = capsys.readouterr()
         first, second = rows_of(captured.out)
         assert first["verdict"] in ("true", "wrong")
-        assert second == {"row": "1", "label": "foggy", "confidence": "", "verdict": "unseen"}
+        assert second == {"row": "2", "label": "foggy", "confidence": "", "verdict": "unseen"}
         assert "1 tag was not seen in training and cannot be judged: foggy" in captured.err
 
     def test_a_model_of_the_library_takes_the_columns_as_they_are(

@@ -121,7 +121,7 @@ def test_stdin_and_stdout(model, rows, tagger, stdin, small_blocks, capsysbinary
     lines = capsysbinary.readouterr().out.decode().splitlines()
     assert lines[0] == "row,labels"
     assert [line.split(",")[1] for line in lines[1:]] == predicted
-    assert [line.split(",")[0] for line in lines[1:]] == [str(i) for i in range(50)]
+    assert [line.split(",")[0] for line in lines[1:]] == [str(i) for i in range(1, 51)]
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "parquet", "xlsx"])
