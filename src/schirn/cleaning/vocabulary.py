@@ -20,7 +20,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from schirn._files import brief
-from schirn._input import is_missing
+from schirn._input import OneOf, is_missing
+from schirn.cleaning.policy import ASK, DROP, KEEP, RULES
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells
 
@@ -285,6 +286,36 @@ class Vocabulary:
             lines[position] = replace(lines[position], accept=words[accept])
         return Vocabulary(lines)
 
+    def with_rule(self, tag: str, rule: str) -> "Vocabulary":
+        """Return the vocabulary with a rule about all tags of a name, in place of earlier ones.
+
+        Parameters
+        ----------
+        tag : str
+        rule : {"keep", "drop", "ask"}
+            Keep all tags of this name, remove all of them, or take the rule away.
+
+        Examples
+        --------
+        >>> from schirn.cleaning import Vocabulary
+        >>> vocabulary = Vocabulary().with_rule("js", "keep").with_rule("js", "drop")
+        >>> [str(line) for line in vocabulary]
+        ['drop js (0 rows)']
+        """
+        OneOf(RULES).check("rule", rule)
+        lines: list[VocabularyLine] = []
+        for line in self.lines:
+            if line.tag == tag and line.action in (KEEP, DROP) and line.is_accepted:
+                if not line.evidence:
+                    continue
+                # A proposal that was accepted is open again.
+                line = replace(line, accept="")
+            lines.append(line)
+        if rule != ASK:
+            lines = [line for line in lines if (line.action, line.tag) != (rule, tag)]
+            lines.append(VocabularyLine(rule, tag, accept="yes"))
+        return Vocabulary(lines)
+
     @classmethod
     def from_records(cls, records: Iterable[Mapping[str, Any]], first: int = 1) -> "Vocabulary":
         """Return the vocabulary of records, such as the lines of a file.
@@ -324,6 +355,13 @@ class Vocabulary:
     def drops(self) -> frozenset[str]:
         """Tags that are removed from all rows."""
         return frozenset(line.tag for line in self.accepted if line.action == "drop")
+
+    @cached_property
+    def keeps(self) -> frozenset[str]:
+        """Tags that are never removed, with the names after merging."""
+        names = self.merges
+        kept = (line.tag for line in self.accepted if line.action == "keep")
+        return frozenset(names.get(tag, tag) for tag in kept)
 
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
@@ -487,7 +525,8 @@ def _replaced(
     new: dict[str, None] = {}
     changes = []
     present = set(names)
-    for name in names:
+    # A cell may list a tag twice; it changes once.
+    for name in dict.fromkeys(names):
         if name in vocabulary.drops:
             changes.append(VocabularyChange(row, "removal", name, "", line_of["drop", name]))
             continue

@@ -14,7 +14,13 @@ import schirn
 from schirn.app.cli import main
 from schirn.app.review import begin_review, open_session
 from schirn.app.tables import open_table
-from schirn.app.workflow import CleaningOptions, RankingStore, StoredRanking, TableCleaning
+from schirn.app.workflow import (
+    CleaningOptions,
+    RankingStore,
+    StoredRanking,
+    TableCleaning,
+    read_vocabulary,
+)
 from schirn.cleaning import find_noisy_labels
 from schirn.exceptions import InputError
 
@@ -395,3 +401,84 @@ def test_orders_say_not_checked(source):
     assert int(cleaning.ranking.removed.sum()) == 1
     assert not cleaning.ranking.is_checked
     assert cleaning.add(1).ranking.added.sum() == 1
+
+
+def write_rules(tmp_path, *lines):
+    path = tmp_path / "vocabulary.csv"
+    path.write_text("\n".join(["action,tag,target,accept", *lines]) + "\n")
+    return str(path)
+
+
+def test_a_kept_tag_is_neither_asked_about_nor_removed(source, tmp_path):
+    free = cleaning_of(source, remove=30)
+    assert "dog" in free.ranking.label[free.ranking.removed]
+    rules = write_rules(tmp_path, "keep,dog,,", "keep,nowhere,,yes", "keep,city,,no")
+    cleaning = cleaning_of(source, vocabulary=rules, remove=30)
+    ranking = cleaning.ranking
+    assert ranking.rules == {"dog": "keep"}
+    assert "dog" not in ranking.label[ranking.removed]
+    assert ranking.removed.any()
+    assert "dog" not in cleaning.questions(80).label
+    is_dog = ranking.label == "dog"
+    assert ranking.n_in_share == (~is_dog).sum()
+    assert cleaning.decided_by_rules() == {"kept": is_dog.sum(), "removed": 0}
+
+
+def test_a_kept_tag_has_its_name_after_merging(source, tmp_path):
+    rules = write_rules(tmp_path, "merge,city,town,yes", "keep,town,,yes")
+    assert cleaning_of(source, vocabulary=rules).ranking.rules == {"town": "keep"}
+
+
+def test_a_dropped_tag_is_removed_once_and_leaves_the_share(source, tmp_path):
+    before = cleaning_of(source)
+    count = int((before.ranking.label == "dog").sum())
+    cleaning = cleaning_of(source, vocabulary=write_rules(tmp_path, "drop,dog,,yes"))
+    assert "dog" not in cleaning.ranking.label_names
+    assert "dog" not in cleaning.questions(80).label
+    removals = [change for change in cleaning.changes() if change.before == "dog"]
+    assert len(removals) == count
+    assert cleaning.decided_by_rules() == {"kept": 0, "removed": count}
+
+
+def test_a_rule_is_written_and_gives_the_same_table_again(source, tmp_path):
+    rules = write_rules(tmp_path, "merge,shore,beach,yes")
+    cleaning = cleaning_of(source, vocabulary=rules)
+    count = int((cleaning.ranking.label == "dog").sum())
+    assert cleaning.with_rule("dog", "drop").with_rule("city", "keep") is cleaning
+    assert cleaning.decided_by_rules()["removed"] == count
+    again = cleaning_of(source, vocabulary=rules)
+    assert again.apply() == cleaning.apply()
+    assert again.decided_by_rules() == cleaning.decided_by_rules()
+    with pytest.raises(InputError, match="the vocabulary drops 'dog'"):
+        again.with_rule("dog", "ask")
+    again.with_rule("city", "ask")
+    assert cleaning_of(source, vocabulary=rules).ranking.rules == {}
+    actions = [line.action for line in read_vocabulary(rules)]
+    assert actions == ["merge", "drop"]
+
+
+def test_a_rule_that_cannot_be_given_is_not_written(source, tmp_path):
+    rules = write_rules(tmp_path, "keep,city,,")
+    before = Path(rules).read_text()
+    cleaning = cleaning_of(source, vocabulary=rules)
+    for label, rule in (("doog", "keep"), ("dog", "burn")):
+        with pytest.raises(InputError):
+            cleaning.with_rule(label, rule)
+    assert Path(rules).read_text() == before
+
+
+def test_a_certificate_keeps_its_set(source):
+    cleaning = cleaning_of(source, remove=5, certify=True, allow_empty=True)
+    cleaning.ranking  # noqa: B018
+    questions = cleaning.questions(3)
+    cleaning.answer(questions, [False] * len(questions))
+    with pytest.raises(InputError, match="a certificate is under way"):
+        cleaning.with_rule("dog", "keep")
+
+
+def test_the_program_says_how_many_tags_rules_decide(source, tmp_path, capsys):
+    rules = write_rules(tmp_path, "keep,dog,,", "drop,city,,yes")
+    assert main(["clean", source, "--text", "title", "--vocabulary", rules]) == 0
+    counts = cleaning_of(source, vocabulary=rules).decided_by_rules()
+    words = f"{counts['kept']} tags kept, {counts['removed']} tags removed, without questions"
+    assert words in " ".join(capsys.readouterr().out.split())

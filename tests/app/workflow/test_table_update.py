@@ -6,7 +6,7 @@ import pytest
 
 from schirn.app.cli import main
 from schirn.app.tables import open_table
-from schirn.app.workflow import TableUpdate
+from schirn.app.workflow import Decision, Decisions, TableUpdate
 from schirn.exceptions import InputError
 
 LINES = [
@@ -72,3 +72,18 @@ def test_questions_answers_and_the_copy(place):
 def test_what_an_update_needs(place, options, words):
     with pytest.raises(InputError, match=words):
         update_of(place, **options)
+
+
+def test_a_kept_tag_is_not_removed(place):
+    rules = place / "vocabulary.csv"
+    rules.write_text("action,tag,accept\nkeep,dog,yes\n")
+    free = update_of(place)
+    assert "dog" in free.questions(80).label
+    # An answer about a row that has changed since holds, unless a rule says otherwise.
+    stale = Decision("s59", "dog", "wrong", columns=("title",), row="another")
+    Decisions(place / "d.jsonl").add([stale])
+    assert update_of(place).ranking.removed.sum() == 1
+    kept = update_of(place, vocabulary=str(rules))
+    assert kept.ranking.rules == {"dog": "keep"}
+    assert not kept.ranking.removed.any()
+    assert "dog" not in kept.questions(80).label

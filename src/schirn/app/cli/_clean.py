@@ -303,6 +303,13 @@ class _Result:
             parts.append(f"{number(counts['exclusive'], 'row')} with exclusive tags")
         return "; ".join(parts)
 
+    @property
+    def rules(self) -> str:
+        """How many tags rules decide, in words."""
+        counts = self.cleaning.decided_by_rules()
+        words = [f"{number(count, 'tag')} {verb}" for verb, count in counts.items() if count]
+        return ", ".join(words) + (", without questions" if words else "")
+
     def written(self) -> dict[str, str | None]:
         """Return the path of each file, None for those that are not written."""
         outputs = self.outputs
@@ -337,6 +344,7 @@ class _Result:
             "encoder": about["encoder"],
             "in_files": about["in_files"],
             "vocabulary": self.applied,
+            "decided_by_rules": cleaning.decided_by_rules(),
             "stored_ranking": cleaning.is_stored,
             "storage": ranking.storage and ranking.storage.name,
             "storage_reason": ranking.storage and ranking.storage.reason,
@@ -376,6 +384,7 @@ class _Result:
             "tags": f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})",
             "many tags": _MANY if ranking.method == CENTROIDS else "",
             "vocabulary": self.vocabulary,
+            "rules": self.rules,
             "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
             if n_unjudged
             else "",

@@ -33,7 +33,8 @@ from schirn.app.workflow._decisions import (
     Decisions,
     RowContent,
 )
-from schirn.cleaning import MissingTags
+from schirn.app.workflow._vocabulary import with_kept_tags
+from schirn.cleaning import MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
@@ -361,6 +362,7 @@ def update_tags(
     decisions: Decisions | None = None,
     model_hash: str = "",
     precision: float = PRECISION,
+    vocabulary: Vocabulary | None = None,
 ) -> Update:
     """Judge the rows of a table that are new or have changed, and rank all tags by all answers.
 
@@ -374,6 +376,8 @@ def update_tags(
         Last night, without which all rows are new, and answers of people.
     model_hash, precision : str, and float, default=0.9
         Hash of the model file, and target precision. After another model, all rows are judged.
+    vocabulary : Vocabulary, optional
+        What was applied to the tags; those that it keeps are never removed.
 
     Returns
     -------
@@ -395,6 +399,7 @@ def update_tags(
         p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, p, missing, counts, precision)
+    ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
     carried = Carried({}, {}, 0)
     since = list[Decision]()
     if decisions is not None:

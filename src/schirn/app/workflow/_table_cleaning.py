@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from schirn._checkpoint import kept_in
-from schirn._files import shortened
+from schirn._files import brief, shortened
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
@@ -38,7 +39,11 @@ from schirn.app.workflow._models import make_model, to_device
 from schirn.app.workflow._opinions import read_opinion_file, write_prompts
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking, content_key, stamp
-from schirn.app.workflow._vocabulary import read_vocabulary
+from schirn.app.workflow._vocabulary import (
+    read_vocabulary,
+    with_kept_tags,
+    write_vocabulary,
+)
 from schirn.cleaning import (
     Certificate,
     ChangeList,
@@ -49,6 +54,7 @@ from schirn.cleaning import (
     find_noisy_labels,
 )
 from schirn.cleaning.certificate import ADDED, REMOVED
+from schirn.cleaning.policy import DROP, KEEP
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags, read_tags
@@ -317,7 +323,8 @@ class TableCleaning:
         stored = self._stored_ranking()
         self.about = stored.about
         keep_one = not options.allow_empty
-        return stored.ranking.at(precision=options.precision, keep_one=keep_one)
+        ranking = stored.ranking.at(precision=options.precision, keep_one=keep_one)
+        return with_kept_tags(ranking, self.source.vocabulary)
 
     def _stored_ranking(self) -> StoredRanking:
         """Return the ranking of an earlier run; rank and store the tags if there is none."""
@@ -742,6 +749,62 @@ class TableCleaning:
         """
         self._ranking = self.ranking.add(k, above=above)
         return self
+
+    def with_rule(self, label: str, rule: str) -> "TableCleaning":
+        """Decide about all tags of a label at once.
+
+        The rule is written to `options.vocabulary`, if there is such a file, for this table and
+        later ones; without it, the rule ends with this object.
+
+        Parameters
+        ----------
+        label : str
+        rule : {"keep", "drop", "ask"}
+            Keep all tags of this name, remove all of them, or take the rule away.
+
+        Returns
+        -------
+        TableCleaning
+            This object.
+
+        Raises
+        ------
+        InputError
+            If there is no such label, or a certificate is under way, whose set it would change.
+        """
+        if self.certificate is not None:
+            raise InputError("a certificate is under way; give rules before its first question")
+        if label in self.source.vocabulary.drops:
+            raise InputError(
+                f"the vocabulary drops {brief(label)} before tags are ranked; change its line, and "
+                f"start again"
+            )
+        ranking = self.ranking.with_rule(label, rule)
+        path = self.options.vocabulary
+        if path is not None:
+            write_vocabulary(read_vocabulary(path).with_rule(label, rule), path)
+        self._ranking = ranking
+        return self
+
+    def decided_by_rules(self) -> dict[str, int]:
+        """Count the listed tags that rules decide instead of questions.
+
+        Returns
+        -------
+        dict
+            With "kept" and "removed".
+        """
+        ranking = self.ranking
+        columns = ranking.policy.columns(KEEP, ranking.label_names)
+        n_kept = int(np.isin(ranking.column, columns).sum())
+        vocabulary = self.source.vocabulary
+        dropped = (
+            change
+            for change in (self.source.applied.changes if vocabulary.drops else ())
+            if vocabulary[change.line].action == DROP
+        )
+        n_removed = sum(1 for _ in dropped) + ranking.removed_by_rule
+        return {"kept": n_kept, "removed": n_removed}
 
     def changes(self) -> ChangeList:
         """List what the vocabulary changes, removals and additions, with the id of each row.

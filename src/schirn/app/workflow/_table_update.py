@@ -199,6 +199,7 @@ class TableUpdate:
             decisions=self.decisions,
             model_hash=file_hash(self.model_path),
             precision=self.options.precision,
+            vocabulary=self.source.vocabulary,
         )
 
     @property

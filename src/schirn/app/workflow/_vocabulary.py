@@ -12,7 +12,8 @@ from typing import Any
 from schirn._files import csv_rows, spreadsheet_safe, spreadsheet_text, write_text
 from schirn._text import header_delimiter
 from schirn.app.tables import open_table
-from schirn.cleaning import Vocabulary
+from schirn.cleaning import NoisyLabels, Vocabulary
+from schirn.cleaning.policy import KEEP
 from schirn.cleaning.vocabulary import FIELDS
 from schirn.exceptions import DataError, InputError
 
@@ -109,6 +110,21 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> No
     """
     rows = [[_cell(value) for value in record.values()] for record in vocabulary.to_records()]
     write_text(path, "".join(csv_rows([FIELDS, *rows])))
+
+
+def with_kept_tags(ranking: NoisyLabels, vocabulary: Vocabulary) -> NoisyLabels:
+    """Return a ranking with the rule "keep" for each tag that a vocabulary keeps.
+
+    Tags that it drops need no rule: they left the table before it was ranked.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+    vocabulary : Vocabulary
+    """
+    for label in sorted(vocabulary.keeps.intersection(ranking.label_names)):
+        ranking = ranking.with_rule(label, KEEP)
+    return ranking
 
 
 def _cell(value: Any) -> Any:
