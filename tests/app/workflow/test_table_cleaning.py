@@ -286,14 +286,13 @@ def test_likely_merges_need_no_ranks(tmp_path, ranked, capsys):
     path = tmp_path / "items.csv"
     lines = [f"{'sand and waves' if i % 2 else 'a dog'} {i},{tag}" for i, tag in spellings()]
     path.write_text("\n".join(["title,tags", *lines]))
-    argv = ["clean", str(path), "--text", "title", "--propose-merges", str(tmp_path / "m.csv")]
+    proposals = tmp_path / "vocabulary.csv"
+    argv = ["vocabulary", str(path), "--text", "title", "-o", str(proposals)]
     assert main(argv) == 0
     assert not ranked
     assert not (tmp_path / ".schirn").exists()
-    assert "Lighthouse,lighthouse" in (tmp_path / "m.csv").read_text()
-    out = capsys.readouterr().out
-    assert "spelling" in out
-    assert "wrong tags" not in out
+    assert "merge,Lighthouse,lighthouse" in proposals.read_text()
+    assert "wrong tags" not in capsys.readouterr().out
 
 
 def spellings():
