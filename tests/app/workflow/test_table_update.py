@@ -6,7 +6,7 @@ import pytest
 
 from schirn.app.cli import main
 from schirn.app.tables import open_table
-from schirn.app.workflow import Decision, Decisions, TableUpdate
+from schirn.app.workflow import TableUpdate
 from schirn.exceptions import InputError
 
 LINES = [
