@@ -63,7 +63,8 @@ def score_by_centroids(
             buffer[line, M.indices] = M.data
             dense = buffer
         else:
-            dense, line = np.asarray(M), None
+            dense = np.asarray(M)
+            line = None
             squares = np.einsum("ij,ij->i", dense, dense, dtype=np.float64)
         off = squares - 2 * np.asarray(M @ g).ravel() + g @ g
         far = off > 1e-9 * (squares + g @ g)
@@ -88,7 +89,8 @@ def score_by_centroids(
 
 def _pieces(sizes: Array, most: int) -> Iterator[slice]:
     """Slices of consecutive cells whose rows have at most `most` entries, or of single cells."""
-    total, first = np.cumsum(sizes), 0
+    total = np.cumsum(sizes)
+    first = 0
     while first < len(sizes):
         done = total[first - 1] if first else 0
         last = max(first + 1, int(np.searchsorted(total, done + most, side="right")))

@@ -149,7 +149,8 @@ def _fit(
         penalty = (ridge * (theta - mean) ** 2).sum() + offset_ridge * (u**2).sum()
         return float((np.logaddexp(0, eta) - y * eta).sum() + penalty / 2)
 
-    theta, u = mean.copy(), np.zeros(size)
+    theta = mean.copy()
+    u = np.zeros(size)
     now = loss(theta, u)
     for _ in range(_STEPS):
         p = expit(Z @ theta + u[name])
@@ -161,14 +162,17 @@ def _fit(
         gradient_u = np.bincount(name, p - y, minlength=size) + offset_ridge * u
         step = np.linalg.solve(S, gradient - B @ (gradient_u / d))
         step_u = (gradient_u - step @ B) / d
-        decrease, length = float(gradient @ step + gradient_u @ step_u), 1.0
+        decrease = float(gradient @ step + gradient_u @ step_u)
+        length = 1.0
         if decrease < 1e-10:
             break
         while loss(theta - length * step, u - length * step_u) > now - 1e-4 * length * decrease:
             length /= 2
-        theta, u = theta - length * step, u - length * step_u
+        theta = theta - length * step
+        u = u - length * step_u
         now = loss(theta, u)
-    score, G = X @ theta + u[column], X - (B / d).T[column]
+    score = X @ theta + u[column]
+    G = X - (B / d).T[column]
     leverage = (G[index] * np.linalg.solve(S, G[index].T).T).sum(axis=1) + 1 / d[name]
     residual = (y - p) / (1 - leverage * c)
     left_out = score[index] - leverage * residual

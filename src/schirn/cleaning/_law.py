@@ -28,9 +28,11 @@ from schirn.noise.informativeness import cell_aucs
 
 # Labels that are this many times as frequent, as a power of two, still count for each other: in
 # shares, and in ratios, which need more tags.
-_SHARE_WIDTH, _RATIO_WIDTH = 1.0, 1.5
+_SHARE_WIDTH = 1.0
+_RATIO_WIDTH = 1.5
 # Frequencies per doubling, and scores, at which ratios are estimated.
-_PER_DOUBLING, _BINS = 4, 256
+_PER_DOUBLING = 4
+_BINS = 256
 # The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
 _LEAST_RATIO = 1e-3
 # A label is never taken to be all wrong or all right.
@@ -41,7 +43,8 @@ _RATE_STEPS = 3
 _PSEUDO_TAGS = 5.0
 # Below the first AUC the features tell nothing about a label, above the second they tell enough.
 # Labels with few tags get the benefit of the doubt: this many standard errors are added.
-_TOLD, _DOUBT = (0.5, 0.8), 6.0
+_TOLD = (0.5, 0.8)
+_DOUBT = 6.0
 # Attempts to draw a row that does not list a label.
 _TRIES = 30
 # More unlisted cells are sampled of frequent labels, but at most this many times as many.
@@ -65,7 +68,8 @@ def unclaimed_shares(
     confidence : float array
         Probability that each of these tags is correct.
     """
-    n_tags, medians = np.bincount(column, minlength=scores.shape[1]), np.zeros(scores.shape[1])
+    n_tags = np.bincount(column, minlength=scores.shape[1])
+    medians = np.zeros(scores.shape[1])
     for j in np.flatnonzero(n_tags):
         medians[j] = np.median(scores[listed[:, j] == 0, j])
     n_wrong = 2 * _count_below(scores[row, column], column, medians)
@@ -100,7 +104,8 @@ class Law:
 
     def log_odds(self, score: Array, label: Array) -> Array:
         """Log-odds that listed tags with these scores are correct."""
-        ratio, frequency = np.empty(len(score)), self.frequency[label]
+        ratio = np.empty(len(score))
+        frequency = self.frequency[label]
         for k in np.unique(frequency):
             cells = frequency == k
             ratio[cells] = np.interp(score[cells], self.score, self.ratios[k])
@@ -114,7 +119,8 @@ def fit_law(cells: ScoredCells, n_labels: int) -> Law:
     n_unlisted = np.bincount(cells.unlisted_label, minlength=n_labels)
     # Without a single cell to compare with, tags say nothing about the law.
     compared = n_unlisted[cells.label] > 0
-    label, score = cells.label[compared], cells.score[compared]
+    label = cells.label[compared]
+    score = cells.score[compared]
     n_tags = np.bincount(label, minlength=n_labels)
     medians = _label_medians(cells.unlisted_score, cells.unlisted_label, n_labels)
     below = _count_below(score, label, medians)
@@ -146,15 +152,19 @@ def listing_rates(cells: ScoredCells, n_listed: Array, n_rows: int) -> Array:
         Number of rows that list each label.
     n_rows : int
     """
-    l, label, p = len(n_listed), cells.label, expit(cells.score)
+    l = len(n_listed)
+    label = cells.label
+    p = expit(cells.score)
     # Rows that do not list a label are taken to lack it. Each sampled cell stands for several.
     n_unlisted = np.bincount(cells.unlisted_label, minlength=l)
     weight = ((n_rows - n_listed) / np.maximum(n_unlisted, 1))[cells.unlisted_label]
     mean = np.sum(weight * expit(cells.unlisted_score)) / max(weight.sum(), 1e-9)
-    rates, n_tags = np.full(l, max(float(mean), 1e-9)), np.bincount(label, minlength=l)
+    rates = np.full(l, max(float(mean), 1e-9))
+    n_tags = np.bincount(label, minlength=l)
     for _ in range(_RATE_STEPS):
         correct = np.bincount(label, p / (p + (1 - p) * rates[label]), minlength=l)
-        wrong, lacking = n_tags - correct, n_rows - correct
+        wrong = n_tags - correct
+        lacking = n_rows - correct
         common = max(wrong[n_tags > 0].sum() / max(lacking[n_tags > 0].sum(), 1e-9), 1e-9)
         rates = (wrong + _PSEUDO_TAGS) / (lacking + _PSEUDO_TAGS / common)
     return rates
@@ -191,7 +201,8 @@ def _typical_shares(n_tags: Array, n_wrong: Array) -> Array:
 
 def _own_shares(typical: Array, n_tags: Array, n_below: Array, n_unlisted: Array) -> Array:
     """Return the share of wrong tags of each label, drawn towards that of labels as frequent."""
-    mean, share = typical / 2, n_below / np.maximum(n_tags, 1)
+    mean = typical / 2
+    share = n_below / np.maximum(n_tags, 1)
     # What chance adds to the variance: a coin toss per tag, and the median of few cells.
     coin = np.maximum(mean * (1 - mean), 1e-9)
     chance = coin / np.maximum(n_tags, 1) + mean**2 / (n_unlisted + 2)
@@ -217,7 +228,8 @@ def _rising_ratios(listed: Array, unlisted: Array) -> Array:
     from sklearn.isotonic import isotonic_regression
 
     nearness = _nearness(np.arange(len(listed)) / _PER_DOUBLING, _RATIO_WIDTH)
-    listed, total = nearness @ listed, nearness @ (listed + unlisted)
+    total = nearness @ (listed + unlisted)
+    listed = nearness @ listed
     if not total.any():
         # Nothing is known: each score is as frequent among the tags as elsewhere.
         return np.ones(total.shape)
@@ -239,7 +251,8 @@ def _label_medians(scores: Array, column: Array, n_labels: int) -> Array:
     """Return the median score of the cells of each label."""
     order = np.lexsort((scores, column))
     ends = np.searchsorted(column[order], np.arange(n_labels + 1))
-    first, size = ends[:-1], np.maximum(np.diff(ends), 1)
+    first = ends[:-1]
+    size = np.maximum(np.diff(ends), 1)
     ordered = np.r_[scores[order], 0.0]
     return np.asarray((ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2)
 
@@ -254,7 +267,8 @@ def sample_unlisted(tags: Tags, columns: Array, count: int) -> tuple[Array, Arra
     column = np.repeat(columns, counts)
     number = np.arange(len(column)) - np.repeat(np.cumsum(counts) - counts, counts)
     keys = (column.astype(np.uint64) << np.uint64(32)) + number.astype(np.uint64)
-    row, clash = _consistent_draws(keys, tags.n_rows), np.arange(len(column))
+    row = _consistent_draws(keys, tags.n_rows)
+    clash = np.arange(len(column))
     for _ in range(_TRIES):
         clash = clash[tags.lists(row[clash], column[clash])]
         keys[clash] += np.uint64(1 << 24)

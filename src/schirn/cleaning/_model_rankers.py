@@ -118,7 +118,8 @@ class SieveRanker(ModelRanker):
         -------
         Needs
         """
-        n_rows, model = task.tags.n_rows, self.model
+        n_rows = task.tags.n_rows
+        model = self.model
         cells = n_rows * len(task.columns)
         if n_rows <= model.max_kernel_rows:
             return Needs(memory=_BYTES_PER_CELL * cells)
@@ -151,7 +152,9 @@ class SieveRanker(ModelRanker):
         return Evidence.restore(remembered("labels", lambda: self._rank(X, task)))
 
     def _rank(self, X: Any, task: RankingTask) -> Evidence:
-        tags, columns, groups = task.tags, task.columns, task.groups
+        tags = task.tags
+        columns = task.columns
+        groups = task.groups
         is_elsewhere = location(X) in ("dask", "files")
         if not is_elsewhere and self.leaves_groups_out(tags.n_rows, sp.issparse(X)):
             stage("looking for copies")
@@ -165,7 +168,8 @@ class SieveRanker(ModelRanker):
             "groups": groups,
         }
         fitted = _fit(model, X, Y, options)
-        confidence, Z = fitted.label_confidence_, to_numpy(fitted.training_log_odds_)
+        confidence = fitted.label_confidence_
+        Z = to_numpy(fitted.training_log_odds_)
         confidence = confidence if sp.issparse(confidence) else to_numpy(confidence)
         confidence = tags.pick(confidence, columns, 0.5).astype(np.float64)
         confidence = np.clip(confidence, _LEAST, 1 - _LEAST)
@@ -178,13 +182,15 @@ class SieveRanker(ModelRanker):
         planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
         # Whoever knows the noise, or counts votes, is believed.
         if self.model.estimate_noise and task.votes is None and judged.any():
-            labels, listed = tags.column[judged], np.searchsorted(columns, tags.column[judged])
+            labels = tags.column[judged]
+            listed = np.searchsorted(columns, tags.column[judged])
             shares = np.zeros(len(tags.names))
             cells = tags.row[judged], listed, confidence[judged]
             shares[columns] = 2 * unclaimed_shares(Z, Y, *cells)
             # The mean stays, so that confidences are as high as those of Sieve.
             shares = (shares - shares[labels].mean()) * log_odds[judged].std()
-            log_odds, planted = log_odds - shares[tags.column], planted - shares[column]
+            log_odds = log_odds - shares[tags.column]
+            planted = planted - shares[column]
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:
@@ -264,7 +270,8 @@ class FoldRanker(ModelRanker):
         InputError
             If `cv` does not put every row into exactly one test fold.
         """
-        n_tests, folds = np.zeros(task.tags.n_rows, dtype=int), []
+        n_tests = np.zeros(task.tags.n_rows, dtype=int)
+        folds = []
         for k, (train, test) in enumerate(self._folds(X, task)):
             n_tests[test] += 1
             judge = partial(self._rank_fold, X, task, train, test)
@@ -280,15 +287,18 @@ class FoldRanker(ModelRanker):
 
     def _rank_fold(self, X: Any, task: RankingTask, train: Array, test: Array) -> Evidence:
         """Judge the tags of the test rows by a model trained on the others."""
-        tags, columns = task.tags, task.judged_columns
+        tags = task.tags
+        columns = task.judged_columns
         Y = tags.dense(columns)
         counts = Y[train].sum(axis=0)
         is_frequent = (counts >= task.min_count) & (counts < len(train))
-        columns, Y = columns[is_frequent], Y[:, is_frequent]
+        columns = columns[is_frequent]
+        Y = Y[:, is_frequent]
         if not len(columns):
             return Evidence.empty(task)
         is_ours = isinstance(self.model, PartialMultiLabelClassifier)
-        model, options = clone(self.model) if is_ours else _Classifier(self.model), {}
+        model = clone(self.model) if is_ours else _Classifier(self.model)
+        options = {}
         if task.known.any() and has_fit_parameter(model, "known"):
             options["known"] = tags.dense(columns, task.known)[train]
         fitted = _fit(model, X[train], Y[train], options)
@@ -299,10 +309,12 @@ class FoldRanker(ModelRanker):
         confidence = np.full(len(tags.row), 0.5)
         P = to_numpy(fitted.disambiguate(X[test], Y[test]))
         confidence[judged] = P[at]
-        planted, (row, column) = np.full(len(task.planted[0]), np.nan), task.planted
+        planted = np.full(len(task.planted[0]), np.nan)
+        row, column = task.planted
         here = np.flatnonzero((place[row] >= 0) & np.isin(column, columns))
         if len(here):
-            row, new = row[here], np.searchsorted(columns, column[here])
+            row = row[here]
+            new = np.searchsorted(columns, column[here])
             P = to_numpy(fitted.disambiguate(X[row], _swap(Y[row], P[place[row]], new)[0]))
             planted[here] = logit(P[np.arange(len(row)), new].astype(np.float64))
         unlisted = None
@@ -317,7 +329,9 @@ class FoldRanker(ModelRanker):
         # Here, since most programs that import the library judge by one fit.
         from sklearn.model_selection import GroupKFold, KFold, check_cv
 
-        cv, groups, n = self.cv, task.groups, task.tags.n_rows
+        cv = self.cv
+        groups = task.groups
+        n = task.tags.n_rows
         if cv is None or isinstance(cv, int | np.integer):
             # Copies share a fold unless too few folds would be left.
             merged = with_copies(equal_rows(X), task.tags, groups)
@@ -335,7 +349,8 @@ class FoldRanker(ModelRanker):
         if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
             kinds = "a number of folds, a splitter or (train, test) row indices"
             raise InputError(f"cv must be {kinds}, not {cv!r}", parameter="cv")
-        rows, cv = np.zeros((n, 1)), check_cv(cv)
+        rows = np.zeros((n, 1))
+        cv = check_cv(cv)
         total = cv.get_n_splits(rows, groups=groups)
         return track(cv.split(rows, groups=groups), "fold", total)
 
@@ -352,7 +367,8 @@ def _swap(Y: Array, scores: Array, planted: Array) -> tuple[Array, tuple[Array, 
     k = np.arange(len(Y))
     replaced = k, np.where(Y, scores, np.inf).argmin(axis=1)
     Y = Y.copy()
-    Y[replaced], Y[k, planted] = 0, 1
+    Y[replaced] = 0
+    Y[k, planted] = 1
     return Y, replaced
 
 
@@ -367,7 +383,8 @@ def _count_in_group(tags: Tags, groups: Array | None) -> Array:
 
 def _log_odds_of_planted(fitted: Any, Z: Array, Y: Array, row: Array, place: Array) -> Array:
     """Log-odds of planted tags, from the left-out log-odds Z of all cells."""
-    votes, k = fitted.vote_model_, np.arange(len(row))
+    votes = fitted.vote_model_
+    k = np.arange(len(row))
     scores = Z[row] if votes is None else fitted.label_confidence_[row]
     candidates, replaced = _swap(Y[row], scores, place)
     if votes is None:
@@ -400,7 +417,8 @@ class _Classifier(BaseEstimator):
         # Here, since most programs that import the library train no other classifier.
         from sklearn.multiclass import OneVsRestClassifier
 
-        model, tags = clone(self.classifier), get_tags(self.classifier)
+        model = clone(self.classifier)
+        tags = get_tags(self.classifier)
         multi_label = getattr(tags.classifier_tags, "multi_label", False)
         takes_many = multi_label or tags.target_tags.multi_output
         self.fitted_ = model if takes_many else OneVsRestClassifier(model)

@@ -20,7 +20,8 @@ from schirn._input import Array, is_missing, suggest
 from schirn.exceptions import InputError
 
 # A "yes" without a probability; the size is immaterial, since log-odds are standardised.
-_YES, _NO = 0.9, 0.1
+_YES = 0.9
+_NO = 0.1
 _LEAST = 0.02
 # Agreement with the ranking or with answers, in standard errors, that is more than chance.
 _CHANCE = 3.0

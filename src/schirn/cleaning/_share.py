@@ -27,7 +27,8 @@ _FOLDS = 5
 _QUANTILE = 1.645
 _LEAST_PROBABILITY = 0.003
 # A forecast needs so many answers about tags that rank as high, within so many deviations.
-_FEWEST_ANSWERS, _LARGEST_SURPRISE = 5, 2.0
+_FEWEST_ANSWERS = 5
+_LARGEST_SURPRISE = 2.0
 
 
 class Interval(NamedTuple):

@@ -85,13 +85,17 @@ def choose_storage(features: int, where: str, needs: Needs) -> Storage:
     InputError
         If what has to be in memory is more than is free.
     """
-    free, in_file, has_blocks = free_bytes(), where == "files", "files" in needs.locations
-    memory, size = f"{_gigabytes(free)} of memory", f"features of {_gigabytes(features)}"
+    free = free_bytes()
+    in_file = where == "files"
+    has_blocks = "files" in needs.locations
+    memory = f"{_gigabytes(free)} of memory"
+    size = f"features of {_gigabytes(features)}"
     if where == "dask" and not needs.are_few:
         return Storage("workers", False, "the features are on Dask workers")
     if where == "device" and "device" in needs.locations:
         return Storage("device", False, "the features are on a device")
-    name, needed = "memory", needs.memory
+    name = "memory"
+    needed = needs.memory
     reason = f"{size} are {'mapped from files' if in_file else 'in memory'}"
     if where in ("dask", "device"):
         reason = "the features are brought to memory"
@@ -103,7 +107,8 @@ def choose_storage(features: int, where: str, needs: Needs) -> Storage:
         if in_file:
             why = "where they are" if fits(features, free) else f"as {memory} were free"
             reason = f"{size} are read from files block by block, {why}"
-        name, needed = "blocks", needs.blocks
+        name = "blocks"
+        needed = needs.blocks
     if needed > free:
         raise InputError(
             f"what is computed from {size} needs {_gigabytes(needed)} of memory, but "
@@ -144,9 +149,11 @@ def check_on_workers(name: str, needs: Needs, arguments: Mapping[str, Any]) -> N
     argument = next((key for key, value in arguments.items() if value is not None), None)
     if argument is None and "dask" in needs.locations:
         return
-    what, advice = f"{argument} needs", "leave it out, or give X as an array or CSR matrix"
+    what = f"{argument} needs"
+    advice = "leave it out, or give X as an array or CSR matrix"
     if argument is None:
-        what, advice = f"{name} judges in folds, which need", "use Sieve"
+        what = f"{name} judges in folds, which need"
+        advice = "use Sieve"
     raise InputError(
         f"{what} rows in main memory, but those of X are on Dask workers; {advice}",
         parameter=argument or "method",

@@ -82,7 +82,8 @@ _FEW_ROWS = 15
 # Bytes per row and label: two scores, and what is made of them block by block.
 _BYTES_PER_CELL = 16
 # Places of the scores in a lesson.
-_CENTROIDS, _LINEAR = 0, 1
+_CENTROIDS = 0
+_LINEAR = 1
 
 
 @dataclass(eq=False)
@@ -146,7 +147,8 @@ def _as_it_is(listed: "sp.csr_array", first: int) -> "sp.csr_array":
 
 def _listed(task: RankingTask, known_wrong: bool = True) -> "sp.csr_array":
     """Return the tags of the labels to rank (n, k), with or without those known to be wrong."""
-    tags, columns = task.tags, task.columns
+    tags = task.tags
+    columns = task.columns
     shown = np.isin(tags.column, columns) & (known_wrong | (task.known >= 0))
     cells = tags.row[shown], np.searchsorted(columns, tags.column[shown])
     ones = np.ones(len(cells[0]), dtype=np.float32)
@@ -161,7 +163,8 @@ def _rank_on_workers(store: RowStore, task: RankingTask) -> Evidence:
 
 def _rank(store: RowStore, task: RankingTask) -> Evidence:
     """Judge the cells of a task; the scores of all others stay in the blocks."""
-    tags, columns = task.tags, task.columns
+    tags = task.tags
+    columns = task.columns
     stage("looking for copies")
     same = number_distinct(chain.from_iterable(store.gather(_digests)))
     _score_in_folds(store, task, with_copies(same, tags, task.groups))
@@ -169,7 +172,8 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
 
     def scores(row: Array, column: Array) -> tuple[Array, Array]:
         """Linear scores of some cells, and those of centroids relative to rows without the tag."""
-        place, values = np.searchsorted(columns, column), np.empty((2, len(row)), dtype=np.float32)
+        place = np.searchsorted(columns, column)
+        values = np.empty((2, len(row)), dtype=np.float32)
         for cells, block in store.gather(_pick, row, place):
             values[:, cells] = block
         return values[_LINEAR], typical.compare(values[_CENTROIDS], place)
@@ -179,7 +183,8 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     label = tags.column[judged]
     linear, centroids = scores(tags.row[judged], label)
     cells = ScoredCells(label, linear, column, scores(row, column)[0])
-    law, told = fit_law(cells, len(tags.names)), told_labels(cells, len(tags.names))
+    law = fit_law(cells, len(tags.names))
+    told = told_labels(cells, len(tags.names))
     log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
     alone = law.log_odds(linear, label)
     values = log_rates[label], centroids, expit(alone)
@@ -268,7 +273,8 @@ def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _UnlistedScores
 
 def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, Array]]:
     """Sums of the centroid scores, and of their squares, of the cells that are not listed."""
-    scores, k = cast(Array, lesson.scores)[_CENTROIDS], block.cells.shape[1]
+    scores = cast(Array, lesson.scores)[_CENTROIDS]
+    k = block.cells.shape[1]
     listed = scores[block.cells.row, block.cells.label].astype(np.float64)
     sums = []
     for power in (1, 2):
@@ -303,7 +309,8 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
 
 
 def _sum_scores(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
-    S, c = cast(Array, lesson.scores)[_LINEAR], Candidates(lesson.Q)
+    S = cast(Array, lesson.scores)[_LINEAR]
+    c = Candidates(lesson.Q)
     return lesson, (S.shape[0], c.total(lesson.Q.data), stack_sums(S, lesson.Q.data, c))
 
 
@@ -344,7 +351,9 @@ def _teach(
     block: Block, lesson: Lesson | None, held_out: Array, forgotten: tuple[Array, Array]
 ) -> tuple[Lesson, tuple[Any, ...]]:
     """Take the rows that are not held out."""
-    X, cells, first = block.rows.X, block.cells, block.rows.first
+    X = block.rows.X
+    cells = block.cells
+    first = block.rows.first
     n, k = cells.shape
     # A tag that is known to be wrong is not learned.
     is_learned = ~np.isin((cells.row + first) * k + cells.label, forgotten[0] * k + forgotten[1])
@@ -365,7 +374,8 @@ def _score(
 ) -> tuple[Lesson, tuple[Any, ...]]:
     """Score the rows that are held out, by centroids or by a ridge."""
     W, b = weights
-    X, first = block.rows.X, block.rows.first
+    X = block.rows.X
+    first = block.rows.first
     test = np.flatnonzero(held_out[first : first + X.shape[0]])
     scores = cast(Array, lesson.scores)
     scores = scores if block.in_place else scores.copy()
@@ -382,7 +392,8 @@ def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Arra
 
 def _likeliest(block: Block, lesson: Lesson, columns: Array, count: int) -> UnlistedCells:
     """Return the likeliest unlisted cells of a block, some rows at a time."""
-    scores, parts = cast(Array, lesson.scores)[_LINEAR], []
+    scores = cast(Array, lesson.scores)[_LINEAR]
+    parts = []
     listed = np.zeros(block.cells.shape, dtype=bool)
     listed[block.cells.row, block.cells.label] = True
     for rows in row_slices(len(listed), len(columns)):

@@ -73,7 +73,8 @@ class CentroidRanker(Ranker):
         -------
         Evidence
         """
-        rng, tags = np.random.default_rng(task.random_state), task.tags
+        rng = np.random.default_rng(task.random_state)
+        tags = task.tags
         stage("looking for copies")
         groups = with_copies(equal_rows(X), tags, task.groups)
         groups = np.arange(X.shape[0]) if groups is None else groups
@@ -85,7 +86,8 @@ class CentroidRanker(Ranker):
 
         row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
         scored = counts[half[row], column] > 0
-        row, column = row[scored], column[scored]
+        row = row[scored]
+        column = column[scored]
         # Without a single cell to compare with, a tag cannot be judged.
         judged = np.bincount(column, minlength=len(tags.names))[tags.column] > 0
         judged &= np.isin(tags.column, task.judged_columns)
@@ -134,7 +136,8 @@ class RowPosterior:
         false = max(n * l - len(tags.row) + wrong.sum(), 1)
         rate = float(np.clip(wrong.sum() / false, 1e-9, 0.99))
         alone = np.where(judged, log_odds, logit(1 - shares)[tags.column])
-        self._log_rates, self._label = np.log(rates), tags.column
+        self._log_rates = np.log(rates)
+        self._label = tags.column
         # Before a tag is known to be listed.
         self._p = expit(alone + self._log_rates[tags.column])
         self._indptr = np.searchsorted(tags.row, np.arange(n + 1))
@@ -150,7 +153,9 @@ class RowPosterior:
 
     def judge_planted(self, task: RankingTask, log_odds: Array) -> Array:
         """Log-odds of planted tags, each in the place of the least likely tag of its row."""
-        p, label, replaced = self._p.copy(), self._label.copy(), task.replaced(self.log_odds)
+        p = self._p.copy()
+        label = self._label.copy()
+        replaced = task.replaced(self.log_odds)
         label[replaced] = task.planted[1]
         p[replaced] = expit(log_odds + self._log_rates[task.planted[1]])
         return logit(cell_posterior(p, self._indptr, label, self._model).Q[replaced])

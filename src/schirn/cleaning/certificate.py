@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 Tag = tuple[int, str]
 
-FORMAT, VERSION = "schirn-certificate", 2
+FORMAT = "schirn-certificate"
+VERSION = 2
 REMOVED, SUSPECTS, REMAINING, ADDED = KINDS = ("removed", "suspects", "remaining", "added")
 _WORDS = {
     REMOVED: "removed tags are wrong",
@@ -54,7 +55,8 @@ _NOTHING = {
 # Answers from which on their rate of misses tells how many more it will take.
 _FEW_ANSWERS = 20
 _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
-_CONFIDENCE, _FIRST_DRAW = 0.95, 0.9
+_CONFIDENCE = 0.95
+_FIRST_DRAW = 0.9
 # Numbers of misses for which the bound is computed.
 _GRID = 400
 _MOST_PLANNED = 3000
@@ -185,9 +187,11 @@ class Certificate:
         needed = "needed"
         known = ""
         if n := self.n_answers:
-            answers, needed = f"{n:,} answer{'' if n == 1 else 's'} so far", "more needed"
+            answers = f"{n:,} answer{'' if n == 1 else 's'} so far"
+            needed = "more needed"
             known = f" The answers certify {self.precision_at_least:.0%}."
-        n_more, ahead = self.more_answers, "it is probably out of reach"
+        n_more = self.more_answers
+        ahead = "it is probably out of reach"
         if n_more is not None:
             ahead = f"probably {n_more:,} {needed}"
         if n < _FEW_ANSWERS and (fewest := self.fewest_answers) is not None:
@@ -237,7 +241,8 @@ class Certificate:
         """
         if self.order is None or self.ranking is None:
             raise InputError("a certificate that was read from a file takes no answers")
-        names, members = self.ranking.label_names, set(self.order)
+        names = self.ranking.label_names
+        members = set(self.order)
         answers = dict(self.answers)
         ranking = self.ranking.answered(questions, right)
         columns = questions.row.tolist(), questions.column.tolist()
@@ -391,7 +396,8 @@ class Certificate:
         if len(certificate.answers) > certificate.n_tags:
             raise InputError("the certificate has more answers than tags")
         for name in _DERIVED:
-            value, computed = values.get(name), getattr(certificate, name)
+            value = values.get(name)
+            computed = getattr(certificate, name)
             is_number = isinstance(value, int | float)
             if not is_number or abs(value - computed) > 1e-6 * max(1, abs(computed)):
                 raise InputError(
@@ -485,14 +491,16 @@ def begin(
     """Begin a certificate; see `NoisyLabels.certify`."""
     Number(0, high=1, open_low=True).check("target", target)
     about: Any = ranking.missing if of == ADDED else ranking
-    answer, known = about.worklist.answer, ranking.known
+    answer = about.worklist.answer
+    known = ranking.known
     if of != ADDED:
         answer = np.where(np.isnan(answer) & (known != 0), known > 0, answer)
     if of == SUSPECTS:
         members = np.zeros(len(answer), dtype=bool)
         members[about.worklist.order[:k]] = True
     else:
-        removed, added = ranking.removed, ranking.added
+        removed = ranking.removed
+        added = ranking.added
         members = {REMOVED: removed, REMAINING: ~removed, ADDED: added}[of]
     has_answer = ~np.isnan(answer)
     tags = cells_of(about, members & ~has_answer)

@@ -164,7 +164,8 @@ class ChangeList:
             If a change is about a row or a tag that is not in the column.
         """
         check_separator(separator)
-        cells, ordered = list(cells), sorted(changes, key=lambda change: change.row)
+        cells = list(cells)
+        ordered = sorted(changes, key=lambda change: change.row)
         for change in ordered:
             check_change(change)
             if not 0 <= change.row < len(cells):
@@ -473,7 +474,8 @@ def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
     p : float
         Probability that the tag is correct.
     """
-    by, n = ranking.method, ranking.n_answers
+    by = ranking.method
+    n = ranking.n_answers
     if not ranking.is_checked:
         by = f"{by}, not checked"
     elif n:

@@ -359,6 +359,8 @@ def _missing(evidence: Evidence, known: Any, tags: Tags) -> MissingTags:
     row, column, log_odds = evidence.unlisted
     if known is not None:
         possible = read_cells(known, tags.names, "known").reshape(tags.shape)[row, column] >= 0
-        row, column, log_odds = row[possible], column[possible], log_odds[possible]
+        row = row[possible]
+        column = column[possible]
+        log_odds = log_odds[possible]
     order = np.lexsort((column, row))
     return MissingTags(row[order], column[order], np.asarray(expit(log_odds[order])), tags.names)

@@ -334,10 +334,12 @@ class NoisyLabels:
         """
         Number(0, integer=True, none=True).check("k", k)
         tags = np.flatnonzero(self.judged)
-        p, q = self.confidence, self.missing.confidence
+        p = self.confidence
+        q = self.missing.confidence
         index, missing = pair_by_row(self.row[tags], p[tags], self.missing.row, q)
         index = tags[index]
-        wrong, right = self.column[index], self.missing.column[missing]
+        wrong = self.column[index]
+        right = self.missing.column[missing]
         score = (1 - p[index]) * q[missing]
         # Only the likeliest pairs count: a wrong tag says nothing about the other missing ones.
         counted = best_pairs(score, index, missing)
@@ -590,7 +592,8 @@ class NoisyLabels:
         """Positions of cells among the listed or missing tags."""
         tags: Any = self if kind == LISTED else self.missing
         width = len(self.label_names)
-        cells, targets = tags.row.astype(np.int64) * width + tags.column, row * width + column
+        cells = tags.row.astype(np.int64) * width + tags.column
+        targets = row * width + column
         order = np.argsort(cells)
         index = np.r_[order, -1][np.searchsorted(cells, targets, sorter=order)].astype(int)
         is_absent = (np.r_[cells, -1][index] != targets) | (column < 0) | (column >= width)
@@ -957,10 +960,12 @@ class NoisyLabels:
     @property
     def clean_sparse(self) -> sp.csr_array:
         """Tags after all removals and additions, as a CSR array: for very many labels."""
-        added, remaining = self.added, ~self.removed
+        added = self.added
+        remaining = ~self.removed
         row = np.r_[self.row[remaining], self.missing.row[added]]
         column = np.r_[self.column[remaining], self.missing.column[added]]
-        ones, shape = np.ones(len(row), dtype=np.uint8), (self.n_rows, len(self.label_names))
+        ones = np.ones(len(row), dtype=np.uint8)
+        shape = (self.n_rows, len(self.label_names))
         return sp.csr_array((ones, (row, column)), shape=shape)
 
     def apply(self, tags: Any, *, separator: str = ";") -> Any:

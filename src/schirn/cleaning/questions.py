@@ -24,7 +24,8 @@ from schirn.cleaning._rounds import (
 )
 from schirn.cleaning.posterior import RankPosterior, normal_scores
 
-LISTED, MISSING = "listed", "missing"
+LISTED = "listed"
+MISSING = "missing"
 SPREAD, LIMIT, SUSPICIOUS, CLOSE, SWAPS = ORDERS = (
     *("spread", "limit", "suspicious", "close", "swaps"),
 )
@@ -38,7 +39,8 @@ FIRST_STEP = 25
 _SUSPICIOUS_SHARE = 0.1
 # The second step asks down to somewhat beyond the largest limit that has this probability, which is
 # at least this share of the ranking.
-_PLAUSIBLE, _LEAST_LIMIT = 0.25, 0.03
+_PLAUSIBLE = 0.25
+_LEAST_LIMIT = 0.03
 # Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
 _FEWEST_ABOVE = 5
 # Missing tags are added if the target is reached with this probability: a wrong one is a new

@@ -48,7 +48,8 @@ from schirn.labels.tags import Tags
 
 MIN_COUNT = 5
 # Planted tags, and cells among which each of them is sought.
-_MAX_PLANTED, _TRIES = 5000, 20
+_MAX_PLANTED = 5000
+_TRIES = 20
 
 
 class Annotator(NamedTuple):
@@ -152,7 +153,8 @@ class RankingTask:
 
         There is at most one in a row, and none in rows without a tag that is judged.
         """
-        tags, columns = self.tags, self.judged_columns
+        tags = self.tags
+        columns = self.judged_columns
         rng = np.random.default_rng(self.random_state)
         row = rng.permutation(np.unique(tags.row[np.isin(tags.column, columns)]))
         row = np.sort(row[:_MAX_PLANTED])
@@ -217,10 +219,12 @@ class Evidence(NamedTuple):
         Evidence
         """
         tags = task.tags
-        judged, z = np.isin(tags.column, task.judged_columns), log_odds[tags.row, tags.column]
+        judged = np.isin(tags.column, task.judged_columns)
+        z = log_odds[tags.row, tags.column]
         unlisted = None
         if task.n_unlisted is not None:
-            Z, listed = log_odds[:, task.columns], tags.dense(task.columns)
+            Z = log_odds[:, task.columns]
+            listed = tags.dense(task.columns)
             unlisted = likeliest_unlisted(Z, listed, task.columns, task.n_unlisted)
         return cls(z, judged, log_odds[task.planted], unlisted)
 
@@ -358,7 +362,8 @@ class Ranker(ABC):
 
 def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence:
     """Return evidence with log-odds of 0 for tags that were not judged; raise if it is unusable."""
-    size, values = (len(task.tags.row),), (evidence.log_odds, evidence.judged)
+    size = (len(task.tags.row),)
+    values = (evidence.log_odds, evidence.judged)
     if any(np.shape(each) != size for each in values) or np.isnan(evidence.log_odds).any():
         raise InputError(
             f"{name} must return log_odds and judged of {size[0]:,} tags without NaN",

@@ -80,7 +80,8 @@ def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tu
         Probability that each tag is correct.
     """
     average = p.mean() if len(p) else 0.0
-    suspicious, likely = np.flatnonzero(p <= average), np.flatnonzero(q > 0.5)
+    suspicious = np.flatnonzero(p <= average)
+    likely = np.flatnonzero(q > 0.5)
     rows = listed_row[suspicious]
     start, stop = (np.searchsorted(missing_row[likely], rows, s) for s in ("left", "right"))
     n_partners = stop - start
@@ -113,13 +114,16 @@ def confusion(wrong: Array, right: Array, counted: Array, n_labels: int) -> Arra
         Indices of the pairs that count.
     n_labels : int
     """
-    size, wrong = len(wrong), wrong.astype(np.int64)
+    size = len(wrong)
+    wrong = wrong.astype(np.int64)
     pairs = np.r_[wrong * n_labels + right, right * n_labels + wrong]
     kinds, kind = np.unique(pairs, return_inverse=True)
     counts = np.bincount(kind[counted], minlength=len(kinds))
-    n, n_reversed = counts[kind[:size]], counts[kind[size:]]
+    n = counts[kind[:size]]
+    n_reversed = counts[kind[size:]]
     source, target = (np.bincount(x[counted], minlength=n_labels) for x in (wrong, right))
-    a, b = source[wrong] - n, target[right] - n
+    a = source[wrong] - n
+    b = target[right] - n
     both = source[wrong] + source[right] + target[wrong] + target[right] - n - n_reversed
     chance = a * b / (len(counted) - both + 1)
     excess = n - 1 - chance - _DEVIATIONS * np.sqrt(chance)

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 # Similar rows to count, and what is listed.
 NEAR = 20
-_MAX_ROWS, _MAX_WORDS = 5, 8
+_MAX_ROWS = 5
+_MAX_WORDS = 8
 # The ridge learns from this many rows, and from this many more that carry the tag.
-_SAMPLE, _CARRIERS = 2000, 50
+_SAMPLE = 2000
+_CARRIERS = 50
 # Its weight, relative to the mean squared length of a row.
 _RIDGE = 0.1
 # Cells that are explained together.
@@ -173,7 +175,8 @@ class Reasons:
                 parameter="feature_names",
             )
         check_values(X)
-        self.ranking, self._X = ranking, X
+        self.ranking = ranking
+        self._X = X
         scaled = is_text or has_unit_rows(X) if scaled is None else scaled
         self._scale = learn_scale(X, "none" if scaled else "auto")
         sample = self._rows(width_sample(ranking.n_rows, np.random.RandomState(0)))
@@ -252,7 +255,8 @@ class Reasons:
         return replace(why, summary=_sentence(why))
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
-        ranking, missing = self.ranking, self.ranking.missing
+        ranking = self.ranking
+        missing = self.ranking.missing
         for k in np.flatnonzero((ranking.row == row) & (ranking.column == column)):
             verdict = "kept" if ranking.judged[k] else "unjudged"
             return "removed" if ranking.removed[k] else verdict, float(ranking.confidence[k])
@@ -269,8 +273,10 @@ class Reasons:
 
     def _rows_of_label(self, row: int, column: int) -> tuple[Array, Array]:
         """Rows that carry a tag, and other rows that count: not judged wrong, and not suggested."""
-        ranking, missing = self.ranking, self._suggested
-        carried, counted = np.zeros(ranking.n_rows, dtype=bool), np.ones(ranking.n_rows, dtype=bool)
+        ranking = self.ranking
+        missing = self._suggested
+        carried = np.zeros(ranking.n_rows, dtype=bool)
+        counted = np.ones(ranking.n_rows, dtype=bool)
         listed = ranking.column == column
         carried[ranking.row[listed & ~self._wrong]] = True
         counted[ranking.row[listed & self._wrong]] = False

@@ -160,7 +160,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                 if location(X) in self.row_locations:
                     self._fit_elsewhere(X, y, label_names)
                     return
-                X, labels = self._validate_rows(X, reset=True), as_labels(y, names=label_names)
+                X = self._validate_rows(X, reset=True)
+                labels = as_labels(y, names=label_names)
                 check_same_length(X.shape[0], len(labels.matrix))
                 check_empty_rows(np.flatnonzero(~labels.matrix.any(axis=1)), labels.matrix.shape)
                 self._set_labels(labels.names, y)
@@ -196,7 +197,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """The section of the open checkpoint for this fit."""
         if not self._continues:
             return no_section()
-        name, where = type(self).__name__, location(X)
+        name = type(self).__name__
+        where = location(X)
         if where not in self._continues:
             raise InputError(
                 f"{name} keeps no checkpoint of rows {_PLACES[where]}; leave checkpoint out",
@@ -465,8 +467,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """Set the fitted attributes that all methods have."""
         if not np.isfinite(fit.scores).all():
             raise self._not_finite("the scores overflow")
-        self.n_iter_, self.objective_ = fit.n_iter, fit.objective
-        self.calibration_, confidence = self._calibrate(fit.scores, Y), fit.confidence
+        self.n_iter_ = fit.n_iter
+        self.objective_ = fit.objective
+        self.calibration_ = self._calibrate(fit.scores, Y)
+        confidence = fit.confidence
         if confidence is None:
             confidence = self.calibration_.confidence(fit.scores, Y)
         noise = (Y == 1) & (confidence < 0.5) if fit.noise is None else fit.noise
@@ -474,12 +478,14 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def _set_labels(self, names: list[str], y: Any) -> None:
         """Set the label names of candidates y, and the type of the predictions."""
-        self.label_names_, self._label_dtype = names, _integer_type(y)
+        self.label_names_ = names
+        self._label_dtype = _integer_type(y)
         self.classes_ = np.arange(max(len(names), 2))
 
     def _set_verdicts(self, noise: Any, confidence: Any, scores: Array, listed: Array) -> None:
         """Set what a fit says about the candidates; scores and `listed` may be of some rows."""
-        self.noise_, self.label_confidence_ = noise, confidence
+        self.noise_ = noise
+        self.label_confidence_ = confidence
         self.cardinality_ = float(confidence.sum(dtype=np.float64) / confidence.shape[0])
         self._learn_thresholds(scores, listed)
 
@@ -578,7 +584,8 @@ class RowSpaceMethod(LinearMethod):
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
             sample = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
-            X, Y = pick(X, sample), Y[sample]
+            X = pick(X, sample)
+            Y = Y[sample]
         Y = Y.toarray() if sp.issparse(Y) else Y
         points = self._points(values)
         if sp.issparse(X) or np.prod(X.shape) * min(X.shape) > _SVD_OPERATIONS or n > X.shape[0]:

@@ -310,10 +310,12 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array, **extras: Any) -> Fit:
         knowledge = self._knowledge(Y, **extras) if extras else Knowledge()
-        known, trusted = knowledge.known, Y
+        known = knowledge.known
+        trusted = Y
         if known is not None and self._trusts():
             # What is known to be wrong is not learned by a trusting model.
-            trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
+            trusted = np.where(known < 0, 0, Y)
+            knowledge = knowledge._replace(known=None)
         self._learn_features(X)
         result, expansion = self._solve(X, trusted, knowledge)
         if expansion.support is None:
@@ -395,7 +397,9 @@ class Sieve(PartialMultiLabelClassifier):
             sample_rows=SAMPLE_ROWS,
             all_log_odds=self.keep_log_odds,
         )
-        self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
+        self.transformer_ = None
+        self.scale_ = fit.scale
+        self.expansion_ = fit.expansion
         scores, candidates = fit.sample
         confidence = self._judge(fit.result, fit.posterior)
         self.n_iter_ = len(self.objective_)

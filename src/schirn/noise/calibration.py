@@ -143,7 +143,8 @@ def _negative_log_likelihood(
     theta: Array, z: Array, counts: Array, listed: Array
 ) -> tuple[float, Array]:
     """Per-cell loss of (log slope, offset, logit rate), with a weak pull to a slope of one."""
-    slope, rate = np.exp(theta[0]), expit(theta[2])
+    slope = np.exp(theta[0])
+    rate = expit(theta[2])
     u = slope * z + theta[1]
     p = expit(u)
     seen = np.maximum(p + (1 - p) * rate, 1e-300)

@@ -33,7 +33,8 @@ from schirn.linalg.arrays import (
 )
 
 # Bounds of the rate at which false labels are listed.
-SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
+SMALLEST_RATE = 1e-4
+LARGEST_RATE = 0.98
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
 # Imagined wrong answers that draw the ratio of all labels to 1.
@@ -152,8 +153,11 @@ class Candidates:
         self._set_cells(Y.indptr.astype(np.int64), Y.indices, label, Y.shape[1])
 
     def _set_cells(self, indptr: Array, indices: Array, label: Any, l: int) -> None:
-        self.indptr, self.indices, self.label = indptr, indices, label
-        self.shape, self.size = (len(indptr) - 1, l), len(indices)
+        self.indptr = indptr
+        self.indices = indices
+        self.label = label
+        self.shape = (len(indptr) - 1, l)
+        self.size = len(indices)
         self.row = cell_rows(indptr, label)
         self.flat = self.row * l + label
         # On a device, if they are sparse: order by label; labels and rows in this order.
@@ -175,7 +179,8 @@ class Candidates:
     def between(self, first: int, last: int) -> "Candidates":
         """The candidates of the rows from `first` to before `last`."""
         indptr = self.indptr[first : last + 1]
-        cells, part = slice(indptr[0], indptr[-1]), Candidates.__new__(Candidates)
+        cells = slice(indptr[0], indptr[-1])
+        part = Candidates.__new__(Candidates)
         part._set_cells(indptr - indptr[0], self.indices[cells], self.label[cells], self.shape[1])
         return part
 
@@ -185,7 +190,8 @@ class Candidates:
 
     def dense(self, values: Any) -> Any:
         """The (n, l) matrix with these values at the candidates."""
-        xp, (n, l) = namespace(values), self.shape
+        xp = namespace(values)
+        n, l = self.shape
         B = xp.zeros(n * l, dtype=values.dtype, device=values.device)
         B[self.flat] = values
         return xp.reshape(B, (n, l))
@@ -200,7 +206,8 @@ class Candidates:
 
     def project(self, values: Any, X: Any) -> Any:
         """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
-        xp, l = namespace(values), self.shape[1]
+        xp = namespace(values)
+        l = self.shape[1]
         if isinstance(self.label, np.ndarray):
             # Row by row, so that X is read once and in order.
             total = np.zeros((l, X.shape[1]))
@@ -300,18 +307,21 @@ def cell_posterior(
     array([0.5, 0.8])
     """
     blocks = cell_blocks(indptr, p) if blocks is None else blocks
-    xp, p = namespace(p), namespace(p).astype(p, namespace(p).float64)
+    xp = namespace(p)
+    p = namespace(p).astype(p, namespace(p).float64)
     rate: Any = model.rate
     if model.propensity is not None:
         rate = rate * like(np.exp(model.propensity), p)[like(label, p, "own")]
     # The last entry stands for padding.
     padding = xp.ones(1, dtype=p.dtype, device=p.device)
-    true, false = xp.concat([p, 0 * padding]), xp.concat([(1 - p) * rate, padding])
+    true = xp.concat([p, 0 * padding])
+    false = xp.concat([(1 - p) * rate, padding])
     largest = max((block.cell.shape[0] for block in blocks), default=0)
     normaliser = np.zeros(largest + 1)
     if model.tilt.any():
         normaliser = log_normaliser(model.tilt, model.rate, largest)
-    tilt, normaliser = like(model.tilt, p), like(normaliser, p)
+    tilt = like(model.tilt, p)
+    normaliser = like(normaliser, p)
     q = xp.zeros_like(true)
     noise_counts, true_counts = np.zeros((2, len(model.tilt)))
     for cell, size, sizes, member in blocks:
@@ -349,9 +359,13 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
     sizes = np.diff(indptr)
     # Sorting small integers takes a tenth of the time.
     order = np.argsort(sizes.astype(np.min_scalar_type(sizes.max(initial=0))), kind="stable")
-    sizes, first_cell, done, blocks = sizes[order], indptr[order], 0, []
+    sizes = sizes[order]
+    first_cell = indptr[order]
+    done = 0
+    blocks = []
     other = sizes if other is None else other
-    xp, next_step = namespace(other), _device_step if is_device_array(other) else _block_step
+    xp = namespace(other)
+    next_step = _device_step if is_device_array(other) else _block_step
     while done < len(sizes):
         rows = slice(done, done + next_step(sizes[done:]))
         first, size = (like(values[rows], other, "own") for values in (first_cell, sizes))
@@ -410,7 +424,8 @@ def padded_posterior(
     xp = namespace(true)
     # Each candidate is scaled by its larger term, so that long products do not underflow.
     largest = xp.maximum(true, false)
-    true, false = true / largest, false / largest
+    true = true / largest
+    false = false / largest
     # Made on the device: a copy from main memory would wait for all work that is under way.
     most = len(true) if len(true) <= _MOST_TRUE else _most_true(true, false)
     m = xp.arange(most + 1, device=true.device)
@@ -431,22 +446,30 @@ def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
     candidates so far. All arrays are made beforehand: fresh memory costs more than the sums. Slices
     have names, because `a[i:j] += b` of PyTorch also copies the slice onto itself.
     """
-    xp, (width, n), most = namespace(true), true.shape, weight.shape[0] - 1
+    xp = namespace(true)
+    width, n = true.shape
+    most = weight.shape[0] - 1
     kind = {"dtype": true.dtype, "device": true.device}
     backward, forward = (xp.zeros((*size, most + 1, n), **kind) for size in ((width,), ()))
     product = xp.empty((most + 1, n), **kind)
     backward[width - 1] = weight
     for c in range(width - 1, 0, -1):
-        size, up = min(c, most) + 1, min(c + 1, most)
-        last, message, added = backward[c], backward[c - 1, :up], product[:up]
+        size = min(c, most) + 1
+        up = min(c + 1, most)
+        last = backward[c]
+        message = backward[c - 1, :up]
+        added = product[:up]
         xp.multiply(last[:size], false[c], out=backward[c - 1, :size])
         xp.multiply(last[1 : up + 1], true[c], out=added)
         message += added
     forward[0] = 1
     for c in range(width):
-        size, up = min(c, most) + 1, min(c + 1, most)
-        joint, added = backward[c, 1 : up + 1], product[:up]
-        unchanged, one_more = forward[:size], forward[1 : up + 1]
+        size = min(c, most) + 1
+        up = min(c + 1, most)
+        joint = backward[c, 1 : up + 1]
+        added = product[:up]
+        unchanged = forward[:size]
+        one_more = forward[1 : up + 1]
         joint *= forward[:up]
         xp.multiply(forward[:up], true[c], out=added)
         unchanged *= false[c]

@@ -45,7 +45,8 @@ class LabelThreshold(NamedTuple):
         -------
         (n, l) int array
         """
-        xp, kind = namespace(scores), np.int8
+        xp = namespace(scores)
+        kind = np.int8
         cut: Any = self.cut
         slopes: Any = self.slopes
         if is_device_array(scores):
@@ -132,7 +133,8 @@ def cardinality_threshold(scores: Array, cardinality: float) -> LabelThreshold:
     >>> cardinality_threshold(scores, 0.5).apply(scores).tolist()
     [[1, 0], [0, 0]]
     """
-    size, m = scores.size, round(cardinality * len(scores))
+    size = scores.size
+    m = round(cardinality * len(scores))
     if not 0 < m < size:
         return LabelThreshold(np.asarray(np.inf if m <= 0 else -np.inf))
     below, above = np.partition(scores, [size - m - 1, size - m], axis=None)[size - m - 1 :][:2]

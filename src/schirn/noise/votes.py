@@ -69,13 +69,15 @@ def vote_model(counts: Array, voters: Array, ballots: Ballots | None = None) -> 
     k = np.broadcast_to(np.asarray(voters, dtype=np.float64)[:, None], V.shape)
     n, l = V.shape
     t = np.clip(V.sum(axis=0) / max(float(k[:, 0].sum()), 1.0), 1e-3, 0.9)
-    s, f = 0.7, np.full(l, 0.05)
+    s = 0.7
+    f = np.full(l, 0.05)
     own: tuple[Array, Array] | tuple[()] = ()
     ratio = _count_ratio(V, k, s, f)
     Q = expit(logit(t) + ratio)
     for _ in range(_MAX_ITER):
         s = float(np.clip((Q * V).sum() / max((Q * k).sum(), 1e-9), 0.05, 0.99))
-        wrong, chances = ((1 - Q) * V).sum(axis=0), ((1 - Q) * k).sum(axis=0)
+        wrong = ((1 - Q) * V).sum(axis=0)
+        chances = ((1 - Q) * k).sum(axis=0)
         mean = wrong.sum() / max(chances.sum(), 1e-9)
         f = np.clip((wrong + _LABEL_VOTES * mean) / (chances + _LABEL_VOTES), *_RATES)
         t = np.clip(Q.sum(axis=0) / max(n, 1), 1e-4, 0.99)
@@ -85,7 +87,8 @@ def vote_model(counts: Array, voters: Array, ballots: Ballots | None = None) -> 
             own = _annotators(ballots, Q, s, f)
             ratio = _ballot_ratio(ballots, *own, f, n)
         new = expit(logit(t) + ratio)
-        moved, Q = float(np.abs(new - Q).max(initial=0)), new
+        moved = float(np.abs(new - Q).max(initial=0))
+        Q = new
         if moved < _TOLERANCE:
             break
     return VoteModel(s, f, t, ratio, *own)
@@ -134,7 +137,8 @@ def _annotators(ballots: Ballots, Q: Array, s: float, f: Array) -> tuple[Array, 
 def _ballot_ratio(ballots: Ballots, sensitivity: Array, factor: Array, f: Array, n: int) -> Array:
     """Sum of the log likelihood ratios of all ballots of a row."""
     row, who, chosen = ballots
-    S, F = sensitivity[who][:, None], np.clip(factor[who][:, None] * f, *_RATES)
+    S = sensitivity[who][:, None]
+    F = np.clip(factor[who][:, None] * f, *_RATES)
     silent = np.log((1 - S) / (1 - F))
     voted = chosen.multiply(np.log(S / F) - silent)
     by_row = sp.csr_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(n, len(row)))

@@ -128,7 +128,8 @@ class FeatureRidges(Ridges):
         scaled: Callable[[Any], Any],
     ):
         rng = check_random_state(options.random_state)
-        self._store, self.drawn = store, np.array_split(rng.permutation(n), 4)[0]
+        self._store = store
+        self.drawn = np.array_split(rng.permutation(n), 4)[0]
 
         def scaled_rows(index: np.ndarray) -> Any:
             pieces = [piece for piece in store.gather(_pick_rows, index) if piece.shape[0]]
@@ -150,7 +151,8 @@ class FeatureRidges(Ridges):
 
     def use_candidates(self, Y: sp.csr_array, knowledge: Knowledge = NOTHING_KNOWN) -> None:
         """Learn from 0/1 candidates (n, l)."""
-        store, blocks = self._store, self.rows
+        store = self._store
+        blocks = self.rows
         inner = [rows[:edge] for rows, edge in zip(blocks, self.edges, strict=True)]
         held = [rows[edge:] for rows, edge in zip(blocks, self.edges, strict=True)]
         # An inner split without a candidate teaches nothing.
@@ -167,7 +169,8 @@ class FeatureRidges(Ridges):
         rows = np.concatenate(blocks)
         self.splits = [Split(RowLabels(candidates[0], knowledge.of(rows)), rows)]
         if len(kinds) > 1:
-            train_rows, held_rows = np.concatenate(inner), np.concatenate(held)
+            train_rows = np.concatenate(inner)
+            held_rows = np.concatenate(held)
             place = np.empty(Y.shape[0], dtype=np.int64)
             place[held_rows] = np.arange(len(held_rows))
             train, test = (
@@ -179,7 +182,8 @@ class FeatureRidges(Ridges):
 
     def choose_lams(self, options: SieveOptions) -> None:
         """Set the ridge weights: as given, or around the best one for held-out candidates."""
-        spectrum, lams = self._spectra[0], None if options.lam is None else [options.lam]
+        spectrum = self._spectra[0]
+        lams = None if options.lam is None else [options.lam]
         variance = float(spectrum.eigenvalues.sum()) / spectrum.n
         losses = partial(self.losses, ranked=options.kernel == "linear" or options.trusting)
         choose = partial(choose_lams, losses, variance, options)
@@ -203,7 +207,8 @@ class FeatureRidges(Ridges):
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
         """Fit the ridges of every split to soft labels q, and score its candidates."""
-        self._q, self._leader = list(q), leader
+        self._q = list(q)
+        self._leader = leader
         self._stacks: list[FittedStack | None] = [None] * len(q)
         self._sums = self._project(q)
         self._W = [self._ridges(k, sums, self.lams) for k, sums in enumerate(self._sums)]
@@ -238,7 +243,8 @@ class FeatureRidges(Ridges):
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridges on all rows, and the label stack."""
-        store, stack = self._store, self._stacks[0]
+        store = self._store
+        stack = self._stacks[0]
         ridges = store.here(store.near(Spectrum.ridges, self._spectra[0], self._sums[0], self.lams))
         pairs = [(to_numpy(W), to_numpy(b)) for W, b in ridges]
         return pairs, None if stack is None else stack.stack
@@ -308,7 +314,8 @@ class Spectrum(NamedTuple):
         self, sums: tuple[Array, np.ndarray], lams: Sequence[float]
     ) -> list[tuple[Array, Array]]:
         """Weights and intercepts of argmin ||X W + b - B||^2 + lam ||W||^2, given X'B and 1'B."""
-        XtB, total = sums[0], like(sums[1], self.mean)
+        XtB = sums[0]
+        total = like(sums[1], self.mean)
         projected = self.basis.T @ (XtB - self.mean[:, None] * total)
         W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
         return [(A, total / self.n - self.mean @ A) for A in W]
@@ -318,7 +325,8 @@ class Spectrum(NamedTuple):
         values = dense_part(X)
         xp = namespace(self.eigenvalues)
         weights = like(xp.stack([1 / (self.eigenvalues + t) for t in lams], axis=1), values)
-        basis, shift = like(self.basis, values), like(self.mean @ self.basis, values)
+        basis = like(self.basis, values)
+        shift = like(self.mean @ self.basis, values)
         pieces = [
             (A @ basis - shift) ** 2 @ weights + 1 / self.n
             for _, A in row_pieces(X, piece_rows(values, len(weights)))
@@ -370,7 +378,8 @@ class FeatureMap:
         first = scaled(pick(X, order[:1]))
         R, shift = (like(A, dense_part(first)) for A in (self.nystroem, self.shift))
         moved = replace(self, support=on_device(self.support, first), nystroem=R, shift=shift)
-        shape, out = (len(order), R.shape[1]), None
+        shape = (len(order), R.shape[1])
+        out = None
         step = max(_BLOCK_ROWS, piece_rows(R, R.shape[0]))
         for i in track(range(0, len(order), step), "features of block", minor=True):
             piece = moved.features(scaled(pick(X, order[i : i + step])))
@@ -381,7 +390,8 @@ class FeatureMap:
 
     def expansion(self, ridges: Sequence[Ridge]) -> KernelExpansion:
         """Expansion of the ridges of all experts."""
-        shift, R = self.shift, self.nystroem
+        shift = self.shift
+        R = self.nystroem
         offsets = [b if shift is None else b - shift @ W for W, b in ridges]
         weights = [W if R is None else to_numpy(R @ like(W, R)) for W, _ in ridges]
         return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
@@ -419,7 +429,8 @@ def stack_sums(S: Array, q: Array, c: Candidates) -> tuple[np.ndarray, ...]:
 def fit_stack(sums: Sequence[np.ndarray], soft: np.ndarray, n: float) -> "FittedStack":
     """Fit the label stack to n rows whose soft labels sum to `soft`."""
     total, gram, product = sums
-    centre, mean = total / n, soft / n
+    centre = total / n
+    mean = soft / n
     half = stack_half(gram - n * np.outer(centre, centre), float(np.trace(gram)))
     W = half.T @ (half @ (product - n * np.outer(centre, mean)))
     return FittedStack(LabelStack(W, centre, mean), half, n)
@@ -487,7 +498,8 @@ def _make_features(
     block: Block, state: Any, scaled: Any, source: FeatureMap, held: np.ndarray
 ) -> tuple[State, Sums]:
     """Features of a block; sums over the rows learned from and over those held out."""
-    X, first = block.rows.X, block.rows.first
+    X = block.rows.X
+    first = block.rows.first
     n = X.shape[0]
     held_rows = _inside(held, first, n)
     learned = np.ones(n, dtype=bool)
@@ -578,9 +590,11 @@ def _left_out_pieces(
 
     Each row is left out of its own fit.
     """
-    c, factors = state.candidates[split], state.factors[split]
+    c = state.candidates[split]
+    factors = state.factors[split]
     for i, S in _pieces(state.features(split), ridges, n_ridges):
-        rows, cells = slice(i, i + S.shape[0]), _cells_of(c, i, S.shape[0])
+        rows = slice(i, i + S.shape[0])
+        cells = _cells_of(c, i, S.shape[0])
         candidates = q[cells], c.row[cells] - i, c.label[cells]
         yield rows, candidates, _left_out(S, factors[rows], *candidates)
 
@@ -594,10 +608,16 @@ def _score(
     block: Block, state: State, ridges: Any, q: Any, n_ridges: int, leader: int | None
 ) -> tuple[State, Sums]:
     """Of every split: left-out scores of the candidates, and sums for the label stack or total."""
-    sums, leading = [], []
+    sums = []
+    leading = []
     for k, (pair, values) in enumerate(zip(ridges, q, strict=True)):
-        c, other = state.candidates[k], dense_part(state.X)
-        xp, values, scores, total, stack = namespace(other), like(values, other), [], 0.0, None
+        c = state.candidates[k]
+        other = dense_part(state.X)
+        xp = namespace(other)
+        values = like(values, other)
+        scores = []
+        total = 0.0
+        stack = None
         S_leader: Any = None
         if leader is not None:
             S_leader = xp.empty(c.shape, dtype=values.dtype, device=values.device)
@@ -635,8 +655,12 @@ def _score_held(
     cells: tuple[np.ndarray, np.ndarray],
 ) -> tuple[Array, Array]:
     """Scores of the candidates held out, and of cells held out."""
-    (row, label), X, c = cells, state.X[state.edge :], state.candidates[2]
-    xp, listed, scored = namespace(dense_part(X)), [], []
+    row, label = cells
+    X = state.X[state.edge :]
+    c = state.candidates[2]
+    xp = namespace(dense_part(X))
+    listed = []
+    scored = []
     for i, S in _pieces(X, ridges, n_ridges):
         if stack is not None:
             S = xp.concat([S, stack.stack.scores(S[:, leader])[:, None]], axis=1)
@@ -661,7 +685,8 @@ def _map_log_odds(
     function: Callable[..., Any] | None,
 ) -> Any:
     """The log-odds (n, l) of all cells of a split, or a function of its rows and these."""
-    q, pieces = like(q, dense_part(state.X)), []
+    q = like(q, dense_part(state.X))
+    pieces = []
     xp = namespace(q)
     for _, cells, S in _left_out_pieces(state, split, ridges, n_ridges, q):
         if stack is not None:
@@ -678,13 +703,17 @@ def _held_losses(
     block: Block, state: State, ridges: Any, n_ridges: int, ranked: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared errors of the rows held out, and average precisions of those in `ranked`."""
-    c, X = state.candidates[2], state.X[state.edge :]
+    c = state.candidates[2]
+    X = state.X[state.edge :]
     listed = sp.csr_array((np.ones(c.size), c.indices, c.indptr), c.shape)
     rows = np.flatnonzero(np.isin(state.rows[state.edge :], ranked))
     rows = rows[rankable(listed[rows].toarray())]
-    Y, errors, scores = listed[rows].toarray(), np.zeros(n_ridges), []
+    Y = listed[rows].toarray()
+    errors = np.zeros(n_ridges)
+    scores = []
     for i, S in _pieces(X, ridges, n_ridges):
-        xp, m = namespace(S), S.shape[0]
+        xp = namespace(S)
+        m = S.shape[0]
         places = _cells_of(c, i, m)
         at = S[c.row[places] - i, :, c.label[places]]
         errors += to_numpy(xp.sum(1 - 2 * at, axis=0, dtype=xp.float64))

@@ -42,7 +42,8 @@ from schirn.solvers.sieve import (
 )
 
 # Rows that choose the ridge weights; many rare features need more.
-TUNING_ROWS, WIDE_TUNING_ROWS = 600, 1000
+TUNING_ROWS = 600
+WIDE_TUNING_ROWS = 1000
 # A third of the rows is held out to fit the pool; few rows need all three thirds. For many rows,
 # whose inverses take most of the time, the outer two experts are as good as all three, and for
 # words the last one alone.
@@ -100,7 +101,8 @@ def kernel_lams(
     K: Array, Y: Array, options: SieveOptions, knowledge: Knowledge, rng: np.random.RandomState
 ) -> list[float]:
     """Ridge weights for the kernel matrix of all rows; see `sample_lams`."""
-    rows, diagonal = tuning_rows(len(Y), options, rng), K.diagonal()
+    rows = tuning_rows(len(Y), options, rng)
+    diagonal = K.diagonal()
     variance = float(np.mean(diagonal) - np.mean(K.mean(axis=0)))
     least = len(Y) * eps(K) * float(abs(diagonal).max())
     sample = K[np.ix_(rows, rows)].astype(np.float64)
@@ -143,7 +145,8 @@ def sample_lams(
     ranked = rankable(y) if is_ranked else rows[:0]
 
     def losses(grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        errors, precisions = np.empty(len(grid)), np.empty((len(grid), len(ranked)))
+        errors = np.empty(len(grid))
+        precisions = np.empty((len(grid), len(ranked)))
         # One ridge weight at a time: the scores of all labels take much memory.
         for k, S in enumerate(left_out_scores(K, y, grid, knowledge.of(rows).groups)):
             errors[k] = np.mean((S - y) ** 2, axis=0).mean()
@@ -184,8 +187,10 @@ class KernelRidges(Ridges):
         rng: np.random.RandomState | None = None,
     ):
         stage("inverting the kernel")
-        self.lams, self.values = list(lams), np.empty(0)
-        self._inverse, self._inverses = KernelInverse(K, lams, knowledge.groups), []
+        self.lams = list(lams)
+        self.values = np.empty(0)
+        self._inverse = KernelInverse(K, lams, knowledge.groups)
+        self._inverses = []
         groups = np.arange(len(Y)) if knowledge.groups is None else knowledge.groups
         permutation = groups[:0] if rng is None else rng.permutation(np.unique(groups))
         thirds = np.array_split(permutation, 3)[: 3 if len(Y) < FEW_ROWS else 1]
@@ -193,7 +198,8 @@ class KernelRidges(Ridges):
         # The first split holds out none.
         for third in [permutation[:0], *thirds]:
             is_held = np.isin(groups, third)
-            train, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+            train = np.flatnonzero(~is_held)
+            held = np.flatnonzero(is_held)
             # Without candidates there is nothing to learn from.
             if self.splits and not (len(held) and Y[train].any()):
                 continue
@@ -203,9 +209,11 @@ class KernelRidges(Ridges):
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
         """Fit the ridges of every split to soft labels q, and score its candidates."""
-        self._fits, experts = [], []
+        self._fits = []
+        experts = []
         for split, inverse, values in zip(self.splits, self._inverses, q, strict=False):
-            c, stack = split.train.candidates, None
+            c = split.train.candidates
+            stack = None
             Q = c.dense(values)
             S, S_held = inverse.fit(Q)
             if leader is not None:
@@ -246,8 +254,11 @@ def fit_stack(
     The cost is cubic in min(n, l) only.
     """
     n, l = S.shape
-    centre, mean = S.mean(axis=0), Q.mean(axis=0)
-    D, R, squares = S - centre, Q - mean, float(np.sum(S**2))
+    centre = S.mean(axis=0)
+    mean = Q.mean(axis=0)
+    D = S - centre
+    R = Q - mean
+    squares = float(np.sum(S**2))
     if l <= n:
         half = stack_half(D.T @ D, squares)
         stack = LabelStack(half.T @ (half @ (D.T @ R)), centre, mean)

@@ -53,7 +53,8 @@ GRIDS = {
 WINDOW = np.array([0.05, 0.25, 1.0])
 LARGEST_RBF_LAM = 6.0
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
-MARGIN, CERTAIN = 1e-4, 1e-9
+MARGIN = 1e-4
+CERTAIN = 1e-9
 # Log-odds are clipped to this before votes are added to them.
 _LARGEST_LOG_ODDS = 11.0
 # Width of the smooth clipping that turns ridge scores into positive numbers.
@@ -471,7 +472,10 @@ def condition_on_known(result: SieveResult, rates: np.ndarray | None = None) -> 
     similar rows and correlated labels learn from it. A wrong candidate still counts as listed. The
     pool stays as it is.
     """
-    ridges, noise, p, combination = result.fitted, result.noise, result.p, result.pool.log_odds
+    ridges = result.fitted
+    noise = result.noise
+    p = result.p
+    combination = result.pool.log_odds
     rows = ridges.splits[0].train
     for _ in range(KNOWN_ROUNDS):
         q, sums = known_soft_labels(rows, p, noise)
@@ -513,7 +517,8 @@ def last_log_odds(S: Array) -> Array:
 
 def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, NoiseSums]:
     """Posterior of the candidates, and its sums for the noise model."""
-    c, (n, l) = rows.candidates, rows.candidates.shape
+    c = rows.candidates
+    n, l = rows.candidates.shape
     if rows.knowledge.votes is not None:
         # What votes say is part of p.
         return p, NoiseSums(n, c.listed, c.total(p), np.zeros(l + 1), np.zeros(l + 1))
@@ -526,13 +531,16 @@ def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Arr
 
     Only rows with an undecided candidate show the noise: others may be corrected.
     """
-    c, (n, l), known_cells = rows.candidates, rows.candidates.shape, rows.knowledge.known
+    c = rows.candidates
+    n, l = rows.candidates.shape
+    known_cells = rows.knowledge.known
     known = np.asarray(known_cells)[c.row, c.label]
     p = np.where(known == 0, to_numpy(p), np.where(known > 0, 1 - CERTAIN, CERTAIN))
     is_shown = np.zeros(n, dtype=bool)
     if rows.knowledge.votes is None:
         is_shown[c.row[known == 0]] = True
-    cells, indptr = is_shown[c.row], np.r_[0, np.cumsum(np.diff(c.indptr)[is_shown])]
+    cells = is_shown[c.row]
+    indptr = np.r_[0, np.cumsum(np.diff(c.indptr)[is_shown])]
     q, *counts = cell_posterior(p[cells], indptr, c.label[cells], noise)
     listed, total = (np.bincount(c.label[cells], values, l) for values in (None, q))
     p[cells] = q
@@ -756,7 +764,8 @@ def draw_cells(
     The last array tells which candidate each cell is, or one past the last.
     """
     c = split.held.candidates
-    l, size = c.shape[1], c.shape[0] * c.shape[1]
+    l = c.shape[1]
+    size = c.shape[0] * c.shape[1]
     if size <= MANY_CELLS:
         picked = rng.choice(size, min(size, most), replace=False)
     else:
@@ -765,7 +774,8 @@ def draw_cells(
         picked = generator.choice(size, most, replace=False, shuffle=False)
     drawn = np.sort(split.drawn[picked // l] * l + picked % l)
     # Which of the sorted candidates each cell is, where they are.
-    xp, cells = namespace(c.flat), like(drawn, c.flat)
+    xp = namespace(c.flat)
+    cells = like(drawn, c.flat)
     candidate = xp.searchsorted(c.flat, cells)
     listed = xp.concat([c.flat, -xp.ones(1, dtype=c.flat.dtype, device=c.flat.device)])
     return *np.divmod(drawn, l), xp.where(listed[candidate] == cells, candidate, c.size)
@@ -828,7 +838,8 @@ def best_weight(errors: np.ndarray, precisions: np.ndarray, options: SieveOption
     squared error may belong to a weight that hides all features but a few in large units. There it
     decides only between weights whose average precision is within one standard error of the best.
     """
-    n, totals = precisions.shape[1], precisions.sum(axis=1)
+    n = precisions.shape[1]
+    totals = precisions.sum(axis=1)
     if options.kernel == "rbf" or not n:
         return int(np.argmax(totals) if options.trusting and n else np.argmin(errors))
     behind = precisions[np.argmax(totals)] - precisions

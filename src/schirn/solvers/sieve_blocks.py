@@ -74,10 +74,12 @@ def sieve_blocks(
     Y = sp.csr_array(sp.vstack(blocks.gather(_candidates))) if Y is None else Y
     n, l = Y.shape
     if n <= options.max_kernel_rows:
-        X, dense = stacked_rows(blocks.gather(_rows)), Y.toarray()
+        X = stacked_rows(blocks.gather(_rows))
+        dense = Y.toarray()
         Z = scale.transform(to_numpy(X) if is_device_array(X) else X)
         result, expansion = fit_kernel(Z, dense, options)
-        posterior, z = result.confidence(), result.log_odds()
+        posterior = result.confidence()
+        z = result.log_odds()
         sample = z, dense
         z = like(z, X) if is_device_array(X) else None
         return SieveFit(expansion, result, scale, posterior, sample, z)
@@ -89,7 +91,9 @@ def sieve_blocks(
         )
     result, expansion = fit_features(blocks, Y, options, statistics.dtype, scale.transform)
     ridges: Any = result.fitted
-    posterior, z, in_files = result.confidence(), None, isinstance(blocks, FileRows)
+    posterior = result.confidence()
+    z = None
+    in_files = isinstance(blocks, FileRows)
     stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
     if is_device_array(ridges.values):
         z = result.log_odds()
@@ -109,7 +113,8 @@ def _statistics(block: Block, state: Any) -> FeatureStatistics:
 
 
 def _candidates(block: Block, state: Any) -> sp.csr_array:
-    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
+    row = to_numpy(block.cells.row)
+    label = to_numpy(block.cells.label)
     # The cells are sorted by label.
     ends = np.searchsorted(label, np.arange(block.cells.shape[1] + 1))
     ones = np.ones(len(row), dtype=np.uint8)

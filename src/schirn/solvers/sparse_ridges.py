@@ -57,7 +57,9 @@ def fit_sparse(
     X: sp.csr_array, Y: Any, options: SieveOptions, knowledge: Knowledge = NOTHING_KNOWN
 ) -> tuple[SieveResult, KernelExpansion]:
     """Choose the ridge weight, run the rounds, and expand the ridge for new rows."""
-    Y, rng, trusting = sp.csr_array(Y), check_random_state(options.random_state), options.trusting
+    Y = sp.csr_array(Y)
+    rng = check_random_state(options.random_state)
+    trusting = options.trusting
     lam = options.lam or linear_lam(X, Y, knowledge, trusting, rng)
     ridges = SparseRidges(X, Y, lam, knowledge, None if trusting else rng)
     options = options._replace(max_iter=min(options.max_iter, MOST_ROUNDS))
@@ -75,7 +77,8 @@ def linear_lam(
 ) -> float:
     """Ridge weight chosen on a sample of rows, as for a kernel matrix."""
     n = Y.shape[0]
-    squares, total = np.sum(X.data**2, dtype=np.float64), X.sum(axis=0, dtype=np.float64)
+    squares = np.sum(X.data**2, dtype=np.float64)
+    total = X.sum(axis=0, dtype=np.float64)
     variance = float(squares / n - (total / n) @ (total / n))
     options = SieveOptions("linear", trusting=trusting, wide=True)
     rows = tuning_rows(n, options, rng)
@@ -111,13 +114,15 @@ class SparseRidges(Ridges):
         rng: np.random.RandomState | None = None,
     ):
         every = np.arange(X.shape[0])
-        self.lams, self.values = [lam], np.empty(0, dtype=X.dtype)
+        self.lams = [lam]
+        self.values = np.empty(0, dtype=X.dtype)
         self.splits = [Split(RowLabels(Candidates(Y), knowledge), every)]
         self._X = X
         self._inner = None
         if rng is not None:
             rows = np.sort(rng.choice(len(every), min(len(every), POOL_ROWS), replace=False))
-            Z, known = X[rows].astype(np.float64), knowledge.of(rows)
+            Z = X[rows].astype(np.float64)
+            known = knowledge.of(rows)
             self._inner = KernelRidges((Z @ Z.T).toarray(), Y[rows].toarray(), [lam], known, rng)
             self.splits += self._inner.splits[1:]
         # By position: another seed or more rows at the end change the folds of no row.
@@ -129,15 +134,18 @@ class SparseRidges(Ridges):
         self._Q = sp.csr_array((q[0].astype(self._X.dtype), c.label, c.indptr), shape=c.shape)
         self._scores = np.empty((1 + (leader is not None), *c.shape), dtype=self._X.dtype)
         for fold in track(range(FOLDS), "fold"):
-            train, test = self._fold != fold, self._fold == fold
+            train = self._fold != fold
+            test = self._fold == fold
             if not test.any():
                 continue
-            X, X_test = self._X[train], self._X[test]
+            X = self._X[train]
+            X_test = self._X[test]
             for columns, (W, b) in solve_ridge(X, self._Q[train], *self.lams):
                 self._scores[0, test, columns] = X_test @ W + b
         self._stack = None
         if leader is not None:
-            S, Q = self._scores[0], self._Q
+            S = self._scores[0]
+            Q = self._Q
             fitted = fit_stack(stack_sums(S, Q.data, c), c.total(Q.data), len(S))
             self._stack = fitted.stack
             for rows in row_slices(*S.shape):
@@ -217,7 +225,8 @@ def _joined_sums(groups: Sequence[tuple[Any, ...]]) -> LessonSums:
 
 
 def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
-    X, Q = lesson.X, lesson.Q
+    X = lesson.X
+    Q = lesson.Q
     return lesson, (X.shape[0], X.sum(axis=0), Q.sum(axis=0), (X.T @ Q).toarray())
 
 
@@ -304,7 +313,8 @@ def _advance(
 ) -> _Systems:
     """Take a step of conjugate gradients, given the product of the direction with X'X."""
     residual, direction, solution, squares, enough = systems
-    running, real = squares > enough, direction.dtype.type
+    running = squares > enough
+    real = direction.dtype.type
     (image,) = reduce(add_sums, products)
     # Of centred rows, and with the ridge weight.
     image = image - sums.features[:, None] * (sums.features @ direction / real(sums.n))
@@ -315,7 +325,8 @@ def _advance(
     residual = residual - image * step
     left = np.where(running, _squared_lengths(residual), squares)
     growth = np.where(running, left / np.maximum(squares, 1e-300), 0.0).astype(real)
-    direction, solution = direction * growth + residual, solution + direction * step
+    solution = solution + direction * step
+    direction = direction * growth + residual
     return _Systems(residual, direction, solution, left, enough)
 
 

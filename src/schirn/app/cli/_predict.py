@@ -376,7 +376,7 @@ def _copy_columns(
     between = args.separator or notes.get("joined_by") or separator
     method: Any = getattr(model, "method_", model)
     names = method.label_names_
-    (predicted, probability) = predictions
+    predicted, probability = predictions
     quoted = [TagCells(separator).join([name]) for name in names]
     safe = spreadsheet_safe if table.spreadsheet else str
 

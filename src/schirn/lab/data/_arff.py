@@ -124,7 +124,8 @@ _ATTRIBUTE = re.compile(
 
 def _header(text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
     """Return the relation name, the attributes and the numbered data lines."""
-    relation, attributes = "", []
+    relation = ""
+    attributes = []
     lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), start=1)]
     lines = [(k, line) for k, line in lines if line and not line.startswith("%")]
     for position, (number, line) in enumerate(lines, start=1):
@@ -167,7 +168,8 @@ def _label_names(
         if xml_path is not None:
             labels = _xml_names(xml_path)
         elif match is not None:
-            labels, at_start = abs(int(match[1])), not match[1].startswith("-")
+            labels = abs(int(match[1]))
+            at_start = not match[1].startswith("-")
         else:
             raise DataError(
                 "which attributes are labels? There is no XML file next to it and no -C in the "
@@ -226,7 +228,9 @@ def _parse(
         raise DataError(too_large(what, limit))
     shape = len(lines), len(attributes)
     dense = np.empty((0, 0) if is_sparse else shape)
-    indptr, indices, data = [0], list[int](), list[float]()
+    indptr = [0]
+    indices = list[int]()
+    data = list[float]()
     for row, (number, line) in enumerate(lines):
         with errors_named(f"line {number}"):
             if is_sparse:

@@ -77,7 +77,8 @@ def _votes(text: str) -> dict[str, np.ndarray]:
     annotators = [name for name in lines[0] if name not in ("text_id", "text", "emotion")]
     texts = {text: k for k, text in enumerate(dict.fromkeys(l["text"].strip() for l in lines))}
     labels = sorted({line["emotion"].lower() for line in lines})
-    asked, votes = set(), set()
+    asked = set()
+    votes = set()
     for line in lines:
         row = texts[line["text"].strip()]
         for worker, annotator in enumerate(annotators):

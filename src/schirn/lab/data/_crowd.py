@@ -41,8 +41,10 @@ def crowd_content(
 
         words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
         X = words.fit_transform([str(text) for text in arrays["texts"]])
-    n, l = X.shape[0], len(names)
-    chosen, who = defaultdict(list), defaultdict(list)
+    n = X.shape[0]
+    l = len(names)
+    chosen = defaultdict(list)
+    who = defaultdict(list)
     for item, worker, label in _numbers(arrays, "votes", (n, None, l)).tolist():
         chosen[item, worker].append(label)
     for item, worker in _numbers(arrays, "asked", (n, None)).tolist():

@@ -22,7 +22,8 @@ from schirn._files import file_hash, reason_of
 from schirn.exceptions import DataError
 
 # A keyword is a label if at least this many characters have it, in the truth and as a candidate.
-MIN_TRUE, MIN_CANDIDATES = 10, 5
+MIN_TRUE = 10
+MIN_CANDIDATES = 5
 
 # Languages whose names of a character are its features.
 LANGUAGES = (

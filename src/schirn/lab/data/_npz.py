@@ -72,7 +72,8 @@ def read_npz(
             names = content["label_names"]
             content |= crowd_content(arrays, X, names, random_state=random_state, **draw)
             return dataset_from_file(path, max_bytes, **content)
-        y_true, candidates = _labels(arrays, "Y"), _labels(arrays, "C")
+        y_true = _labels(arrays, "Y")
+        candidates = _labels(arrays, "C")
         if y_true is None and candidates is None:
             raise DataError("no labels; the file needs the key 'Y', 'C' or both.")
         if X is None:
@@ -96,7 +97,8 @@ def read_npz(
 
 def _labels(arrays: dict[str, np.ndarray], key: str) -> Any:
     """Return a label matrix from the dense key or the CSR arrays, or None."""
-    indices, indptr = arrays.get(f"{key}_indices"), arrays.get(f"{key}_indptr")
+    indices = arrays.get(f"{key}_indices")
+    indptr = arrays.get(f"{key}_indptr")
     if indptr is None:
         return None if key not in arrays else label_matrix(arrays[key], key)
     if indices is None:

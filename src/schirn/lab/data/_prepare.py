@@ -123,7 +123,8 @@ def _tie_to_rank(labels: Any, pairs: np.ndarray, target_rank: int) -> sparse.csc
         tied = _tie(labels, pair[None, :])
         new = exact_rank(tied)
         if new >= target_rank:
-            labels, rank = tied, new
+            labels = tied
+            rank = new
     if rank != target_rank:
         raise InputError(
             f"Tying pairs of labels brings the rank from {start} to {rank}, not to {target_rank}."

@@ -167,7 +167,8 @@ def recorded_options(path: Path) -> dict[str, Any]:
         return {}
     try:
         record = json.loads(record_file.read_text("utf-8"))
-        expected, options = record["sha256"], dict(record.get("options", {}))
+        expected = record["sha256"]
+        options = dict(record.get("options", {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(f"{record_file}: not a download record; delete it.") from None
     if file_hash(path) != expected:

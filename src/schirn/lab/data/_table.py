@@ -93,7 +93,8 @@ class _TableReader:
     """The columns of a table as features and labels."""
 
     def __init__(self, table: Any, separator: str) -> None:
-        self.table, self.separator = table, separator
+        self.table = table
+        self.separator = separator
         named = _named(table.columns)
         self.names = {k: name for k, name in named.items() if name not in table.index_columns}
         self._tags: dict[str, list[list[str]]] = {}
@@ -196,7 +197,8 @@ class _TableReader:
     def tags(self, name: str) -> list[list[str]]:
         """Return the tags of each row."""
         if name not in self._tags:
-            rows, cells = [], self.table.column(self.names[name])
+            rows = []
+            cells = self.table.column(self.names[name])
             tags = TagCells.of(cells, self.separator, **self.table.cell_options(self.names[name]))
             for i, cell in enumerate(cells):
                 try:

@@ -54,11 +54,13 @@ def ablation_request(sets: Sequence[Any], folds: int) -> Request:
 
 def cooccurrence(results: list[Record], sets: Sequence[Dataset]) -> Study:
     """High rank, low rank and NLR on labels that are tied in pairs until the rank is low."""
-    names, notes = {}, []
+    names = {}
+    notes = []
     for data in sets:
         tied, level = tie(data)
         names[tied.name] = (data.name, level)
-        full_rank, tied_rank = exact_rank(data.y_true), exact_rank(tied.y_true)
+        full_rank = exact_rank(data.y_true)
+        tied_rank = exact_rank(tied.y_true)
         notes.append(f"{tied.name}: rank {full_rank} before, {tied_rank} after tying.")
     notes.append(
         f"{_TUNED} The published recipe for tying is unknown; ours reaches the same ranks."

@@ -51,12 +51,14 @@ def _against_ridge(results: Sequence[Result]) -> list[str]:
     if not {"Schirn", "CandidateRidge"} <= {r["method"] for r in results}:
         return []
     comparison = compare(results, _METRIC)
-    schirn, ridge = comparison.find("Schirn"), comparison.find("CandidateRidge")
+    schirn = comparison.find("Schirn")
+    ridge = comparison.find("CandidateRidge")
     gains = {s: _gain(comparison, s, schirn, ridge) for s in comparison.settings}
     gains = {setting: gain for setting, gain in gains.items() if not math.isnan(gain)}
     if len(gains) < 3:
         return []
-    low, high = min(gains, key=gains.__getitem__), max(gains, key=gains.__getitem__)
+    low = min(gains, key=gains.__getitem__)
+    high = max(gains, key=gains.__getitem__)
     return [
         f"Schirn, which chooses its parameters on held-out candidates, is "
         f"{signed(statistics.fmean(gains.values()))} points of average precision away from "
@@ -73,7 +75,8 @@ def _tuned_on_truth(results: Sequence[Result], oracle: Sequence[Result]) -> list
         return []
     comparison = compare([*runs, *oracle], _METRIC)
     tuned = [c for c in comparison.contenders if c.oracle]
-    gains, distances = [], []
+    gains = []
+    distances = []
     for setting in comparison.settings if tuned else ():
         gain = _gain(comparison, setting, tuned[0], comparison.find("Schirn"))
         paper = published(setting.dataset, setting.r, "Schirn", _METRIC)
@@ -138,7 +141,8 @@ def _ablation(study: Study) -> list[str]:
     }
     sentences = _printed_rows(study)
     for variant, sentence in words.items():
-        ours, theirs = [], []
+        ours = []
+        theirs = []
         for dataset, r in dict.fromkeys((x["dataset"], x["r"]) for x in study.records):
             runs = [result for result in study.records if result["dataset"] == dataset]
             gain = _mean(runs, "Schirn", _METRIC) - _mean(runs, variant, _METRIC)
@@ -317,7 +321,8 @@ def _gap_and_deviation(results: Sequence[Result]) -> list[str]:
     """How the distance from the paper goes with the deviation over our folds."""
     comparison = compare(results, _METRIC)
     schirn = comparison.find("Schirn")
-    gaps, deviations = [], []
+    gaps = []
+    deviations = []
     for setting in comparison.settings:
         paper = published(setting.dataset, setting.r, "Schirn", _METRIC)
         deviation = comparison.std(setting, schirn)

@@ -202,7 +202,8 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
 
 def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
     """Requests of the chosen studies, by study."""
-    part, items = plan.part, [as_item(*item) for item in studied(plan)]
+    part = plan.part
+    items = [as_item(*item) for item in studied(plan)]
     requests: dict[str, list[ablations.Request]] = {}
     if "ablation" in chosen and items:
         requests["ablation"] = [ablations.ablation_request(items, part.folds)]

@@ -92,7 +92,8 @@ def label_ranks(sets: Iterable[Dataset]) -> Study:
     """
     records = []
     for data in sets:
-        card, name = data_card(data), data.name.removesuffix("_labels_only")
+        card = data_card(data)
+        name = data.name.removesuffix("_labels_only")
         records.append(
             {
                 "dataset": name,
@@ -288,7 +289,8 @@ def _perturbed(name: str, labels: Array, remainder: Array, how: str) -> Record:
     (_, values, V), (_, new_values, new_V) = (
         np.linalg.svd(matrix.astype(float), full_matrices=False) for matrix in (labels, remainder)
     )
-    norm, k = float(np.linalg.norm(N, 2)), 1 + int(np.argmax(values[:-1] - values[1:]))
+    norm = float(np.linalg.norm(N, 2))
+    k = 1 + int(np.argmax(values[:-1] - values[1:]))
     gap = float(values[k - 1] - new_values[k]) if len(values) > k else float(values[0])
     cosine = float(np.linalg.svd(V[:k] @ new_V[:k].T, compute_uv=False)[-1])
     return {

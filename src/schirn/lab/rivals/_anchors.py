@@ -60,7 +60,8 @@ class AnchorMethod(PartialMultiLabelClassifier):
         stage("factoring the features")
         space = self._factor(rows, self._ridge())
         result = self._solve(rows, space, Y)
-        self.map_, self.dual_coef_ = rows.map, space.coefficients(result.w)[0]
+        self.map_ = rows.map
+        self.dual_coef_ = space.coefficients(result.w)[0]
         self.pseudo_labels_ = result.pseudo_labels
         return Fit(None, result.loo_scores, result.n_iter, result.objective)
 

@@ -126,7 +126,8 @@ class GLC(RowSpaceMethod):
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         result = self._solve(space, Y)
         self._set_weights(space, result.w)
-        self.label_coefficients_, self.rank_ = result.Z, result.rank
+        self.label_coefficients_ = result.Z
+        self.rank_ = result.rank
         self.noise_support_ = int(np.count_nonzero(result.E))
         self.residual_ = result.residual
         return Fit(result.E > 0.5, result.loo_scores, result.n_iter, result.objective)
@@ -139,7 +140,9 @@ class GLC(RowSpaceMethod):
 
 def _without_correlation(space: RowSpace, Y: Array, eta: float) -> GLCResult:
     """Z is the identity and E is zero: one ridge regression."""
-    l, weights = Y.shape[1], ridge(space, Y.astype(space.dtype), eta)
-    Z, E = np.eye(l, dtype=space.dtype), np.zeros(Y.shape, dtype=space.dtype)
+    l = Y.shape[1]
+    weights = ridge(space, Y.astype(space.dtype), eta)
+    Z = np.eye(l, dtype=space.dtype)
+    E = np.zeros(Y.shape, dtype=space.dtype)
     trace = np.array([weights.objective / 2]), np.zeros(1)
     return GLCResult(weights.w, Z, E, l, weights.loo_scores, 1, *trace)

@@ -117,7 +117,8 @@ class PAKS(LinearMethod):
         result = self._solve(space, Y)
         self._set_weights(space, result.w)
         self.coef_ *= factor
-        self.outlier_norm_, self.rank_ = result.outliers, result.rank
+        self.outlier_norm_ = result.outliers
+        self.rank_ = result.rank
         self.residual_ = result.residual
         return Fit(None, result.loo_scores, result.n_iter, result.objective)
 

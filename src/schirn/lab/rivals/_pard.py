@@ -122,7 +122,8 @@ class PARD(PartialMultiLabelClassifier):
         options = self._solver_options(pard)
         result = pard(X, Y, scaling=scaling, seed=self.random_state, **options)
         self.network_ = result.network
-        self.prior_, self.noise_rate_ = result.labels.pi, result.labels.rho
+        self.prior_ = result.labels.pi
+        self.noise_rate_ = result.labels.rho
         self.held_out_bound_ = result.held_out_bound
         self._label_model = result.labels
         noise = (Y == 1) & (result.q < 0.5)

@@ -76,7 +76,8 @@ class _Particle(PartialMultiLabelClassifier):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         # In single precision, ties between neighbours and between machines would break otherwise.
-        dtype, X = X.dtype, X.astype(np.float64, copy=False)
+        dtype = X.dtype
+        X = X.astype(np.float64, copy=False)
         scaling = unit_range(X) if self.scale == "minmax" else None
         scaled = X if scaling is None else scaling.apply(X)
         labels = credible_labels(scaled, Y, **self._solver_options(credible_labels))

@@ -168,7 +168,8 @@ class PMLLENFN(LinearMethod):
 
     def _solve(self, space: RowSpace, J: Array) -> list[PMLLENFNResult]:
         """One result per start."""
-        rng, l = check_random_state(self.random_state), J.shape[1]
+        rng = check_random_state(self.random_state)
+        l = J.shape[1]
         k = l if self.n_hidden is None else self.n_hidden
         results = []
         starts = range(self.n_starts)

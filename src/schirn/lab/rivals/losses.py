@@ -143,7 +143,9 @@ class AsymmetricLoss(_MissingLabelLoss):
         Number().check("listed_focus", listed_focus)
         Number().check("unlisted_focus", unlisted_focus)
         Number(high=1.0).check("margin", margin)
-        self.listed_focus, self.unlisted_focus, self.margin = listed_focus, unlisted_focus, margin
+        self.listed_focus = listed_focus
+        self.unlisted_focus = unlisted_focus
+        self.margin = margin
 
     def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
         p = logits.sigmoid()
@@ -201,7 +203,10 @@ class SPLC(_MissingLabelLoss):
         Number().check("margin", margin)
         Number().check("focus", focus)
         Number().check("warm_up", warm_up)
-        self.threshold, self.margin, self.focus, self.warm_up = threshold, margin, focus, warm_up
+        self.threshold = threshold
+        self.margin = margin
+        self.focus = focus
+        self.warm_up = warm_up
 
     def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:
         true = positive
@@ -296,7 +301,8 @@ class ROLE(_MissingLabelLoss):
         super().__init__(n_rows)
         Number(high=n_labels).check("expected", expected)
         Number().check("weight", weight)
-        self.expected, self.weight = expected, weight
+        self.expected = expected
+        self.weight = weight
         self.estimates = nn.Parameter(torch.zeros(n_rows, n_labels))
 
     def _loss(self, logits: Tensor, positive: Tensor, rows: Tensor | None) -> Tensor:

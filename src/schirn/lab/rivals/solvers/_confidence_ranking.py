@@ -15,7 +15,8 @@ from schirn.lab.rivals.solvers.prox import project_simplex
 from schirn.linalg.arrays import row_slices
 from schirn.linalg.row_space import RowSpace
 
-_W_STEPS, _P_STEPS = 500, 200
+_W_STEPS = 500
+_P_STEPS = 200
 _OUTSIDE = -1e6
 
 
@@ -132,7 +133,8 @@ def confidence_ranking(
         Stop when the objective falls by less than this share of itself.
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
-    P, w = Y, np.zeros((space.shape[1], Y.shape[1]), dtype=space.dtype)
+    P = Y
+    w = np.zeros((space.shape[1], Y.shape[1]), dtype=space.dtype)
     objective: list[float] = []
     for _ in track(range(max_iter), "round", may_stop=tol > 0):
         w = _weight_step(space, Y, P, w, lam)
@@ -150,9 +152,11 @@ def confidence_ranking(
 
 def ranking_errors(scores: Array, Y: Array, P: Array) -> tuple[Array, Array]:
     """E (n x l), and the gradient of sum_ij P_ij E_ij with respect to the scores."""
-    E, gradient = np.zeros_like(Y), np.zeros_like(Y)
+    E = np.zeros_like(Y)
+    gradient = np.zeros_like(Y)
     for rows in row_slices(len(Y), Y.shape[1] ** 2):
-        f, absent = scores[rows], 1 - Y[rows]
+        f = scores[rows]
+        absent = 1 - Y[rows]
         i, j = np.nonzero(Y[rows])
         share = 1 / np.maximum(absent.sum(axis=1), 1)[i]
         margins = np.maximum(1 - f[i, j][:, None] + f[i], 0) * absent[i]
@@ -187,7 +191,8 @@ def _confidence_step(Y: Array, E: Array, P: Array, structure: Structure, alpha: 
     length = 1 / (alpha + structure.curvature)
     for _ in range(_P_STEPS):
         slope = E + alpha * (P - Y) + structure.gradient(P)
-        P_old, P = P, _feasible(P - length * slope, Y)
+        P_old = P
+        P = _feasible(P - length * slope, Y)
         if np.abs(P - P_old).max() <= 1e-9:
             break
     return P

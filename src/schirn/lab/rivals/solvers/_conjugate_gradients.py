@@ -58,11 +58,13 @@ def conjugate_gradients(
         tolerance = 1e-9 if B.dtype == np.float64 else 1e-5
     if start is None or start.W.shape != B.shape:
         start = NormalSolution(np.zeros_like(B), np.zeros_like(B))
-    W, product = start.W.copy(), start.product.copy()
+    W = start.W.copy()
+    product = start.product.copy()
     inverse = 1 / (mu * diagonal + ridge)[:, None]
     r = B - mu * product - ridge * W
     z = inverse * r
-    p, rz = z, np.sum(r * z, axis=0)
+    p = z
+    rz = np.sum(r * z, axis=0)
     size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(B.dtype).tiny)
     for _ in range(_STEPS):
         if np.max(np.linalg.norm(r, axis=0) / size) <= tolerance:
@@ -75,7 +77,8 @@ def conjugate_gradients(
         product += step * Np
         r -= step * Ap
         z = inverse * r
-        last, rz = rz, np.sum(r * z, axis=0)
+        last = rz
+        rz = np.sum(r * z, axis=0)
         p = z + np.divide(rz, last, out=np.zeros_like(rz), where=last > 0) * p
     else:
         worst = float(np.max(np.linalg.norm(r, axis=0) / size))

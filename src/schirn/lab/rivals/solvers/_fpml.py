@@ -71,7 +71,9 @@ def fpml(
     for _ in track(range(max_iter), "round", may_stop=tol > 0):
         S = Y @ G + space.expand(lam1 * b + lam2 * (w @ G))
         S = _divide(S, (1 + lam2) * (G.T @ G) + lam1 * BtB)
-        StS, XtS, YtS = S.T @ S, space.project(S), Y.T @ S
+        StS = S.T @ S
+        XtS = space.project(S)
+        YtS = Y.T @ S
         G = _divide((YtS + lam2 * (w.T @ XtS)) / (1 + lam2), StS)
         b = _divide(XtS, StS)
         BtB = b.T @ b
@@ -103,12 +105,14 @@ def _random_start(
 
 def _svd_start(space: RowSpace, Y: Array, k: int, lam1: float) -> tuple[Array, Array, Array]:
     """Leading right singular vectors of [Y, sqrt(lam1) F], from the Gram matrix."""
-    l, root = Y.shape[1], float(np.sqrt(lam1))
+    l = Y.shape[1]
+    root = float(np.sqrt(lam1))
     cross = root * space.project(Y)
     K = np.block([[Y.T @ Y, cross.T], [cross, np.diag(lam1 * space.eigenvalues)]])
     k = min(k, len(K))
     V = scipy.linalg.eigh(K, subset_by_index=(len(K) - k, len(K) - 1))[1].astype(space.dtype)
-    G, b = V[:l], V[l:] / root if root > 0 else V[l:]
+    G = V[:l]
+    b = V[l:] / root if root > 0 else V[l:]
     return G, b, b.T @ b
 
 

@@ -82,12 +82,15 @@ def glc(
         Stop when no entry of Y - Y Z - E and of Z - J (a copy of Z) exceeds it.
     """
     Y = np.ascontiguousarray(Y != 0, dtype=space.dtype)
-    G, Yf = Y.T @ Y, space.project(Y)
+    G = Y.T @ Y
+    Yf = space.project(Y)
     squares, Q = np.linalg.eigh(G)
     smoother = _smoother(space, label_laplacian(Y, n_neighbors), gamma, eta, manifold)
     Z = np.eye(len(G), dtype=space.dtype)
-    J, L2 = Z, np.zeros_like(Z)
-    E, L1 = np.zeros_like(Y), np.zeros_like(Y)
+    J = Z
+    L2 = np.zeros_like(Z)
+    E = np.zeros_like(Y)
+    L1 = np.zeros_like(Y)
     trace = []
     for _ in track(range(max_iter), "round", may_stop=tol > 0):
         target = Z

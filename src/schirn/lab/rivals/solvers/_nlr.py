@@ -58,10 +58,13 @@ def nlr(
     is_candidate = Y != 0
     N = np.zeros(Y.shape, dtype=bool)
     kept = is_candidate.astype(space.dtype)
-    ones_f, kept_f = space.project(np.ones((len(Y), 1), dtype=space.dtype)), space.project(kept)
+    ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))
+    kept_f = space.project(kept)
     s = space.eigenvalues[:, None]
-    pull, den = beta * s, (1 + beta) * s + gamma * space.penalty[:, None]
-    w1, w2 = np.zeros_like(kept_f), np.zeros_like(kept_f)
+    pull = beta * s
+    den = (1 + beta) * s + gamma * space.penalty[:, None]
+    w1 = np.zeros_like(kept_f)
+    w2 = np.zeros_like(kept_f)
     trace = []
     for _ in track(range(max_iter), "sweep", may_stop=tol > 0):
         previous = w1, w2
@@ -70,7 +73,8 @@ def nlr(
         noise = is_candidate & (space.expand(w1 - w2) < 1 - lam / 2)
         is_unchanged = np.array_equal(noise, N)
         if not is_unchanged:
-            N, kept = noise, (is_candidate & ~noise).astype(space.dtype)
+            N = noise
+            kept = (is_candidate & ~noise).astype(space.dtype)
             kept_f = space.project(kept)
         fit = _objective(space, kept, kept_f, ones_f, w1, w2, beta, gamma)
         trace.append((fit + lam * int(N.sum()), int(N.sum())))
@@ -141,7 +145,8 @@ def _filters(space: RowSpace, n_iter: int, beta: float, gamma: float) -> tuple[A
     what W1 still holds of its first, lone fit to the constant is `transient`.
     """
     a1, b1, _, _ = sweep_filters(space, n_iter, beta, gamma)
-    s, t = space.eigenvalues, gamma * space.penalty
+    s = space.eigenvalues
+    t = gamma * space.penalty
     constant = (1 + 2 * beta) / ((1 + 2 * beta) * s + t)
     return a1, constant, a1 + 2 * b1 - constant
 
@@ -154,12 +159,16 @@ def sweep_filters(
     W1 = a1 F'(Y - N) + b1 F'1 and W2 = a2 F'(Y - N) + b2 F'1. Columns of beta and gamma give one
     row of filters per pair.
     """
-    s, t = space.eigenvalues, gamma * space.penalty
+    s = space.eigenvalues
+    t = gamma * space.penalty
     den = (1 + beta) * s + t
-    a2, b2 = np.zeros_like(den), np.zeros_like(den)
+    a2 = np.zeros_like(den)
+    b2 = np.zeros_like(den)
     for _ in range(n_iter):
-        a1, b1 = (1 - beta * s * a2) / den, (beta - beta * s * b2) / den
-        a2, b2 = (-1 - beta * s * a1) / den, (1 + beta - beta * s * b1) / den
+        a1 = (1 - beta * s * a2) / den
+        b1 = (beta - beta * s * b2) / den
+        a2 = (-1 - beta * s * a1) / den
+        b2 = (1 + beta - beta * s * b1) / den
     return a1, b1, a2, b2
 
 

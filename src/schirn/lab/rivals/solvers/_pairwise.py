@@ -278,7 +278,8 @@ def cast_votes(models: PairModels, X: "Array | sp.csr_array", *, weighted: bool)
     With `weighted` a vote counts as much as the training accuracy of its machine, and a pair
     without a machine has none; otherwise it counts one, and such a pair votes for its only label.
     """
-    n, p = X.shape[0], len(models.pairs)
+    n = X.shape[0]
+    p = len(models.pairs)
     weight = models.accuracy if weighted else np.ones(p)
     l = len(models.uncontested) - 1
     # Every machine starts with a vote for its second label; a win moves it to the first.

@@ -72,7 +72,9 @@ def paks(
     F, s = _features(space)
     Y = np.asarray(Y != 0, dtype=np.float64)
     representation = _Representation(F / s, s, _Prior(Y, Y.sum(axis=1), membership), beta)
-    L1, E, w = np.zeros_like(F), np.zeros_like(F), np.zeros((len(s), Y.shape[1]))
+    L1 = np.zeros_like(F)
+    E = np.zeros_like(F)
+    w = np.zeros((len(s), Y.shape[1]))
     longest = max(float(_lengths(F).max(initial=0)), np.finfo(np.float64).tiny)
     trace = []
     for _ in track(range(max_iter), "round", may_stop=tol > 0):
@@ -91,7 +93,8 @@ def paks(
     objective, residual = (np.array(column) for column in zip(*trace, strict=True))
     fitted = _ridge(ZF, Y, eta)
     loo_scores = fitted.leave_one_out(F, ZF, Y).astype(space.dtype)
-    outliers, w = _lengths(E).astype(space.dtype), _coordinates(space, fitted.w)
+    outliers = _lengths(E).astype(space.dtype)
+    w = _coordinates(space, fitted.w)
     return PAKSResult(
         w, outliers, representation.rank, loo_scores, len(trace), objective, residual, ZF
     )
@@ -121,8 +124,13 @@ class _Representation:
 
     def __init__(self, U: Array, s: Array, prior: _Prior, beta: float):
         n = len(U)
-        self.U, self.s, self.prior, self.beta = U, s, prior, beta
-        self.Z, self.L2, self.L3 = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+        self.U = U
+        self.s = s
+        self.prior = prior
+        self.beta = beta
+        self.Z = np.zeros((n, n))
+        self.L2 = np.zeros((n, n))
+        self.L3 = np.zeros((n, n))
         self.ZU = np.zeros_like(U)
         self.rank = 0
 
@@ -148,10 +156,13 @@ class _Representation:
 
     def _sparse_copy(self, mu: float) -> tuple[Array, Array, float]:
         """Q = soft(Z + L3/mu, beta M/mu), the matrix B, and ||M o Q||_1; moves L3."""
-        Q, B, price = np.empty_like(self.Z), np.empty_like(self.Z), 0.0
+        Q = np.empty_like(self.Z)
+        B = np.empty_like(self.Z)
+        price = 0.0
         for rows in self._blocks():
             M = self.prior.rows(rows)
-            Z, free = self.Z[rows], self.L3[rows] + mu * self.Z[rows]
+            Z = self.Z[rows]
+            free = self.L3[rows] + mu * self.Z[rows]
             held = np.clip(free, -self.beta * M, self.beta * M)
             Q[rows] = (free - held) / mu
             B[rows] = 2 * mu * Z - self.L2[rows] - held
@@ -258,7 +269,8 @@ def split_at_one(A: Array) -> Split:
         return Split(np.zeros_like(A), 0.0, 0)
     squares, V = np.linalg.eigh(A.T @ A)
     first = int(np.searchsorted(squares, 1.0, side="right"))
-    roots, V = np.sqrt(squares[first:]), V[:, first:]
+    roots = np.sqrt(squares[first:])
+    V = V[:, first:]
     outer = ((A @ V) * (1 - 1 / roots)) @ V.T
     A -= outer
     return Split(outer, float(np.sum(roots - 1)), len(roots))

@@ -139,8 +139,12 @@ def pard(
     trainer = _Trainer(X, scaling, S, start, learning_rate, weight_decay)
     rows, held_out = _hold_out(len(S), validation_fraction, rng)
     labels = initial_labels(S[rows], beta_y, beta_0)
-    q, bounds, held_out_bounds = S[rows], list[float](), list[float]()
-    best, best_bound, best_epoch = None, -np.inf, warm_up
+    q = S[rows]
+    bounds = list[float]()
+    held_out_bounds = list[float]()
+    best = None
+    best_bound = -np.inf
+    best_epoch = warm_up
     for n_iter in track(range(1, max_iter + 1), "epoch", may_stop=len(held_out) > 0):
         trainer.epoch(rows, q, batch_size, rng)
         current, bound = trainer.assess(rows, labels)
@@ -149,12 +153,14 @@ def pard(
             bound = trainer.assess(held_out, labels)[1]
             held_out_bounds.append(bound)
             if n_iter > warm_up and bound > best_bound:
-                best_bound, best_epoch = bound, n_iter
+                best_bound = bound
+                best_epoch = n_iter
                 best = trainer.parameters.copy(), labels
             if n_iter - best_epoch > n_iter_no_change:
                 break
         if warm_up <= n_iter < max_iter:
-            q, labels = current, labels.with_rates(S[rows], current)
+            q = current
+            labels = labels.with_rates(S[rows], current)
     if best is not None:
         trainer.parameters[...], labels = best
     network = trainer.raw_network()
@@ -327,7 +333,8 @@ class _Trainer:
     ):
         # A sparse X is scaled once, without its shift; dense rows are scaled on demand.
         self.X = scaling.apply(X) if sp.issparse(X) else X
-        self.scaling, self.S = scaling, S
+        self.scaling = scaling
+        self.S = S
         self.parameters = np.concatenate([array.ravel() for array in start])
         self._gradient = np.empty_like(self.parameters)
         self.network, self._slope = (_views(v, start) for v in (self.parameters, self._gradient))
@@ -356,7 +363,8 @@ class _Trainer:
 
     def step(self, rows: Array, q: Array) -> None:
         """One Adam step on the cross-entropy of q and the outputs."""
-        net, slope = self.network, self._slope
+        net = self.network
+        slope = self._slope
         x, shift, hidden = self._hidden(rows)
         G = (expit(hidden @ net.W2 + net.b2) - q) / len(rows)
         np.matmul(hidden.T, G, out=slope.W2)
@@ -370,9 +378,11 @@ class _Trainer:
 
     def _hidden(self, rows: Array) -> tuple[Any, Array, Array]:
         """Features of the rows, the shift still to be added to them, and the hidden layer."""
-        x, shift = self.X[rows], self.scaling.shift
+        x = self.X[rows]
+        shift = self.scaling.shift
         if not sp.issparse(x):
-            x, shift = self.scaling.apply(x), np.zeros_like(shift)
+            x = self.scaling.apply(x)
+            shift = np.zeros_like(shift)
         hidden = np.asarray(x @ self.network.W1) + (self.network.b1 + shift @ self.network.W1)
         np.maximum(hidden, 0, out=hidden)
         return x, shift, hidden
@@ -381,7 +391,8 @@ class _Trainer:
         """The best posterior for the outputs of the network, and the bound."""
         blocks = [rows[block] for block in gen_batches(len(rows), _BLOCK_ROWS)]
         outputs = [self._hidden(block)[2] @ self.network.W2 for block in blocks]
-        f, S = np.vstack(outputs) + self.network.b2, self.S[rows]
+        f = np.vstack(outputs) + self.network.b2
+        S = self.S[rows]
         q = labels.posterior(f, S)
         return q, labels.bound(f, S, q)
 

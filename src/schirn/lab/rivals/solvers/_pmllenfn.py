@@ -84,7 +84,8 @@ def near_and_far(
         D[np.arange(len(D)), np.arange(rows.start, rows.stop)] = np.inf
         nearest += float(D.min(axis=1).sum(dtype=np.float64)) if n > 1 else 0.0
     width = 2 * (nearest / n) ** 2
-    closest, farthest = np.empty_like(candidates), np.empty_like(candidates)
+    closest = np.empty_like(candidates)
+    farthest = np.empty_like(candidates)
     for rows in track(blocks, "near and far rows of block", minor=True):
         D = _distances(Z, rows, zero)
         T = np.exp(D / -width) if width > 0 else (D == 0).astype(D.dtype)
@@ -146,7 +147,8 @@ def pmllenfn(
     # The Laplacian is not exactly positive semidefinite.
     ridge = np.maximum(lam1 + lam2 * stiffness, 1e-3 * lam1)
     den = 2 * space.eigenvalues[:, None] + ridge
-    H, objective = expit(space.expand(v)), list[float]()
+    H = expit(space.expand(v))
+    objective = list[float]()
     eye = np.eye(len(U), dtype=U.dtype)
     for n_iter in track(range(1, max_iter + 1), "round", may_stop=tol > 0):
         target = H @ U + J

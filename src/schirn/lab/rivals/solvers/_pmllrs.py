@@ -56,9 +56,12 @@ def pmllrs(
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
     inner = slice(0, space.shape[1] - (space.mean is not None))
-    eigenvalues, penalty = space.eigenvalues[:, None], space.penalty[:, None]
-    P, XW = Y.copy(), np.zeros_like(Y)
-    L1, L2 = np.zeros_like(Y), np.zeros_like(Y)
+    eigenvalues = space.eigenvalues[:, None]
+    penalty = space.penalty[:, None]
+    P = Y.copy()
+    XW = np.zeros_like(Y)
+    L1 = np.zeros_like(Y)
+    L2 = np.zeros_like(Y)
     w = np.zeros((space.shape[1], Y.shape[1]), dtype=space.dtype)
     L3 = np.zeros_like(w[inner])
     tol = max(tol, 10 * float(np.finfo(space.dtype).eps))

@@ -58,9 +58,12 @@ def pmlma(
     """
     Y = np.ascontiguousarray(Y != 0, dtype=space.dtype)
     degree = graph.degree[:, None].astype(space.dtype)
-    S, root, l = graph.S, _roots(graph, alpha), Y.shape[1]
+    S = graph.S
+    root = _roots(graph, alpha)
+    l = Y.shape[1]
     squares = space.diagonal(np.ones_like(space.eigenvalues))[:, None] / root**2
-    R, objective = Y, list[float]()
+    R = Y
+    objective = list[float]()
     for n_iter in track(range(1, max_iter + 1), "round", may_stop=tol > 0):
         smooth = R + alpha * (S @ R)
         projected = space.project(np.hstack([smooth, R]) / root)
@@ -68,8 +71,12 @@ def pmlma(
         size = R.sum(axis=0)
         v = projected[:, l:] / np.where(size > 0, size, np.inf)
         scores = space.expand(np.hstack([w, v])) / root
-        XW, XV, VV = scores[:, :l], scores[:, l:], v.T @ v
-        YQ, SXW, target = Y @ polar_factor(R.T @ Y), S @ XW, smooth
+        XW = scores[:, :l]
+        XV = scores[:, l:]
+        VV = v.T @ v
+        YQ = Y @ polar_factor(R.T @ Y)
+        SXW = S @ XW
+        target = smooth
         pull = XW + target_weight * YQ + alpha * SXW + beta * R.sum(axis=1, keepdims=True) * XV
         grad = 2 * (2 * R + alpha * degree * R + beta * (R @ VV) - pull)
         step = 2 * float(np.linalg.norm(2 * np.eye(l) + beta * VV)) + alpha * float(degree.max())

@@ -57,17 +57,21 @@ def pmlni(
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
     # mu spans many powers of ten, so the rounds are in double precision whatever the features.
-    eigenvalues, Yf = _double(space.eigenvalues[:, None]), _double(space.project(Y))
+    eigenvalues = _double(space.eigenvalues[:, None])
+    Yf = _double(space.project(Y))
     # V's entries are those of the features, so its rounds need the basis.
     basis = None if gamma >= beta else _basis(space)
     YX = Yf if basis is None else basis @ Yf
-    U, V, L = np.zeros_like(YX), np.zeros_like(YX), np.zeros_like(YX)
+    U = np.zeros_like(YX)
+    V = np.zeros_like(YX)
+    L = np.zeros_like(YX)
     square = float(np.sum(Y, dtype=np.float64))
     objective = []
     for _ in track(range(max_iter), "round", may_stop=tol > 0):
         W, w = _ridge_step(YX + mu * (U + V) + L, eigenvalues, lam + mu, basis)
         size = float(np.linalg.norm(W))
-        U_old, (U, nuclear) = U, shrink_singular_values(W - V - L / mu, beta / mu)
+        U_old = U
+        U, nuclear = shrink_singular_values(W - V - L / mu, beta / mu)
         if basis is not None:
             V = soft_threshold(W - U - L / mu, gamma / mu)
         settled = mu * float(np.linalg.norm(U - U_old)) < tol_change * size
@@ -81,12 +85,14 @@ def pmlni(
             mu = min(rho * mu, mu_max)
         L += mu * gap
     u, v = (U, V) if basis is None else (basis.T @ U, basis.T @ V)
-    u, v = u.astype(space.dtype, copy=False), v.astype(space.dtype, copy=False)
+    u = u.astype(space.dtype, copy=False)
+    v = v.astype(space.dtype, copy=False)
     loo = space.leave_one_out(Y, space.expand(u + v), lam)
     if basis is None:
         U = space.coefficients(u)[0]
         return PMLNIResult(U, np.zeros_like(U), loo, len(objective), np.array(objective))
-    U, V = U.astype(space.dtype, copy=False), V.astype(space.dtype, copy=False)
+    U = U.astype(space.dtype, copy=False)
+    V = V.astype(space.dtype, copy=False)
     return PMLNIResult(U, V, loo - space.expand(v), len(objective), np.array(objective))
 
 

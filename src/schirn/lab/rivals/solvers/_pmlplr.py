@@ -70,18 +70,21 @@ def pmlplr(
     squares, V = np.linalg.eigh(Y.T @ Y)
     root = (V * np.sqrt(np.maximum(squares, 0))) @ V.T
     smallest = np.finfo(Y.dtype).eps ** 0.5
-    F, objective = Y, list[float]()
+    F = Y
+    objective = list[float]()
     for n_iter in track(range(1, max_iter + 1), "round", may_stop=tol > 0):
         target = F
         w = space.ridge(space.project(F), lam)
-        XW, YQ = space.expand(w), polar_factor(F @ root) @ root
+        XW = space.expand(w)
+        YQ = polar_factor(F @ root) @ root
         LF = L @ F
         if reconstruction is None:
             pulled = 2 * LF
         else:
             reconstruction.advance(F, LF, alpha, beta)
             pulled = reconstruction.C @ LF + L @ (reconstruction.C.T @ F)
-        raised, den = F * (XW + YQ) - np.maximum(F - 1, 0), 2 * F + beta * pulled
+        raised = F * (XW + YQ) - np.maximum(F - 1, 0)
+        den = 2 * F + beta * pulled
         # Where neighbours pull harder than the row itself holds, the denominator is negative, and
         # the released step, which knows no bounds, turns the sign. Without C, F stays within Y.
         if reconstruction is None:
@@ -116,7 +119,9 @@ class _Reconstruction:
         n, l = Y.shape
         rank = min(l, int(np.ceil(ratio * l)))
         rng = np.random.RandomState(0) if rng is None else rng
-        self.Y, self.Z, self.mu = Y, Z, mu
+        self.Y = Y
+        self.Z = Z
+        self.mu = mu
         self.Ht = rng.standard_normal((rank, n)).T.astype(Y.dtype)
         self.P = polar_factor(rng.uniform(size=(rank, l)).astype(Y.dtype))
         self.C = sp.csr_array(sp.eye_array(n, dtype=Y.dtype))
@@ -126,7 +131,10 @@ class _Reconstruction:
 
     def advance(self, F: Array, LF: Array, alpha: float, beta: float) -> None:
         """The steps of P, H, C and E, in this order."""
-        Y, Z, C, mu = self.Y, self.Z, self.C, self.mu
+        Y = self.Y
+        Z = self.Z
+        C = self.C
+        mu = self.mu
         self.P = P = polar_factor(self.Ht.T @ (2 * (C.T @ Y) + mu * (Y - self.E)))
         # H' solves (2 C'C + mu) H' = (2 C'Y + mu (Y - E)) P'.
         right = (2 * (C.T @ Y) + mu * (Y - self.E)) @ P.T
@@ -151,7 +159,9 @@ class _Reconstruction:
 
     def price(self, alpha: float) -> float:
         """The three terms of the reconstruction."""
-        B, C, Z = self.Ht @ self.P, self.C, self.Z
+        B = self.Ht @ self.P
+        C = self.C
+        Z = self.Z
         CZ = C @ Z
         inner = Z.multiply(CZ).sum() if sp.issparse(Z) else np.sum(Z * CZ, dtype=np.float64)
         distances = self.lengths.sum(dtype=np.float64) + (C @ self.lengths).sum() - 2 * inner

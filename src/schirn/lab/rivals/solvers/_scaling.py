@@ -46,9 +46,11 @@ def minmax(X: "Array | sp.csr_array", low: float = -1.0, high: float = 1.0) -> S
     >>> minmax(np.array([[0.0, 5.0], [4.0, 5.0]]), 0, 1).apply(np.array([[3.0, 5.0]]))
     array([[0.75, 0.  ]])
     """
-    least, greatest = X.min(axis=0), X.max(axis=0)
+    least = X.min(axis=0)
+    greatest = X.max(axis=0)
     if sp.issparse(X):
-        least, greatest = least.toarray().ravel(), greatest.toarray().ravel()
+        least = least.toarray().ravel()
+        greatest = greatest.toarray().ravel()
     span = greatest - least
     # The reciprocal of a tiny span overflows.
     varies = span > 2 * np.finfo(X.dtype).tiny
@@ -90,7 +92,8 @@ class BiasedSparse:
 
     def gram(self, how: str) -> Array:
         """F F' ("gram-rows") or F'F ("gram-columns")."""
-        Z, c = self.Z, self.shift
+        Z = self.Z
+        c = self.shift
         if how == "gram-rows":
             cross = Z @ c
             K: Array = (Z @ Z.T).toarray()
@@ -139,7 +142,8 @@ def biased_row_space(X: "Array | sp.csr_array", scaling: Scaling, *, ridge: floa
     if not scaling.shift.any():
         return row_space(with_ones(Z), ridge=ridge)
     features = BiasedSparse(Z, scaling.shift)
-    (n, d), double = features.shape, float(np.finfo(np.float64).eps)
+    n, d = features.shape
+    double = float(np.finfo(np.float64).eps)
     how = "gram-rows" if d > n else "gram-columns"
     # The shift makes one eigenvalue as large as all cells together, which single precision could
     # not tell apart from the ridge.

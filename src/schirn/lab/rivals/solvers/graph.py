@@ -164,7 +164,8 @@ class _ActiveSets:
         slope[self.free[rows] | self.refused[rows]] = -np.inf
         best = slope.argmax(axis=1)
         rising = slope[np.arange(len(rows)), best] > self.tol
-        rows, best = rows[rising], best[rising]
+        rows = rows[rising]
+        best = best[rising]
         self.free[rows, best] = True
         self.entered[rows] = best
         return rows
@@ -205,8 +206,10 @@ def _neighbourhood_grams(
     if sp.issparse(X):
         used, index = np.unique(np.column_stack([rows, neighbours]), return_inverse=True)
         A = X[used].astype(np.float64)
-        K, index = (A @ A.T).toarray(), index.reshape(len(rows), -1)
-        centre, around = index[:, :1], index[:, 1:]
+        K = (A @ A.T).toarray()
+        index = index.reshape(len(rows), -1)
+        centre = index[:, :1]
+        around = index[:, 1:]
         return K[around[:, :, None], around[:, None, :]], K[around, centre]
     A = X[neighbours].astype(np.float64, copy=False)
     x = X[rows].astype(np.float64, copy=False)
@@ -227,9 +230,11 @@ def propagate_labels(
            [1.  , 0.  ]])
     """
     start = np.asarray(Y, dtype=np.float64)
-    P, changes = start, []
+    P = start
+    changes = []
     for _ in range(max_iter):
-        previous, P = P, (alpha * (T @ P) + (1 - alpha) * start) * start
+        previous = P
+        P = (alpha * (T @ P) + (1 - alpha) * start) * start
         total = P.sum(axis=1, keepdims=True)
         P = np.divide(P, total, out=P, where=total > 0)
         change = P - previous
