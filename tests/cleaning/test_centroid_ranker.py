@@ -104,7 +104,7 @@ def test_wrong_tags_are_found(data):
 def test_a_seed_gives_the_same_verdicts(data):
     first, again, other = (judge(data.X, data.candidates, random_state=seed) for seed in (3, 3, 4))
     assert (first.confidence == again.confidence).all()
-    np.testing.assert_array_equal(first.planted_confidence, again.planted_confidence)
+    np.testing.assert_array_equal(first.ranked.planted_confidence, again.ranked.planted_confidence)
     assert (first.confidence != other.confidence).any()
 
 
