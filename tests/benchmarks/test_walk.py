@@ -7,5 +7,7 @@ def test_a_fit_runs_few_functions():
     files = walk()
     assert "sieve" in {name.partition(":")[0] for name in files["solvers/sieve.py"]}
     assert "cell_posterior" in {name.partition(":")[0] for name in files["noise/model.py"]}
-    assert len(files) <= 14
-    assert sum(sum(functions.values()) for functions in files.values()) <= 1060
+    # Version 0.3 walked 1,005 lines in 14 files. Since then lines are unpacked, a fit remembers its
+    # training rows, takes texts, and weighs the evidence of every round.
+    assert len(files) <= 16
+    assert sum(sum(functions.values()) for functions in files.values()) <= 1220

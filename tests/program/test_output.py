@@ -68,6 +68,7 @@ def calls(tmp_path_factory):
         "undo": ["undo", str(changes), str(table)],
         "certificate": ["certificate", "check", str(table)],
         "review": ["review", str(folder / "nothing")],
+        "vocabulary": ["vocabulary", str(table), "--labels", "tags"],
         "bench": [*bench, "2", "--jobs", "0", "-o", str(folder / "rows")],
         "leaderboard": ["leaderboard", "build", str(table), "-o", str(folder / "site")],
         "reproduce": ["reproduce", "--plan"],
