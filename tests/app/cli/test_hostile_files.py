@@ -158,7 +158,7 @@ def test_versions_of_a_table_have_folders_of_their_own(place, capsys, monkeypatc
         monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
         assert main(["review", name, "--text", "title", "--terminal"]) == 0
     folders = sorted(path.name for path in place.iterdir() if path.is_dir())
-    assert folders == ["sales.v1-review", "sales.v2-review"]
+    assert folders == [".schirn", "sales.v1-review", "sales.v2-review"]
 
 
 def test_a_pipeline_of_scikit_learn_is_no_model_of_tables(place, capsys):

@@ -117,7 +117,7 @@ def test_logs_are_json_lines_by_room(place, capsys):
     words = ["fit", "items.csv", "--text", "description", "-o", "m.schirn", "--log-json"]
     assert main([*words, "--id", "id"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert {line["logger"] for line in lines} >= {"schirn.program", "schirn.solvers"}
+    assert {line["logger"] for line in lines} >= {"schirn.app", "schirn.solvers"}
     assert all(set(line) == {"time", "level", "logger", "message"} for line in lines)
     assert main([*words, "--text", "absent"]) == 2
     (error,) = [
