@@ -104,7 +104,7 @@ def test_a_ranker_of_ones_own_judges_as_the_method_that_it_wraps(small):
             small.X[test]
         )
     np.testing.assert_allclose(own.confidence, expected[own.row, own.column])
-    assert len(own.planted_confidence) > 100
+    assert len(own.ranked.planted_confidence) > 100
     assert len(find_noisy_labels(small.X, small.candidates, method=Ridge).row) == len(own.row)
 
 

@@ -44,7 +44,7 @@ def test_wrong_and_missing_tags_are_ranked(table, ranking):
     score = np.zeros(listed.shape)
     score[missing.row, missing.column] = missing.confidence
     assert roc_auc_score(truth[listed == 0], score[listed == 0]) > 0.97
-    assert np.median(ranking.planted_confidence) < np.median(ranking.confidence)
+    assert np.median(ranking.ranked.planted_confidence) < np.median(ranking.confidence)
 
 
 def test_no_row_takes_part_in_its_own_scores():

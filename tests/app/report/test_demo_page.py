@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from demo_helpers import quick_demo
 
-from schirn.app.report import _demo_page as demo_page
+from schirn.app.report._demo_page import demo_page
 
 VOID = {"meta", "img"}
 
