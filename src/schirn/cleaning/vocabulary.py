@@ -295,6 +295,10 @@ class Vocabulary:
         rule : {"keep", "drop", "ask"}
             Keep all tags of this name, remove all of them, or take the rule away.
 
+        Returns
+        -------
+        Vocabulary
+
         Examples
         --------
         >>> from schirn.cleaning import Vocabulary
