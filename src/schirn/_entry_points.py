@@ -4,6 +4,7 @@ The library imports none of them. Each registers its objects in a group of entry
 ``schirn.methods``; an entry point whose house is not installed is skipped.
 """
 
+import warnings
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -31,13 +32,16 @@ def registered(group: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        The entries of all dictionaries, in the order of the names of their entry points.
+        The entries of all dictionaries, our own first. A name that is taken already is left out
+        with a warning, and so is what another package registers but cannot import.
     """
     entries: dict[str, Any] = {}
     for point in _points(group):
-        dictionary = _loaded(point)
-        if dictionary is not None:
-            entries.update(dictionary)
+        for name, value in (_loaded(point) or {}).items():
+            if name in entries:
+                _warn(f"{name!r} of {point.value} is left out: another package has that name")
+            else:
+                entries[name] = value
     return entries
 
 
@@ -55,16 +59,28 @@ def tool(name: str) -> Any:
 
 @cache
 def _points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, sorted by name."""
-    return sorted(entry_points(group=group), key=lambda point: point.name)
+    """Return the entry points of a group, our own first, sorted by name."""
+    return sorted(entry_points(group=group), key=lambda point: (not _is_ours(point), point.name))
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.module.startswith("schirn.")
 
 
 def _loaded(point: EntryPoint) -> Any:
     """Return the object of an entry point; None if its house is not installed."""
     try:
         return point.load()
-    except ModuleNotFoundError as error:
-        # Another missing module is a broken installation, which must not go unnoticed.
-        if error.name is not None and f"{point.module}.".startswith(f"{error.name}."):
+    except Exception as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name is not None
+        if is_missing and f"{point.module}.".startswith(f"{error.name}."):
             return None
-        raise
+        # A broken installation of our own must not go unnoticed; that of others must not stop us.
+        if _is_ours(point):
+            raise
+        _warn(f"{point.value} cannot be imported ({error})")
+        return None
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(f"entry point: {sentence}", UserWarning, stacklevel=3)

@@ -231,3 +231,14 @@ def test_changes_tell_everything(lines, rows):
     assert list(map(sorted, replayed)) == list(map(sorted, applied.rows))
     changed = {(change.row, change.line) for change in applied.changes}
     assert sum(applied.counts) == len(changed)
+
+
+def test_the_lines_of_a_circle_are_named():
+    """Not a line that only leads into the circle."""
+    lines = [
+        VocabularyLine("imply", "a", "b", accept="yes"),
+        VocabularyLine("imply", "c", "a", accept="yes"),
+        VocabularyLine("imply", "b", "a", accept="yes"),
+    ]
+    with pytest.raises(InputError, match="lines 1 and 3"):
+        Vocabulary(lines)

@@ -637,7 +637,7 @@ def _check_fates(
             raise InputError(
                 f"lines {number} and {other}: {brief(line.tag)} is merged into "
                 f"{brief(line.target)}, which is merged into {brief(second.target)}; "
-                f"merge both into one tag"
+                f"{'reject one' if second.target == line.tag else 'merge both into one tag'}"
             )
         if line.action in ("merge", "imply") and line.target in drops:
             verb = "is merged into" if line.action == "merge" else "implies"
@@ -668,10 +668,13 @@ def _check_circles(
         tag = names.get(line.tag, line.tag)
         target = names.get(line.target, line.target)
         if line.action == "imply" and tag != target and tag in _ancestors(target, parents):
+            circle = {target, *_ancestors(target, parents)}
             others = [
                 other
                 for other, second in numbered
-                if second.action == "imply" and names.get(second.target, second.target) == tag
+                if second.action == "imply"
+                and names.get(second.target, second.target) == tag
+                and names.get(second.tag, second.tag) in circle
             ]
             raise InputError(
                 f"lines {number} and {others[0]}: {brief(tag)} implies {brief(target)}, which "

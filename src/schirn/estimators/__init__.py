@@ -48,7 +48,8 @@ def methods() -> Methods:
     >>> list(methods())[:3], list(methods())[-2:]
     (['Sieve', 'Schirn', 'NLR'], ['CandidateRidge', 'OracleRidge'])
     """
-    return {**_OWN, **registered(METHODS), **_REFERENCES}
+    others = {name: cls for name, cls in registered(METHODS).items() if name not in CORE_METHODS}
+    return {**_OWN, **others, **_REFERENCES}
 
 
 def method_named(name: str) -> type[PartialMultiLabelClassifier] | None:
