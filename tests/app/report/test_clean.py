@@ -242,3 +242,39 @@ def test_tags_that_may_be_missing_are_shown_beside_suspects():
     page = Page(report.html())
     assert len(page.cards) == 6
     assert ">May be missing<" in report.html()
+
+
+def answered(ranking, digits, n_rounds=3):
+    for _ in range(n_rounds):
+        asked = ranking.questions(50)
+        ranking = ranking.answered(asked, digits.y_true[asked.row, asked.column] == 1)
+    return ranking
+
+
+def test_the_trade_off_is_drawn(digits):
+    ranking = find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
+    assert "<svg" not in ranking.report().html()
+    ranking = answered(ranking, digits)
+    lines = ranking.trade_off()
+    assert len({line.removed for line in lines}) > 1
+    text = ranking.report().html()
+    Page(text)
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    heights = [float(height) for height in re.findall(r'<rect.* height="([\d.]+)"', svg)]
+    removed = np.array([line.removed for line in lines])
+    np.testing.assert_allclose(heights, max(heights) * removed / removed.max(), atol=0.06)
+    for line in lines:
+        assert f">{line.removed:,}</text>" in svg
+        assert f">{line.precision:.0%}</text>" in svg
+    assert svg.count('class="chosen"') == 1
+    caption = text[text.index("<figcaption") : text.index("</figcaption>")]
+    assert f"The target now is {ranking.precision:.0%}" in caption
+
+
+def test_every_number_of_a_card_and_of_the_test_has_a_caption(ranking):
+    text = ranking.report().html()
+    cards = re.findall(r'<li class="card">\s*<h3>.*</h3>', text)
+    assert len(cards) >= 20
+    assert all(card.endswith("<small>correct</small></b></h3>") for card in cards)
+    assert "100 random wrong tags" not in text
+    assert "of tags put on random rows as a test are among the most suspicious 10%" in text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schirn._files import shortened
+from schirn.app.report._trade_off import TradeOffPlot
 from schirn.program.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class CleanReport:
             cards=cards,
             suggestions=suggestions,
             commands=self.commands,
+            trade_off=TradeOffPlot.of(self.ranking),
         )
 
     def _repr_html_(self) -> str:

@@ -1,0 +1,91 @@
+"""The plot of the trade-off: how many tags would be removed at which target."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schirn.cleaning import NoisyLabels, TradeOff
+
+# Of the drawing, in its own units; bars stand on the line at the bottom.
+WIDTH = 480
+HEIGHT = 200
+_TOP = 24
+_BASE = 172
+_BAR_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One target, as a bar as high as the number of removed tags.
+
+    Attributes
+    ----------
+    line : TradeOff
+        What the target would do.
+    x, y : float
+        Upper left corner.
+    width, height : float
+        Size; targets that remove nothing have no height.
+    is_chosen : bool
+        Whether the ranking removes tags at this target.
+    """
+
+    line: "TradeOff"
+    x: float
+    y: float
+    width: float
+    height: float
+    is_chosen: bool
+
+    @property
+    def middle(self) -> float:
+        """Horizontal centre, for the captions of the bar."""
+        return self.x + self.width / 2
+
+
+@dataclass(frozen=True)
+class TradeOffPlot:
+    """Bars of all targets, the strictest first.
+
+    Attributes
+    ----------
+    bars : list of Bar
+    precision : float
+        Target of the ranking.
+    width, height, base : int
+        Size of the drawing, and where the bars stand.
+    """
+
+    bars: list[Bar]
+    precision: float
+    width: int = WIDTH
+    height: int = HEIGHT
+    base: int = _BASE
+
+    @classmethod
+    def of(cls, ranking: "NoisyLabels") -> "TradeOffPlot | None":
+        """Return the plot of a ranking; None without answers, or if no target removes anything.
+
+        Parameters
+        ----------
+        ranking : NoisyLabels
+
+        Returns
+        -------
+        TradeOffPlot or None
+        """
+        if not ranking.n_answers or not ranking.is_checked:
+            return None
+        lines = ranking.trade_off()
+        most = max(line.removed for line in lines)
+        if not most:
+            return None
+        step = WIDTH / len(lines)
+        width = _BAR_SHARE * step
+        bars = []
+        for k, line in enumerate(lines):
+            height = (_BASE - _TOP) * line.removed / most
+            x = k * step + (step - width) / 2
+            is_chosen = line.precision == ranking.precision
+            bars.append(Bar(line, x, _BASE - height, width, height, is_chosen))
+        return cls(bars, ranking.precision)
