@@ -269,6 +269,9 @@ def test_the_trade_off_is_drawn(digits):
     assert svg.count('class="chosen"') == 1
     caption = text[text.index("<figcaption") : text.index("</figcaption>")]
     assert f"The target now is {ranking.precision:.0%}" in caption
+    other = ranking.at(precision=0.85).report().html()
+    assert other.count('<rect class="chosen"') == 1
+    assert 'y="192">85%</text>' in other
 
 
 def test_every_number_of_a_card_and_of_the_test_has_a_caption(ranking):

@@ -77,6 +77,9 @@ class TradeOffPlot:
         if not ranking.n_answers or not ranking.is_checked:
             return None
         lines = ranking.trade_off()
+        if ranking.precision not in [line.precision for line in lines]:
+            lines += ranking.trade_off([ranking.precision])
+            lines.sort(key=lambda line: -line.precision)
         most = max(line.removed for line in lines)
         if not most:
             return None
