@@ -72,8 +72,8 @@ def _loaded(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name is not None
-        if is_missing and f"{point.module}.".startswith(f"{error.name}."):
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{point.module}.".startswith(f"{missing}."):
             return None
         # A broken installation of our own must not go unnoticed; that of others must not stop us.
         if _is_ours(point):
