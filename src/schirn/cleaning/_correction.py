@@ -7,8 +7,8 @@ how frequent the tag is, how many tags the row has) with an offset u for every n
 
 where θ0 is the ranking as it is, with the opinions of others (`_opinions`) as they are without
 answers. The scores are the mean of these η and those of the ranking alone,
-weighed by how likely each makes the answers, every answer predicted from the others: with few
-answers, there is more noise than lesson in them.
+weighed by how likely each makes the answers, every answer predicted from the others: few
+answers are mostly noise.
 """
 
 from dataclasses import dataclass

@@ -12,28 +12,36 @@ from schirn.cleaning.vocabulary import VocabularyLine
 
 # One-sided 90% bounds.
 _SIDE = 1.28
-# Likeness of two names of one thing: at least, by the bound, of a spelling, an ending, a synonym.
+# Least lower bound of the likeness of two spellings of one name.
 _SPELLING_LIKENESS = 0.3
+# Least lower bound of the likeness of two names that differ in their ending.
 _ENDING_LIKENESS = 0.6
+# Least lower bound of the likeness of two synonyms.
 _SYNONYM_LIKENESS = 0.75
-# Rows of a tag from which its use alone can say that it is a synonym.
+# Rows that each of two tags needs to be proposed as synonyms: no spelling supports them.
 _SYNONYM_ROWS = 8
-# Smallest error of one view; the likeness by one view below which the other does not count, and the
-# standard errors that it may be off.
+# Smallest standard error of one view, so that neither view decides alone.
 _LEAST_ERROR = 0.1
+# Likeness by one view below which the other view does not count.
 _CONTRADICTS = 0.4
+# Standard errors that are added to a likeness before it contradicts.
 _DOUBT = 0.25
-# Share of the rows of the rarer tag that have both, up to which two names are alternatives.
+# Largest share of the rows of the rarer tag that also have the other, for names that differ in
+# their ending: tags listed together more often are no alternatives.
 _RARELY_TOGETHER = 0.25
+# The same share for synonyms.
 _SYNONYMS_TOGETHER = 0.1
-# Rows of the more frequent tag from which a merge is proposed with confidence; the first number is
-# also that of the rarer tag, unless both have one name.
+# Rows of the more frequent tag, for two spellings of one name; for other pairs, of the rarer one.
 _NAME_ROWS = 3
+# Rows of the more frequent tag, for other pairs.
 _ENDING_ROWS = 5
-# Largest entries of a mean row by which neighbours are looked for, and tags that may share one.
+# Number of the largest entries of a mean row by which neighbours are looked for.
 _TOP_ENTRIES = 40
+# Number of neighbours of each tag that are compared.
 _NEAREST = 8
+# Least cosine of the largest entries of two neighbours.
 _NEAR = 0.15
+# Tags that may share one of the largest entries; features of more tags tell none of them apart.
 _MOST_SHARING = 300
 
 

@@ -1,7 +1,8 @@
 """The share of wrong tags, by the design of the questions.
 
 Every round could have asked about each open tag with a known probability π. So it estimates the
-number of hits (wrong tags, or right ones among the missing) without bias, whatever the ranking:
+number of hits (wrong tags, or right ones among the missing) nearly without bias, if skipped
+questions are like the others:
 
     hits before the round  +  Σ p over the open tags  +  Σ (y - p) / π  over its answers,
 
@@ -68,12 +69,14 @@ def number_of_hits(work: Worklist) -> Interval:
     p = cross_fitted(work)
     estimates = np.array([_estimate(sample, work, p) for sample in samples])
     mean, predicted, observed = estimates.T
+    # + 1, so that a round with a predicted variance of nearly 0 does not outweigh all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
     largest = max(weight**2 @ predicted, weight**2 @ observed)
     largest_by_round = weight**2 @ np.maximum(predicted, observed)
     # A few residuals tell little about their variance: both ways to be careful count half.
     variance = (largest + largest_by_round) / 2
+    # + 0.5, the continuity correction: the number of hits is an integer.
     half = _QUANTILE * np.sqrt(variance) + 0.5
     center = float(weight @ mean)
     # Nobody can say whether the tags answered "unsure" are hits.

@@ -9,28 +9,35 @@ from schirn.cleaning._relation_proposals import inclusions
 from schirn.cleaning._tag_use import Centroids, TagUse
 from schirn.cleaning.vocabulary import VocabularyLine
 
-# Share of the rows from which a tag is on nearly everything, and rows from which that is a habit.
+# Share of the rows from which a tag is on nearly everything.
 _NEARLY_ALL = 0.9
+# Least rows of the table for a tag on nearly everything, and of a tag that says nothing.
 _MIN_ROWS = 20
-# How far the spread of a tag may be from that of random rows, in standard errors, and how far that
-# of a typical tag would be at least: otherwise too few rows say nothing.
+# How far the rows of a tag may be from random rows, in standard errors, if it says nothing.
 _SAYS_NOTHING = 3.0
+# How far a typical tag with as many rows would be at least; otherwise too few rows say nothing.
 _COULD_SAY = 15.0
+# How far the rows of a tag that says nothing may be from random rows, relative to a typical tag.
 _SMALL = 0.1
-# Tags that are looked at for two clusters, the most frequent ones, and
-# rows of one at least; rows of each, and attempts.
+# Number of tags, the most frequent ones, that are looked at for two clusters.
 _MOST_SPLIT = 1_000
+# Rows from which a tag is looked at for two clusters.
 _LEAST_SPLIT = 30
+# Rows of each tag that are clustered.
 _SPLIT_ROWS = 160
+# Largest number of rounds of the clustering.
 _ROUNDS = 8
+# Random starts of the clustering; the best one counts.
 _STARTS = 3
-# Smallest share of a cluster; likeness of two clusters of two meanings, at most; that of the two
-# halves of one of them, at least.
+# Smallest share of the rows in a cluster.
 _SMALLEST = 0.15
+# Largest likeness of two clusters with two meanings.
 _UNLIKE = 0.12
+# Least likeness of the two halves of one cluster: less alike, the cluster falls apart again.
 _ONE_KIND = 0.25
-# How much denser than the tag, and than a typical tag, each cluster is at least.
+# How many times denser than all rows of the tag each cluster is at least.
 _DENSER = 1.4
+# Least density of each cluster, in units of a typical tag.
 _DENSE = 0.3
 
 

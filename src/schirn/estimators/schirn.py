@@ -105,7 +105,7 @@ class Schirn(RowSpaceMethod):
     n_iter_ : int
         Number of rounds.
     label_names_ : list of str
-    classes_ : array of shape (l,)
+    classes_ : int array of shape (max(l, 2),)
         Indices of the labels.
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)

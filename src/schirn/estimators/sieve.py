@@ -40,7 +40,7 @@ from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse
 
 _BLOCK_ROWS = 5000
-# Rows of many whose scores set the threshold.
+# Rows sampled to set the threshold when there are many.
 SAMPLE_ROWS = 10_000
 # Never 0, so that confidences keep their order.
 _LEAST_BELIEF = 0.02
@@ -139,7 +139,8 @@ class Sieve(PartialMultiLabelClassifier):
     threshold_ : LabelThreshold
         The rule of `predict`.
     label_names_ : list of str
-    classes_ : list of ndarray
+    classes_ : int array of shape (max(l, 2),)
+        Indices of the labels.
     n_features_in_ : int
 
     Notes

@@ -7,8 +7,8 @@ that list the label against the others. Rows must be held out: scores in which o
 left out fall with the label of this row.
 
 If a share w of the listed labels is wrong and scores like other rows, the AUC of the right ones is
-(AUC - w/2)/(1 - w). Few rows measure little: the AUC of a label is drawn to the mean of all labels
-by as much as chance explains its distance.
+(AUC - w/2)/(1 - w). With few rows the AUC is imprecise: that of a label is shrunk towards the mean
+of all labels by as much as chance explains its distance.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -73,7 +73,7 @@ class LabelAUC(NamedTuple):
         return (1 / np.maximum(self.n_listed, 1) + 1 / np.maximum(self.n_unlisted, 1)) / 12
 
     def drawn(self) -> Array:
-        """AUC of each label, drawn to the mean by empirical Bayes; one half without any pair."""
+        """AUC of each label, shrunk to the mean by empirical Bayes; one half without any pair."""
         if not self.has_pairs.any():
             return np.full(len(self.auc), 0.5)
         precision = np.where(self.has_pairs, 1 / self._chance(), 0.0)

@@ -386,7 +386,10 @@ def _block_step(sizes: Array) -> int:
 
 
 def _device_step(sizes: Array) -> int:
-    """The same for a device: few large blocks; of many rows, twofold sizes are not padded."""
+    """The same for a device: few large blocks.
+
+    With many rows, a block never mixes sizes that differ by more than a factor of two.
+    """
     if len(sizes) * (int(sizes[-1]) + 1) ** 2 <= _DEVICE_CELLS:
         return len(sizes)
     limit = max(8, 1 << int(sizes[0]).bit_length())
@@ -521,7 +524,8 @@ def answered_rates(
 
     A model claims that some candidates of each label are wrong. Where answers find more or fewer
     than it claims of the same candidates, its share of the label is multiplied by the ratio. Ratios
-    are drawn to that of all labels by as much as chance explains their distance, and this one to 1.
+    are shrunk towards the ratio of all labels by as much as chance explains their distance, and
+    this ratio towards 1.
     Which candidates were asked about may depend on the claims.
 
     Parameters

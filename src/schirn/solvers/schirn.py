@@ -12,16 +12,18 @@ linear systems and singular value decompositions out of the loop.
     w = (mu S^2 + 2 lam)^(-1) (mu F'C - F'L)        instead of
     W = (mu X'X + 2 lam I)^(-1) X'(mu C - L),
 
-an entrywise division, and X W = F w. It needs C and L in projection only, and F'C and F'L need no
-product with the features: G is a linear combination of Y - N, L and X W, C = G R with an l x l
-matrix R (below), and L changes by mu (X W - C). All of these act on rows alike, so that the
-projection of each matrix follows from the projections of the others by the same formula, starting
-from F'X W = S^2 w. Here an n x l matrix therefore has the rows of its projection F'A below its own
-n rows, and one expression updates both. Only the noise step is not linear: after it, the labels
-that changed are projected, a few cells. A round costs one product with the features, F w.
+an entrywise division, and X W = F w. In the code, `eigenvalues` are S^2, and 2 lam is multiplied by
+`penalty`, which is 0 for the intercept and 1 otherwise. The division needs C and L in projection
+only, and F'C and F'L need no product with the features: G is a linear combination of Y - N, L and
+X W, C = G R with an l x l matrix R (below), and L changes by mu (X W - C). All of these act on rows
+alike, so that the projection of each matrix follows from the projections of the others by the same
+formula, starting from F'X W = S^2 w. Here an n x l matrix A therefore has the rows of its
+projection F'A below its own n rows, and one expression updates both: C[:n] is C, and C[n:] is F'C.
+Only the noise step is not linear: after it, the labels that changed are projected, a few cells. A
+round costs one product with the features, F w.
 
-**The singular values of G are shifted through its Gram matrix.** If G = U S V', then
-U f(S) V' = G R with R = V f(S)/S V', and V and S come from the l x l matrix G'G.
+**The singular values of G are shifted through its Gram matrix.** If G = P D Q', then
+P f(D) Q' = G R with R = Q f(D)/D Q', and Q and D come from the l x l matrix G'G.
 
 `schirn.solvers.schirn_blocks` runs the same rounds on blocks of rows, on a device, in files or on
 workers.
@@ -74,7 +76,7 @@ def schirn(
     Parameters
     ----------
     space : RowSpace
-        The factored X; its ridge must cover 2 lam / mu for the largest mu.
+        X, factored accurately enough for the smallest ridge weight, 2 lam / mu at the largest mu.
     Y : (n, l) array
         Candidates, 0/1.
     alpha, beta, lam : float
@@ -110,14 +112,15 @@ def schirn(
         # eq. (10): W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
         w = (mu * C[n:] - L[n:]) / (mu * eigenvalues + 2 * lam * penalty)
         XW = np.vstack([space.expand(w.astype(space.dtype)), eigenvalues * w])
-        # eq. (15): on candidates, Y - C is large where C is small
+        # eq. (15): noise where Y - C is large; candidates have Y = 1, so where C is below the
+        # threshold
         N_before = N
         N = Y & (C[:n] < threshold)
         if not np.array_equal(N, N_before):
             Y_N = Y_N - _with_projection(space, N.astype(float) - N_before)
         # eq. (17)
         G = (2 * Y_N + L + mu * XW) / (2 + mu)
-        # eq. (18): G = U S V', C = U (S + shift) V'
+        # eq. (18): G = P D Q', C = P (D + shift) Q'
         C, nuclear_norm = _rank_step(G, n, 2 * beta / (2 + mu), rank_term)
         # eq. (19)
         gap = XW - C

@@ -192,7 +192,7 @@ def schirn_in_one_block(space: RowSpace, Y: np.ndarray, **options: Any) -> Schir
     Parameters
     ----------
     space : RowSpace
-        The factored X; its ridge must cover 2 lam / mu for the largest mu.
+        X, factored accurately enough for the smallest ridge weight, 2 lam / mu at the largest mu.
     Y : (n, l) array
         Candidates, 0/1.
     **options

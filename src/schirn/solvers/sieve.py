@@ -719,7 +719,7 @@ def held_evidence(
 
     A cell is listed if its label is true, or false and listed at the rate of its label. That the
     labels of a row depend on each other is left out. With votes there is no evidence: they and the
-    candidates are the word of the same people.
+    candidates come from the same people, so neither checks the other.
     """
     if ridges.splits[0].train.knowledge.votes is not None:
         return float("nan")

@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words in ([], ["data"]):
-        # Whoever types no more wants to see what there is.
+        # Without arguments show the help; `data` alone lists the data sets.
         words.append("list" if words else "--help")
     debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
     common = {"quiet": "--quiet" in words, "log_json": "--log-json" in words}

@@ -589,7 +589,7 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
     index = np.flatnonzero(chosen)
     # Tags that were removed come first: the limits of a row must not bring them back.
     order = np.lexsort((position[index], was[index] != REMOVED))
-    # Of an addition, no state remembers that it was made: only answers add tags.
+    # The state does not record additions: only answers add tags.
     none_added = np.zeros(len(ranking.missing), dtype=bool)
     ordered = ranking.within_limits(index[order])
     return ranking.with_orders(ordered, none_added)

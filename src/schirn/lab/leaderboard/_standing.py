@@ -265,7 +265,7 @@ def state(results: Sequence[Result], suite: Suite) -> str:
     if not progress.is_complete:
         lines.append(
             "Until all of them are there, no ranks, tests or statements about methods are shown: "
-            "the data sets that come first are no sample of the others. The command below goes on "
+            "the data sets that come first are not representative. The command below goes on "
             "where the stored results end, on any machine that has the data."
         )
     else:

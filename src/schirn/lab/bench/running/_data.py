@@ -156,7 +156,7 @@ def prepare(
     if level is None:
         candidates = _of_training_rows(data.candidates, splits)
     elif noise == "legacy":
-        # The published candidate sets are drawn for all rows at once; no row sees another.
+        # The published sets are drawn for all rows at once, each row independently of the others.
         published = add_noise(data.y_true, int(level), kind=noise, random_state=noise_seed)
         candidates = _of_training_rows(published, splits)
     else:
