@@ -69,7 +69,7 @@ def verdicts(listed, confidence=None, judged=None, **more):
 
 def test_the_words_of_the_topic_decide(texts, ranking, reasons):
     caught = [cell for cell in texts[2] if reasons.explain(*cell).verdict == "removed"]
-    assert len(caught) > 0.8 * len(texts[2])
+    assert len(caught) >= 0.8 * len(texts[2])
     topical = 0
     for row, label in caught[:20]:
         why = reasons.explain(row, label)
