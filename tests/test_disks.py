@@ -104,7 +104,7 @@ def limit_files():
 
 
 def fit(inputs, output):
-    return ("fit", inputs / "set.npz", "--method", "CandidateRidge", "-o", output)
+    return ("fit", inputs / "set.npz", "--method", "CandidateRidge", "-o", output, "--force")
 
 
 def clean(inputs, output, *more):

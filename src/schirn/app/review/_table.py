@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief, shortened
+from schirn._files import brief, disk_errors_named, shortened
 from schirn._input import is_missing
 from schirn.app.tables import Table, open_table, with_tag_column, write_copy
 from schirn.app.workflow import is_inside
@@ -74,7 +74,10 @@ def write_project_table(
         # A copy of the file is a copy of the table, and need not be read again.
         original = table.source({})[0]
         original.check_unchanged()
-        shutil.copyfile(path, folder / name)
+        target = folder / name
+        # `shutil.copyfile` would name the table in the error of a full disk.
+        with open(path, "rb") as source, disk_errors_named(target), open(target, "wb") as copy:
+            shutil.copyfileobj(source, copy)
         original.check_unchanged()
     root = roles.image_root
     if roles.image is not None:

@@ -492,7 +492,7 @@ def test_sets_without_truth_or_features_are_skipped(tmp_path):
 def test_a_user_method_needs_no_base_class_and_may_bring_a_grid(place):
     results = quick(["tiny.npz:1"], ["mymethods:Tuned"], "out", tuning="candidates")
     assert [result["status"] for result in results] == ["done", "done"]
-    assert results[0]["method"] == "mymethods:Tuned"
+    assert results[0]["method"] == "Tuned"
     assert results[0]["params"]["weight"] in (0.0, 5.0)
     assert results[0]["metrics"]["noise_auc"] is None
 
