@@ -144,7 +144,7 @@ def test_a_full_disk_leaves_the_old_file(inputs, tmp_path, request, command, how
         assert whole_files(tmp_path) == {name: b"old"}
         return
     request.getfixturevalue("mountable")
-    with disk(tmp_path / "disk", "-o", "size=64k") as folder:
+    with disk(tmp_path / "disk", "-o", "size=256k") as folder:
         (folder / name).write_text("old")
         ballast = fill(folder, leave=8192)
         ran = schirn(*command(inputs, folder / name))

@@ -76,8 +76,8 @@ def write_project_table(
         original.check_unchanged()
         target = folder / name
         # `shutil.copyfile` would name the table in the error of a full disk.
-        with open(path, "rb") as source, disk_errors_named(target), open(target, "wb") as copy:
-            shutil.copyfileobj(source, copy)
+        with open(path, "rb") as stream, disk_errors_named(target), open(target, "wb") as copy:
+            shutil.copyfileobj(stream, copy)
         original.check_unchanged()
     root = roles.image_root
     if roles.image is not None:
