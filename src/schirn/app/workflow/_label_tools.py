@@ -138,11 +138,11 @@ def write_tasks(
 
     Examples
     --------
-    >>> import json, tempfile
+    >>> import json, pathlib, tempfile
     >>> from schirn.app.workflow import Task, write_tasks
     >>> path = f"{tempfile.mkdtemp()}/tasks.json"
     >>> write_tasks(path, [Task(0, "coat", "sealed", text="A red jacket")])
-    >>> json.load(open(path))[0]["data"]["text"]
+    >>> json.loads(pathlib.Path(path).read_text("utf-8"))[0]["data"]["text"]
     'A red jacket'
     """
     records = task_records(tasks, tool, show_predictions=show_predictions)
