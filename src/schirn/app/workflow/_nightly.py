@@ -400,11 +400,7 @@ def update_tags(
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, p, missing, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
-    carried = Carried({}, {}, 0)
-    since = list[Decision]()
-    if decisions is not None:
-        ranking, carried = decisions.answer(ranking, rows)
-        since = decisions.since(last.time)
+    ranking, carried, since = _answered(ranking, decisions, rows, last.time)
     was_removed = np.r_[last.removed, False][place]
     is_retrained = last.is_retrained or not is_same_model
     verdicts = _earlier_verdicts(last, was_removed, is_retrained)
@@ -442,6 +438,16 @@ def update_tags(
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
+
+
+def _answered(
+    ranking: NoisyLabels, decisions: Decisions | None, rows: RowContent, when: str
+) -> tuple[NoisyLabels, Carried, list[Decision]]:
+    """Return the ranking with all decisions, what became of them, and those after a time."""
+    if decisions is None:
+        return ranking, Carried({}, {}, 0), []
+    ranking, carried = decisions.answer(ranking, rows)
+    return ranking, carried, decisions.since(when)
 
 
 def _earlier_verdicts(last: TagState, was_removed: Array, is_retrained: bool) -> Array:
