@@ -403,19 +403,18 @@ def update_tags(
     ranking, carried, since = _answered(ranking, decisions, rows, last.time)
     was_removed = np.r_[last.removed, False][place]
     is_retrained = last.is_retrained or not is_same_model
-    verdicts = _earlier_verdicts(last, was_removed, is_retrained)
+    verdicts = np.where(is_old_tag, _earlier_verdicts(last, was_removed, is_retrained), NEW)
     # Nobody has answered since, so there is nothing new to say about old tags.
-    had_answers = last.summary is not None and decisions is not None and len(decisions) > 0
-    is_settled = is_old_tag & (not is_retrained and had_answers and not since)
-    ranking = _act(ranking, np.where(is_old_tag, verdicts, NEW), carried, is_settled)
+    is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
+    ranking = _act(ranking, verdicts, carried, is_old_tag & (is_quiet and not is_retrained))
     gone = len(last.ids) - int((~is_new).sum())
-    summary = RunSummary.from_ranking(ranking)
-    summary = replace(summary, feature_drift=drift, gone_share=gone / max(1, len(last.ids)))
+    summary = _summary(ranking, drift, gone / max(1, len(last.ids)))
+    is_fresh = is_fresh | np.r_[last.is_fresh, False][before]
     state = _next_state(
         last,
         rows,
         cells,
-        is_fresh | np.r_[last.is_fresh, False][before],
+        is_fresh,
         model=model_hash,
         time=time,
         trained=last.trained or time,
@@ -438,6 +437,12 @@ def update_tags(
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
+
+
+def _summary(ranking: NoisyLabels, drift: float | None, gone_share: float) -> RunSummary:
+    """Return the figures of a run."""
+    summary = RunSummary.from_ranking(ranking)
+    return replace(summary, feature_drift=drift, gone_share=gone_share)
 
 
 def _answered(
