@@ -57,7 +57,11 @@ def test_results_of_other_code_stay_in_the_file_but_settle_nothing(request_, tmp
     assert keep_results(path, [other]) == 4
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"[1]\n"), gzip.compress(b"{}\n")])
+@pytest.mark.parametrize(
+    "content",
+    [b"no gzip", gzip.compress(b"[1]\n"), gzip.compress(b"{}\n")],
+    ids=["no gzip", "a list", "an object"],
+)
 def test_a_damaged_file_gets_one_sentence(content, tmp_path):
     path = tmp_path / "kept.gz"
     path.write_bytes(content)
