@@ -218,7 +218,7 @@ def kill_worker_after(monkeypatch, client, rounds):
 
     def track(items, what, **options):
         for n_iter, item in enumerate(items):
-            if what == "pass" and n_iter == rounds and not killed:
+            if what in ("round", "pass") and n_iter == rounds and not killed:
                 held = {worker: len(keys) for worker, keys in client.has_what().items()}
                 process = client.run(os.getpid)[max(held, key=held.__getitem__)]
                 os.kill(process, signal.SIGKILL)
