@@ -10,4 +10,4 @@ def test_a_fit_runs_few_functions():
     # Version 0.3 walked 1,005 lines in 14 files. Since then lines are unpacked, a fit remembers its
     # training rows, takes texts, and weighs the evidence of every round.
     assert len(files) <= 16
-    assert sum(sum(functions.values()) for functions in files.values()) <= 1220
+    assert sum(sum(functions.values()) for functions in files.values()) <= 1270
