@@ -103,7 +103,7 @@ async def client(port: int, requests: list[bytes], end: float, load: Load, reuse
 def measure(
     port: int, titles: list[str], *, clients: int, batch: int, seconds: float, reuse: bool = True
 ) -> Load:
-    """Return what so many clients measure."""
+    """Return the measurements of this number of clients."""
     load = Load(seconds)
     starts = range(0, len(titles) - batch, batch)
     requests = [request_of(titles[k : k + batch]) for k in starts]

@@ -22,7 +22,7 @@ import numpy as np
 from schirn._input import Array
 
 SPREAD_EVERY = 5
-"""One of so many questions of a later round is spread over all tags without an answer."""
+"""One in this many questions of a later round is spread over all unanswered tags."""
 
 
 class Round(NamedTuple):

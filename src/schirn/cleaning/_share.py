@@ -27,7 +27,7 @@ _FOLDS = 5
 # Quantile of the normal distribution for a two-sided interval of 90%.
 _QUANTILE = 1.645
 _LEAST_PROBABILITY = 0.003
-# A forecast needs so many answers about tags that rank as high, within so many deviations.
+# A forecast needs this many answers about tags of similar rank, within this many deviations.
 _FEWEST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
 
