@@ -61,6 +61,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "app"))
 from tables.random_tables import check_csv, check_jsonl, check_parquet
 
 METHODS = "CandidateRidge,OracleRidge,NLR,Schirn"
+# A program with this many problems is not started again.
+MAX_PROBLEMS = 100
 
 
 def main() -> int:
@@ -112,8 +114,9 @@ class Soak:
         raise NotImplementedError
 
     def is_done(self, args: argparse.Namespace) -> bool:
-        """Whether the program was killed often enough."""
-        return args.kills is not None and self.kills >= args.kills
+        """Whether the program was killed often enough, or fails so often that kills say nothing."""
+        is_broken = len(self.problems) >= MAX_PROBLEMS
+        return is_broken or (args.kills is not None and self.kills >= args.kills)
 
     def finish(self) -> None:
         """Look at what is left in the end."""

@@ -67,6 +67,16 @@ def test_no_table_outside_of_the_folder(folder):
     assert "table.tsv: the table is missing" in sentence(folder)
 
 
+@pytest.mark.parametrize("merges", [None, {"kitty": "cat"}])
+def test_projects_of_version_0_3(folder, merges):
+    head = json.loads((folder / "project.json").read_text())
+    del head["table"]["vocabulary"]
+    sign(folder, {**head, "table": {**head["table"], "merge": merges}})
+    session = open_session(folder, write=False)
+    assert [line["to"] for line in session.project.table.vocabulary] == (["cat"] if merges else [])
+    session.changes()
+
+
 def test_foreign_folders(tmp_path, folder):
     assert "schirn review TABLE" in sentence(tmp_path)
     (folder / "tags.npz").unlink()

@@ -89,10 +89,10 @@ def test_time_limit_and_sudden_death(place):
     assert ran.returncode == 1
     results = schirn.lab.bench.read_rows(place / "out")
     by_method = {result["method"]: result for result in results}
-    assert by_method["mymethods:Endless"]["status"] == "timeout"
-    assert by_method["mymethods:Endless"]["reason"] == "stopped after 4 s, the limit for a run"
-    assert by_method["mymethods:Dying"]["status"] == "failed"
-    assert "by signal 9, perhaps for lack of memory" in by_method["mymethods:Dying"]["reason"]
+    assert by_method["Endless"]["status"] == "timeout"
+    assert by_method["Endless"]["reason"] == "stopped after 4 s, the limit for a run"
+    assert by_method["Dying"]["status"] == "failed"
+    assert "by signal 9, perhaps for lack of memory" in by_method["Dying"]["reason"]
     assert Counter(result["status"] for result in results) == {"timeout": 2, "failed": 2, "done": 2}
     assert "4 of 6 runs failed or timed out" in ran.stderr
     assert not is_running(int((place / "endless.pid").read_text()))
