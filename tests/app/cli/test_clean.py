@@ -143,7 +143,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     assert head.pop("source_sha256") == hashlib.sha256(source_bytes).hexdigest()
     assert head == {
         "format": "schirn-review",
-        "version": 4,
+        "version": 5,
         "labels": sorted(WORDS),
         "command": ["--id", "id", "--text", "description"],
         "method": "TextRanker",

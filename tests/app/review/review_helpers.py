@@ -22,7 +22,7 @@ def write_project(folder, items, labels, **head):
     folder.mkdir(exist_ok=True)
     document = {
         "format": "schirn-review",
-        "version": 4,
+        "version": 5,
         "labels": labels,
         "method": "Sieve",
         "ids": [name for name, *_ in items],

@@ -37,7 +37,7 @@ def sentence(folder):
         ({"format": "other"}, "does not describe a review project"),
         (
             {"version": 1},
-            "(format 1, not 4); move the folder away, and start the review again from the table",
+            "(format 1, not 5); move the folder away, and start the review again from the table",
         ),
         ({"version": 3}, "made by another version of schirn (format 3, not 4)"),
         ({"version": True}, "(format True, not 4)"),
@@ -65,16 +65,6 @@ def test_no_table_outside_of_the_folder(folder):
     assert open_session(folder, write=False).table.path == folder / "table.csv"
     sign(folder, {**head, "table": {**head["table"], "file": "table.tsv"}})
     assert "table.tsv: the table is missing" in sentence(folder)
-
-
-@pytest.mark.parametrize("merges", [None, {"kitty": "cat"}])
-def test_projects_of_version_0_3(folder, merges):
-    head = json.loads((folder / "project.json").read_text())
-    del head["table"]["vocabulary"]
-    sign(folder, {**head, "table": {**head["table"], "merge": merges}})
-    session = open_session(folder, write=False)
-    assert [line["to"] for line in session.project.table.vocabulary] == (["cat"] if merges else [])
-    session.changes()
 
 
 def test_foreign_folders(tmp_path, folder):

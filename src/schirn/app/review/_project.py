@@ -20,7 +20,7 @@ from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 
 FORMAT = "schirn-review"
-VERSION = 4
+VERSION = 5
 TAGS = "tags.npz"
 _RESTART = "start the review again from the table"
 

@@ -102,10 +102,6 @@ def read_roles(folder: Path, head: Any) -> TableRoles:
     -------
     TableRoles
     """
-    head = dict(head)
-    # Version 0.3 wrote the merges as a dictionary, or null, and knew no vocabulary.
-    merges = head.pop("merge", None) or {}
-    head.setdefault("vocabulary", [{"from": tag, "to": target} for tag, target in merges.items()])
     lists = {name: tuple(head[name]) for name in ("text", "content", "vocabulary")}
     # No project leads out of its folder.
     roles = TableRoles(**{**head, **lists, "file": Path(head["file"]).name})
