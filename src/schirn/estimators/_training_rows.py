@@ -170,6 +170,6 @@ def _radius(points: Array) -> float:
     if len(sample) < 2:
         return 0.0
     distance = cKDTree(sample).query(sample, k=2)[0][:, 1]
-    apart = distance[distance > 0]
+    positive = distance[distance > 0]
     # Rounding must not hide a row that is the same.
-    return max(_NEARNESS * float(np.median(apart)) if len(apart) else 0.0, 1e-5)
+    return max(_NEARNESS * float(np.median(positive)) if len(positive) else 0.0, 1e-5)

@@ -92,19 +92,19 @@ def change_tags(
         return fresh
 
     fresh = {tag: new(replaced[tag]) for tag in dict.fromkeys(listed) if tag in replaced}
-    more = new(added)
+    additions = new(added)
     # A tag that is listed twice is replaced once.
-    left = dict(fresh)
-    intended = [name for tag in listed for name in (left.pop(tag, []) if tag in fresh else [tag])]
-    intended += more
+    unused = dict(fresh)
+    intended = [name for tag in listed for name in (unused.pop(tag, []) if tag in fresh else [tag])]
+    intended += additions
     if isinstance(cell, str):
-        changed: Any = _changed_text(cell, fresh, more, separator)
+        changed: Any = _changed_text(cell, fresh, additions, separator)
     elif isinstance(cell, list | tuple | np.ndarray):
         elements: list[Any] = []
         for element in cell:
             tag = "" if is_missing(element) else _text(element).strip()
             elements += map(value, fresh.pop(tag, [])) if tag in replaced else [element]
-        changed = [*elements, *map(value, more)]
+        changed = [*elements, *map(value, additions)]
     else:
         if len(intended) > 1:
             raise InputError(f"a cell that holds one number has no room for {brief(intended[-1])}")
@@ -129,47 +129,50 @@ def _changed_text(
     last = tokens[-1]
     fresh = dict(fresh)
     removed = set(fresh)
-    out: list[str] = []
+    parts: list[str] = []
     # Each piece with the separator that follows it; the last one has none.
     for piece, end in zip(tokens[::2], [*tokens[1::2], ""], strict=True):
         tag = _tag_of(piece, separator)
         names = fresh.pop(tag, []) if tag in removed else None
         if names is None:
-            out += [piece, end]
+            parts += [piece, end]
             continue
         space = _space_before(piece), _space_after(piece)
         for k, name in enumerate(names):
-            out += [_quoted(name, separator).join(space), separator if k < len(names) - 1 else end]
-        if not names and not end and out:
-            out[-1] = ""
+            parts += [
+                _quoted(name, separator).join(space),
+                separator if k < len(names) - 1 else end,
+            ]
+        if not names and not end and parts:
+            parts[-1] = ""
     if removed:
         # What is first or last now is set apart as what was there before.
-        if not out:
-            out = ["", ""]
-        out[0] = _space_before(first) + out[0].lstrip() if out[0].strip() else out[0]
-        out[-2] = out[-2].rstrip() + _space_after(last) if out[-2].strip() else out[-2]
+        if not parts:
+            parts = ["", ""]
+        parts[0] = _space_before(first) + parts[0].lstrip() if parts[0].strip() else parts[0]
+        parts[-2] = parts[-2].rstrip() + _space_after(last) if parts[-2].strip() else parts[-2]
     names = [_quoted(name, separator) for name in added]
-    place = max((k for k in range(0, len(out), 2) if out[k].strip()), default=None)
+    place = max((k for k in range(0, len(parts), 2) if parts[k].strip()), default=None)
     if names and place is None:
         return separator.join(names)
     if names and place is not None:
         # As the other tags are set apart: "beach | dog" becomes "beach | dog | sun".
         gap = separator
         if place > 0:
-            gap = f"{_space_after(out[0])}{separator}{_space_before(out[2])}"
-        out[place] = gap.join([out[place].rstrip(), *names])
-    return "".join(out)
+            gap = f"{_space_after(parts[0])}{separator}{_space_before(parts[2])}"
+        parts[place] = gap.join([parts[place].rstrip(), *names])
+    return "".join(parts)
 
 
 def _pieces(text: str, separator: str) -> list[str]:
     """Return tags as they are written, with the separators between them."""
-    out = []
+    pieces = []
     start = 0
     # At the ends of a cell, spaces of the separator may be missing: "| beach | dog |".
     head = separator.lstrip()
     tail = separator.rstrip()
     if head and head != separator and text.startswith(head):
-        out = ["", head]
+        pieces = ["", head]
         start = len(head)
     end = len(text)
     if tail and tail != separator and text.endswith(tail) and end - len(tail) >= start:
@@ -182,9 +185,9 @@ def _pieces(text: str, separator: str) -> list[str]:
         stop = match.end() if match and is_one else text.find(separator, start, end)
         if not 0 <= stop < end:
             break
-        out += [text[start:stop], separator]
+        pieces += [text[start:stop], separator]
         start = stop + len(separator)
-    return [*out, text[start:end], *([text[end:], ""] if end < len(text) else [])]
+    return [*pieces, text[start:end], *([text[end:], ""] if end < len(text) else [])]
 
 
 def _tag_of(piece: str, separator: str) -> str:
@@ -321,13 +324,13 @@ class TagCells(NamedTuple):
             return _NOTATIONS[self.notation](cell)
         return spreadsheet_text(cell) if self.spreadsheet else cell
 
-    def _written(self, plain: Any, before: Any = None) -> Any:
+    def _written(self, plain: Any, old_cell: Any = None) -> Any:
         """Return tags as a cell of the column."""
         if self.notation == "python":
             return repr(list(plain))
         if self.notation:
-            is_tight = isinstance(before, str) and "," in before and ", " not in before
-            is_ascii = isinstance(before, str) and "\\u" in before and before.isascii()
+            is_tight = isinstance(old_cell, str) and "," in old_cell and ", " not in old_cell
+            is_ascii = isinstance(old_cell, str) and "\\u" in old_cell and old_cell.isascii()
             separators = ("," if is_tight else ", ", ": ")
             return json.dumps(list(plain), ensure_ascii=is_ascii, separators=separators)
         return spreadsheet_safe(plain) if self.spreadsheet and isinstance(plain, str) else plain

@@ -161,7 +161,7 @@ def as_binary(
     return matrix
 
 
-def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> Array:
+def as_numbers(values: Any, what: str, expected: str = "an array of numbers") -> Array:
     """Return an array of bools, integers or floats; raise InputError for anything else."""
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
@@ -171,8 +171,8 @@ def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> A
         array = None
     if array is None or array.dtype.kind not in "biuf":
         raise InputError(
-            f"{what} must be {wanted}, got {type(values).__name__} with rows of unequal length or "
-            f"entries that are not numbers"
+            f"{what} must be {expected}, got {type(values).__name__} with rows of unequal length "
+            f"or entries that are not numbers"
         ) from None
     return array
 

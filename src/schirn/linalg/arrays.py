@@ -242,8 +242,8 @@ def piece_rows(other: Array, width: int) -> int:
     -------
     int
     """
-    more = 1 if isinstance(other, np.ndarray) else _DEVICE_BLOCKS
-    return max(1, more * BLOCK_CELLS // max(1, width))
+    factor = 1 if isinstance(other, np.ndarray) else _DEVICE_BLOCKS
+    return max(1, factor * BLOCK_CELLS // max(1, width))
 
 
 def row_slices(n: int, width: int) -> list[slice]:

@@ -185,24 +185,24 @@ class HeldOutInverse:
         self._ridges = []
         for M in inverses:
             columns = M.take(held, axis=0)
-            back = cross = columns.take(train, axis=1)
+            coupling = cross = columns.take(train, axis=1)
             if len(held):
-                cross = _inverse(columns.take(held, axis=1)) @ back
+                cross = _inverse(columns.take(held, axis=1)) @ coupling
                 M = M.take(train, axis=0).take(train, axis=1)
-            diagonal = (M.diagonal() - np.sum(back * cross, axis=0)).astype(np.float64)
+            diagonal = (M.diagonal() - np.sum(coupling * cross, axis=0)).astype(np.float64)
             diagonal = np.maximum(diagonal, _SMALLEST)
-            blocks = [] if groups is None else _group_inverses(M, back, cross, groups)
-            self._ridges.append((M, back, cross, diagonal, blocks))
+            blocks = [] if groups is None else _group_inverses(M, coupling, cross, groups)
+            self._ridges.append((M, coupling, cross, diagonal, blocks))
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the training rows left out, and of the rows held out, for targets Q."""
         left_out = []
         held_out = []
-        for M, back, cross, diagonal, blocks in self._ridges:
+        for M, coupling, cross, diagonal, blocks in self._ridges:
             q = Q.astype(M.dtype)
             # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
             held = cross @ q
-            a = (M @ q - back.T @ held).astype(np.float64)
+            a = (M @ q - coupling.T @ held).astype(np.float64)
             S = Q - a / diagonal[:, None]
             for rows, inverses in blocks:
                 S[rows] = Q[rows] - inverses @ a[rows]
@@ -255,13 +255,13 @@ def _centred(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _group_inverses(
-    M: np.ndarray, back: np.ndarray, cross: np.ndarray, groups: np.ndarray
+    M: np.ndarray, coupling: np.ndarray, cross: np.ndarray, groups: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows (g, k) of the groups with k > 1 members, and inverses of the blocks of M - back' R."""
+    """Rows (g, k) of groups with k > 1 members, and inverses of the blocks of M - coupling' R."""
     inverses = []
     for rows in groups_by_size(groups):
         blocks = M[rows[:, :, None], rows[:, None, :]]
-        blocks = (blocks - back.T[rows] @ cross.T[rows].transpose(0, 2, 1)).astype(np.float64)
+        blocks = (blocks - coupling.T[rows] @ cross.T[rows].transpose(0, 2, 1)).astype(np.float64)
         if rows.shape[1] == len(groups):
             # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.
             blocks += np.trace(blocks[0]) / len(groups) ** 2

@@ -126,7 +126,7 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
     if noise_rate is not None:
         start[2] = _logit(noise_rate)
         bounds[2] = (start[2], start[2])
-    found = minimize(
+    optimum = minimize(
         _negative_log_likelihood,
         start,
         args=(z, counts, listed),
@@ -134,34 +134,34 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
         method="L-BFGS-B",
         bounds=bounds,
     )
-    slope = float(np.exp(found.x[0])) / spread
-    rate = float(expit(found.x[2])) if noise_rate is None else noise_rate
-    return Calibration(slope, float(found.x[1] - slope * centre), rate)
+    slope = float(np.exp(optimum.x[0])) / spread
+    rate = float(expit(optimum.x[2])) if noise_rate is None else noise_rate
+    return Calibration(slope, float(optimum.x[1] - slope * centre), rate)
 
 
 def _negative_log_likelihood(
-    theta: Array, z: Array, counts: Array, listed: Array
+    theta: Array, z: Array, counts: Array, n_listed: Array
 ) -> tuple[float, Array]:
     """Per-cell loss of (log slope, offset, logit rate), with a weak pull to a slope of one."""
     slope = np.exp(theta[0])
     rate = expit(theta[2])
     u = slope * z + theta[1]
     p = expit(u)
-    seen = np.maximum(p + (1 - p) * rate, 1e-300)
-    unseen = counts - listed
+    p_listed = np.maximum(p + (1 - p) * rate, 1e-300)
+    n_unlisted = counts - n_listed
     total = counts.sum()
-    loss = -(listed @ np.log(seen)) - unseen @ (log_expit(-u) + log_expit(-theta[2]))
-    du = -listed * (1 - rate) * p * (1 - p) / seen + unseen * p
-    drate = -(listed @ ((1 - p) / seen)) * rate * (1 - rate) + unseen.sum() * rate
+    loss = -(n_listed @ np.log(p_listed)) - n_unlisted @ (log_expit(-u) + log_expit(-theta[2]))
+    du = -n_listed * (1 - rate) * p * (1 - p) / p_listed + n_unlisted * p
+    drate = -(n_listed @ ((1 - p) / p_listed)) * rate * (1 - rate) + n_unlisted.sum() * rate
     gradient = np.array([du @ (slope * z) + theta[0], du.sum(), drate])
     return float(loss + theta[0] ** 2 / 2) / total, gradient / total
 
 
-def _start(z: Array, counts: Array, listed: Array) -> Array:
+def _start(z: Array, counts: Array, n_listed: Array) -> Array:
     """The floor of the candidate frequency as the rate, the rest as the offset."""
     low = z <= np.median(z)
-    floor = np.clip(listed[low].sum() / max(counts[low].sum(), 1), 1e-3, 0.9)
-    share = np.clip(listed.sum() / counts.sum() - floor, 1e-3, 0.9)
+    floor = np.clip(n_listed[low].sum() / max(counts[low].sum(), 1), 1e-3, 0.9)
+    share = np.clip(n_listed.sum() / counts.sum() - floor, 1e-3, 0.9)
     return np.array([0.0, _logit(share), _logit(floor)])
 
 
@@ -174,8 +174,8 @@ def _bins(scores: Array, candidates: Array) -> tuple[Array, Array, Array]:
     edges = np.unique(np.linspace(0, len(s), _BINS + 1).astype(int))[:-1]
     counts = np.diff(np.append(edges, len(s))).astype(np.float64)
     sums = np.add.reduceat(s[order], edges)
-    listed = np.add.reduceat(y[order].astype(np.float64), edges)
-    return sums / counts, counts, listed
+    n_listed = np.add.reduceat(y[order].astype(np.float64), edges)
+    return sums / counts, counts, n_listed
 
 
 def _logit(p: float | Array) -> float:

@@ -173,17 +173,17 @@ def search_grid(
     n_scored = sum(split.n_scored for split in splits)
     alive = list(dict.fromkeys(groups))
     score = dict.fromkeys(alive, 0.0)
-    done = dict.fromkeys(alive, 0)
+    last_round = dict.fromkeys(alive, 0)
     for k in track(range(1, rounds + 1), "choosing parameters, round", minor=True):
         for split in track(splits, "split"):
             split.judge(alive, tilt)
         totals = np.sum([split.precision(alive, [tilt] * len(alive)) for split in splits], axis=0)
         for group, total in zip(alive, totals / n_scored, strict=True):
             score[group] = float(total)
-            done[group] = k
+            last_round[group] = k
         alive = _best(alive, score, max(_KEPT, -(-len(alive) // 2)))
     final_score = np.array([score[group] for group in groups])
-    last = np.array([done[group] for group in groups])
+    last = np.array([last_round[group] for group in groups])
     if tilts:
         finalists = set(_best(alive, score, _FINALISTS))
         finalists_left = [p for p, group in enumerate(groups) if group in finalists]
