@@ -7,9 +7,9 @@ from schirn import find_noisy_labels
 from schirn.cleaning._law import (
     ScoredCells,
     fit_law,
+    label_informativeness,
     listing_rates,
     sample_unlisted,
-    told_labels,
     unclaimed_shares,
 )
 from schirn.labels.tags import Tags
@@ -292,7 +292,7 @@ def test_labels_are_told_as_far_as_their_scores_separate():
     counts = np.array([400, 400, 400, 6])
     label, unlisted = np.repeat(np.arange(4), counts), np.repeat(np.arange(4), 500)
     cells = ScoredCells(label, rng.normal(apart[label]), unlisted, rng.normal(size=2000))
-    told = told_labels(cells, 5)
+    told = label_informativeness(cells, 5)
     # Few tags have the benefit of the doubt, and so has a label without any.
     np.testing.assert_array_equal(told[[0, 3, 4]], 1)
     assert told[1] < 0.5 < told[2]
@@ -302,4 +302,4 @@ def test_labels_are_told_as_far_as_their_scores_separate():
         scores = [x[y == j] for x, y in ((ties.score, label), (ties.unlisted_score, unlisted))]
         auc = roc_auc_score(np.r_[np.ones(400), np.zeros(500)], np.concatenate(scores))
         doubt = 6 * np.sqrt((1 / 400 + 1 / 500) / 12)
-        assert told_labels(ties, 4)[j] == pytest.approx((auc + doubt - 0.5) / 0.3)
+        assert label_informativeness(ties, 4)[j] == pytest.approx((auc + doubt - 0.5) / 0.3)

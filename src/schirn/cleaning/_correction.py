@@ -88,12 +88,12 @@ def corrected_normal_scores(
     size = min(len(X), _SAMPLE)
     sample = np.argsort(score)[((np.arange(size) + 0.5) * len(X) / size).astype(int)]
     shift = weight * corrected.residual
-    others = score[sample, None] - corrected.influence(sample, index) * shift
+    sample_scores = score[sample, None] - corrected.influence(sample, index) * shift
     without_answer = score[index] - corrected.leverage * shift
-    lower = (others < without_answer).sum(axis=0)
-    out = normal_scores(score)
-    out[index] = ndtri((np.minimum(lower, size - 1) + 0.5) / size)
-    return out
+    lower = (sample_scores < without_answer).sum(axis=0)
+    normal = normal_scores(score)
+    normal[index] = ndtri((np.minimum(lower, size - 1) + 0.5) / size)
+    return normal
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ class _Fit:
 
     def influence(self, tags: Array, answered: Array) -> Array:
         """How much the score of each tag (rows) falls without each answer, by residual."""
-        same = self.column[tags, None] == self.column[answered]
+        is_same_label = self.column[tags, None] == self.column[answered]
         through_weights = self.G[tags] @ np.linalg.solve(self.S, self.G[answered].T)
-        return np.asarray(through_weights + same / self.curvature[self.column[answered]])
+        return np.asarray(through_weights + is_same_label / self.curvature[self.column[answered]])
 
 
 def _fit(
@@ -151,7 +151,7 @@ def _fit(
 
     theta = mean.copy()
     u = np.zeros(size)
-    now = loss(theta, u)
+    value = loss(theta, u)
     for _ in range(_STEPS):
         p = expit(Z @ theta + u[name])
         c = p * (1 - p)
@@ -166,11 +166,11 @@ def _fit(
         length = 1.0
         if decrease < 1e-10:
             break
-        while loss(theta - length * step, u - length * step_u) > now - 1e-4 * length * decrease:
+        while loss(theta - length * step, u - length * step_u) > value - 1e-4 * length * decrease:
             length /= 2
         theta = theta - length * step
         u = u - length * step_u
-        now = loss(theta, u)
+        value = loss(theta, u)
     score = X @ theta + u[column]
     G = X - (B / d).T[column]
     leverage = (G[index] * np.linalg.solve(S, G[index].T).T).sum(axis=1) + 1 / d[name]

@@ -14,7 +14,7 @@ odds of a tag with score s are h(s) (1 - v) / v.
 
 If the scores are log-odds of being listed, `listing_rates` tells how often rows that lack a label
 list it, by Bayes' rule. Of a label that the features say nothing about, listed and unlisted cells
-score alike (`told_labels`): its tags may be all wrong or all correct, and nobody can tell.
+score alike (`label_informativeness`): its tags may be all wrong or all correct.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ _RATE_STEPS = 3
 _PSEUDO_TAGS = 5.0
 # Below the first AUC the features tell nothing about a label, above the second they tell enough.
 # Labels with few tags get the benefit of the doubt: this many standard errors are added.
-_TOLD = (0.5, 0.8)
+_AUC_RANGE = (0.5, 0.8)
 _DOUBT = 6.0
 # Attempts to draw a row that does not list a label.
 _TRIES = 30
@@ -52,7 +52,7 @@ _MOST_UNLISTED = 25
 
 
 def unclaimed_shares(
-    scores: Array, listed: Array, row: Array, column: Array, confidence: Array
+    scores: Array, Y: Array, row: Array, column: Array, confidence: Array
 ) -> Array:
     """Return by how much confidences understate the share (k,) of wrong tags.
 
@@ -62,7 +62,7 @@ def unclaimed_shares(
     ----------
     scores : (n, k) float array
         Scores of all cells: the higher, the more likely the label is correct.
-    listed : (n, k) 0/1 array
+    Y : (n, k) 0/1 array
     row, column : int arrays
         The tags to count.
     confidence : float array
@@ -71,7 +71,7 @@ def unclaimed_shares(
     n_tags = np.bincount(column, minlength=scores.shape[1])
     medians = np.zeros(scores.shape[1])
     for j in np.flatnonzero(n_tags):
-        medians[j] = np.median(scores[listed[:, j] == 0, j])
+        medians[j] = np.median(scores[Y[:, j] == 0, j])
     n_wrong = 2 * _count_below(scores[row, column], column, medians)
     n_claimed = np.bincount(column, 1 - confidence, minlength=len(n_tags))
     return _typical_shares(n_tags, n_wrong) - _typical_shares(n_tags, n_claimed)
@@ -131,11 +131,11 @@ def fit_law(cells: ScoredCells, n_labels: int) -> Law:
     weight = (n_tags / np.maximum(n_unlisted, 1))[cells.unlisted_label]
     scores = np.r_[score, cells.unlisted_score]
     edges = np.quantile(scores if len(scores) else [0.0], np.linspace(0, 1, _BINS + 1))
-    listed = _histogram(score, frequency[label], edges, frequency.max())
-    unlisted = _histogram(
+    tag_histogram = _histogram(score, frequency[label], edges, frequency.max())
+    unlisted_histogram = _histogram(
         cells.unlisted_score, frequency[cells.unlisted_label], edges, frequency.max(), weight
     )
-    ratios = _rising_ratios(listed, unlisted)
+    ratios = _rising_ratios(tag_histogram, unlisted_histogram)
     bounds = _LEAST_SHARE, 1 - _LEAST_SHARE
     centres = (edges[:-1] + edges[1:]) / 2
     return Law(np.clip(typical, *bounds), np.clip(shares, *bounds), frequency, centres, ratios)
@@ -170,14 +170,14 @@ def listing_rates(cells: ScoredCells, n_listed: Array, n_rows: int) -> Array:
     return rates
 
 
-def told_labels(cells: ScoredCells, n_labels: int) -> Array:
+def label_informativeness(cells: ScoredCells, n_labels: int) -> Array:
     """Return how much the scores say about each label (l,), from 0 to 1, by the AUC of its tags."""
     measured = cell_aucs(*_arrays_of(cells), n_labels)
     auc = np.where(measured.has_pairs, measured.auc, 1.0)
     n_listed = np.maximum(measured.n_listed, 1)
     n_unlisted = np.maximum(measured.n_unlisted, 1)
     error = np.sqrt((1 / n_listed + 1 / n_unlisted) / 12)
-    low, high = _TOLD
+    low, high = _AUC_RANGE
     return np.clip((auc + _DOUBT * error - low) / (high - low), 0, 1)
 
 
@@ -222,20 +222,20 @@ def _histogram(
     return np.bincount(place, weight, (largest + 1) * _BINS).reshape(largest + 1, _BINS)
 
 
-def _rising_ratios(listed: Array, unlisted: Array) -> Array:
+def _rising_ratios(tag_histogram: Array, unlisted_histogram: Array) -> Array:
     """Return rising ratios of two histograms (frequencies, scores), smooth over frequencies."""
     # Here, since most programs that import the library judge no tags.
     from sklearn.isotonic import isotonic_regression
 
-    nearness = _nearness(np.arange(len(listed)) / _PER_DOUBLING, _RATIO_WIDTH)
-    total = nearness @ (listed + unlisted)
-    listed = nearness @ listed
+    nearness = _nearness(np.arange(len(tag_histogram)) / _PER_DOUBLING, _RATIO_WIDTH)
+    total = nearness @ (tag_histogram + unlisted_histogram)
+    smooth = nearness @ tag_histogram
     if not total.any():
         # Nothing is known: each score is as frequent among the tags as elsewhere.
         return np.ones(total.shape)
     # A score that no cell has takes the share of the others.
     total += 1e-9 * total.sum(axis=1, keepdims=True)
-    shares = listed / total
+    shares = smooth / total
     rising = [
         isotonic_regression(share, sample_weight=weight, y_min=1e-6, y_max=1 - 1e-6)
         for share, weight in zip(shares, total, strict=True)

@@ -59,13 +59,13 @@ def number_of_hits(work: Worklist) -> Interval:
     """Estimate the number of hits among the usable tags of a worklist."""
     is_hit = work.usable & (work.answer == work.hit)
     is_miss = work.usable & (work.answer == 1 - work.hit)
-    least = float(is_hit.sum())
-    most = float(work.usable.sum() - is_miss.sum())
+    n_hits = float(is_hit.sum())
+    n_possible = float(work.usable.sum() - is_miss.sum())
     samples = [sample for sample in work.answers.samples if _speaks_for_all(sample, work)]
-    if least == most:
-        return Interval(least, least, most)
+    if n_hits == n_possible:
+        return Interval(n_hits, n_hits, n_possible)
     if not samples:
-        return Interval(np.nan, least, most)
+        return Interval(np.nan, n_hits, n_possible)
     p = cross_fitted(work)
     estimates = np.array([_estimate(sample, work, p) for sample in samples])
     mean, predicted, observed = estimates.T
@@ -80,8 +80,8 @@ def number_of_hits(work: Worklist) -> Interval:
     half = _QUANTILE * np.sqrt(variance) + 0.5
     center = float(weight @ mean)
     # Nobody can say whether the tags answered "unsure" are hits.
-    unsure = most - least - np.count_nonzero(work.usable & np.isnan(work.answer))
-    ends = np.clip([center, center - half, center + half + unsure], least, most)
+    unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
+    ends = np.clip([center, center - half, center + half + unsure], n_hits, n_possible)
     return Interval(*ends.tolist())
 
 
@@ -94,8 +94,8 @@ def cross_fitted(work: Worklist) -> Array:
     is_hit = work.answer[answered] == work.hit
     p = np.zeros(len(work.row))
     for k in range(_FOLDS):
-        others = fold[answered] != k
-        posterior = RankPosterior(score[answered[others]], is_hit[others], open_score)
+        is_training = fold[answered] != k
+        posterior = RankPosterior(score[answered[is_training]], is_hit[is_training], open_score)
         members = np.flatnonzero(work.usable & (fold == k))
         p[members] = posterior.hit_probability(score[members])
     return np.clip(p, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
@@ -122,16 +122,16 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     is_hit = work.answer == work.hit
     n_before = np.count_nonzero(work.usable & is_decided & is_hit)
     response = _response(sample, work)
-    counts = is_definite[sample.tags] & is_open[sample.tags]
-    asked = sample.tags[counts]
-    inclusion = np.where(sample.is_drawn, response * sample.inclusion, 1.0)[counts]
-    residual = (is_hit[asked] - p[asked]) / inclusion
+    is_counted = is_definite[sample.tags] & is_open[sample.tags]
+    tags = sample.tags[is_counted]
+    inclusion = np.where(sample.is_drawn, response * sample.inclusion, 1.0)[is_counted]
+    residual = (is_hit[tags] - p[tags]) / inclusion
     mean = n_before + p[is_open].sum() + residual.sum()
     open_tags = np.flatnonzero(is_open)
     rank = np.empty(len(open_tags), dtype=int)
     rank[np.argsort(work.normal_score[open_tags], kind="stable")] = np.arange(len(open_tags))
     chance = design.inclusion(rank < design.n_ranks, response)
-    chance[np.isin(open_tags, asked[inclusion == 1])] = 1
+    chance[np.isin(open_tags, tags[inclusion == 1])] = 1
     variance = (p * (1 - p))[open_tags]
     predicted = float(np.sum(variance * (1 / chance - 1)))
     observed = float(np.sum(residual**2 * (1 - inclusion)))

@@ -35,9 +35,9 @@ from schirn._progress import stage, track
 from schirn.cleaning._law import (
     ScoredCells,
     fit_law,
+    label_informativeness,
     listing_rates,
     sample_unlisted,
-    told_labels,
 )
 from schirn.cleaning._storage import Needs
 from schirn.cleaning.groups import with_copies
@@ -184,7 +184,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     linear, centroids = scores(tags.row[judged], label)
     cells = ScoredCells(label, linear, column, scores(row, column)[0])
     law = fit_law(cells, len(tags.names))
-    told = told_labels(cells, len(tags.names))
+    informativeness = label_informativeness(cells, len(tags.names))
     log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
     alone = law.log_odds(linear, label)
     values = log_rates[label], centroids, expit(alone)
@@ -193,7 +193,8 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     def experts(linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
         # What the texts do not tell about a label cannot speak against its tags.
         rates, *others = (
-            mean + told[label] * (value - mean) for mean, value in zip(neutral, values, strict=True)
+            mean + informativeness[label] * (value - mean)
+            for mean, value in zip(neutral, values, strict=True)
         )
         return [linear - rates, *others]
 

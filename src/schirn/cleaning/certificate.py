@@ -442,11 +442,11 @@ class Certificate:
         if len(members) != self.n_tags or tags_hash(members) != self.tags_sha256:
             changed = "added" if self.of == ADDED else "removed"
             raise InputError(f"other tags were {changed} than those that were certified")
-        asked = list(self._counted)
-        if drawn_order(members, self.table_sha256, self.draw)[: len(asked)] != asked:
+        questions = list(self._counted)
+        if drawn_order(members, self.table_sha256, self.draw)[: len(questions)] != questions:
             raise InputError("answers are missing or were not drawn by this program")
 
-    def _members(self, listed: set[Tag], removed: set[Tag], added: set[Tag]) -> set[Tag]:
+    def _members(self, tags: set[Tag], removed: set[Tag], added: set[Tag]) -> set[Tag]:
         """Rebuild the certified set from what was done to the table."""
         if self.of == SUSPECTS:
             return {(row, label) for row, label in self.options.get("tags", ())}
@@ -454,7 +454,7 @@ class Certificate:
         for tag, right in {**self.earlier, **self.answers}.items():
             if (tag in changed) != (right is acts_on):
                 raise InputError(f"{brief(tag[1])} of row {tag[0] + 1} contradicts its answer")
-        members = listed - removed if self.of == REMAINING else changed
+        members = tags - removed if self.of == REMAINING else changed
         return (members - set(self.earlier)) | set(self.answers)
 
 

@@ -29,30 +29,30 @@ def group_numbers(groups: Iterable[Any], n: int) -> Array:
     return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
-def with_copies(same: Array, tags: Tags, groups: Array | None) -> Array | None:
+def with_copies(copy_group: Array, tags: Tags, groups: Array | None) -> Array | None:
     """Groups of rows that must not judge each other: copies, merged with the groups of the caller.
 
     Features that repeat in most rows although the tags differ are categories, not copies.
 
     Parameters
     ----------
-    same : (n,) int array
+    copy_group : (n,) int array
         What `schirn.scale.copies.equal_rows` makes of the features.
     tags : Tags
     groups : (n,) int array, optional
     """
     n = tags.n_rows
-    distinct = int(same.max(initial=-1)) + 1
+    distinct = int(copy_group.max(initial=-1)) + 1
     if distinct == n:
         return groups
     if 2 * distinct < n:
         ones = np.ones(len(tags.row), dtype=np.uint8)
-        listed = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
-        listed.data[:] = 1
-        if len(np.unique(np.c_[same, equal_rows(listed)], axis=0)) > 1.5 * distinct:
+        Y = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
+        Y.data[:] = 1
+        if len(np.unique(np.c_[copy_group, equal_rows(Y)], axis=0)) > 1.5 * distinct:
             return groups
     if groups is None:
-        return same
+        return copy_group
     size = distinct + int(groups.max()) + 1
-    links = sp.coo_array((np.ones(n), (same, distinct + groups)), shape=(size, size))
-    return np.asarray(connected_components(links, directed=False)[1][same])
+    links = sp.coo_array((np.ones(n), (copy_group, distinct + groups)), shape=(size, size))
+    return np.asarray(connected_components(links, directed=False)[1][copy_group])

@@ -623,10 +623,10 @@ class NoisyLabels:
         NoisyLabels
             Nothing is asked or ranked again.
         """
-        other = replace(self, policy=self.policy.at(precision, keep_one))
+        ranking = replace(self, policy=self.policy.at(precision, keep_one))
         # The worklist depends on the answers alone.
-        other.__dict__["worklist"] = self.worklist
-        return other
+        ranking.__dict__["worklist"] = self.worklist
+        return ranking
 
     def trade_off(self, targets: Sequence[float] = TARGETS) -> list[TradeOff]:
         """Say for several targets what would be removed, by the answers.
@@ -726,10 +726,10 @@ class NoisyLabels:
         ('Ada', 0, 1.0)
         """
         new = read_opinions(opinions, self.n_rows, self.label_names, who)
-        voices = {each.who: each for each in (*self.ranked.opinions, *new)}
-        every = tuple(voices.values())
-        ranked = replace(self.ranked, opinions=every)
-        return replace(self, ranked=ranked, missing=replace(self.missing, opinions=every))
+        voices = {voice.who: voice for voice in (*self.ranked.opinions, *new)}
+        all_opinions = tuple(voices.values())
+        ranked = replace(self.ranked, opinions=all_opinions)
+        return replace(self, ranked=ranked, missing=replace(self.missing, opinions=all_opinions))
 
     def voices(self) -> list[Voice]:
         """Say how good every voice of `with_opinions` was on the tags that a person answered.

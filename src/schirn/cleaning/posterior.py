@@ -78,10 +78,10 @@ class RankPosterior:
         """
         share = np.cumsum(self._hits, axis=1) / self._ends
         if probability is None:
-            enough = np.flatnonzero(self._weight @ share >= target)
+            index = np.flatnonzero(self._weight @ share >= target)
         else:
-            enough = np.flatnonzero(self._weight @ (share >= target) >= probability)
-        return int(self._ends[enough[-1]]) if len(enough) else 0
+            index = np.flatnonzero(self._weight @ (share >= target) >= probability)
+        return int(self._ends[index[-1]]) if len(index) else 0
 
     def expected_hits(self, count: int) -> float:
         """Expected hits among the first `count` open tags."""

@@ -215,9 +215,9 @@ class Worklist:
             score = corrected_normal_scores(X, column, index, right, weights)
         elif voices is not None:
             score = normal_scores(score + voices @ weights)
-        out = np.zeros(len(self.row))
-        out[usable] = -score if self.hit else score
-        return out
+        scores = np.zeros(len(self.row))
+        scores[usable] = -score if self.hit else score
+        return scores
 
     @cached_property
     def voice_weights(self) -> Array:
@@ -308,9 +308,9 @@ class Worklist:
             chosen = chosen[~np.isin(chosen, spread)][: n - n_spread]
             return self._chosen(chosen, rng.permutation(spread))
         high = self._ranks_to_ask(n, target)
-        left = self.order[:high]
-        left = left[~np.isin(left, spread)]
-        even = left[even_positions(n - n_spread, len(left), rng)]
+        pool = self.order[:high]
+        pool = pool[~np.isin(pool, spread)]
+        even = pool[even_positions(n - n_spread, len(pool), rng)]
         index = rng.permutation(np.r_[spread, even])
         cells = self._cells(index)
         number = self.answers.next_number

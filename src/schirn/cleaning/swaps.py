@@ -90,10 +90,10 @@ def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tu
     return suspicious[index], likely[start[index] + turn]
 
 
-def best_pairs(score: Array, listed: Array, missing: Array) -> Array:
+def best_pairs(score: Array, suspect: Array, missing: Array) -> Array:
     """Indices of the pairs with the highest scores, at most one for every tag."""
     best = np.argsort(-score, kind="stable")
-    for tag in (listed, missing):
+    for tag in (suspect, missing):
         best = best[np.sort(np.unique(tag[best], return_index=True)[1])]
     return best
 
@@ -124,7 +124,7 @@ def confusion(wrong: Array, right: Array, counted: Array, n_labels: int) -> Arra
     source, target = (np.bincount(x[counted], minlength=n_labels) for x in (wrong, right))
     a = source[wrong] - n
     b = target[right] - n
-    both = source[wrong] + source[right] + target[wrong] + target[right] - n - n_reversed
-    chance = a * b / (len(counted) - both + 1)
+    n_involved = source[wrong] + source[right] + target[wrong] + target[right] - n - n_reversed
+    chance = a * b / (len(counted) - n_involved + 1)
     excess = n - 1 - chance - _DEVIATIONS * np.sqrt(chance)
     return np.asarray(np.maximum(excess, 0) / np.sqrt((n + a + 1.0) * (n + b + 1.0)))
