@@ -319,10 +319,9 @@ def test_without_torch_one_sentence_says_what_to_install():
     hide = "class Hide:\n def find_spec(self, name, *_):\n  if name == 'torch': raise ImportError\n"
     ran = run_python(f"import sys\n{hide}sys.meta_path.insert(0, Hide())\nimport schirn.deep")
     last = ran.stderr.strip().splitlines()[-1]
-    assert last.endswith(
-        "MissingExtraError: schirn.deep needs the package 'torch'; "
-        'install it with: pip install "schirn[deep]"'
-    )
+    assert "MissingExtraError: schirn.deep needs the package 'torch' of the extra 'deep'" in last
+    assert 'install it with: pip install "' in last
+    assert '"torch>=' in last
 
 
 @pytest.mark.parametrize("n", [33, 65, 97, 98])

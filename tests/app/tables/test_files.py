@@ -139,7 +139,7 @@ def test_missing_extra(tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr("schirn._optional.import_module", refuse)
-    with pytest.raises(MissingExtraError, match=r"schirn\[table\]"):
+    with pytest.raises(MissingExtraError, match=r"extra 'table'.*pip install .*pyarrow>="):
         read_table(target)
 
 

@@ -62,7 +62,7 @@ def test_cleanlab_takes_out_labels_and_trains_on_the_rest(data):
 def test_a_missing_package_is_named_and_skipped_by_a_benchmark(data, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "cleanlab", None)
     monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "schirn\[cleanlab\]"'):
+    with pytest.raises(MissingExtraError, match='pip install "cleanlab>='):
         CleanlabBaseline().fit(data.X, data.candidates)
     (result, *_) = bench.run(
         [(data, 1)], ["CleanlabBaseline"], output=tmp_path, folds=2, jobs=0, tuning="none"

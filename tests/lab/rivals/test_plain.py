@@ -22,7 +22,7 @@ def test_without_pytorch_it_is_listed_and_fit_names_the_extra(small, monkeypatch
     # None makes the import fail, as if the package were absent.
     monkeypatch.setitem(sys.modules, "torch", None)
     assert schirn.methods()["PLAIN"] is lab.PLAIN
-    with pytest.raises(MissingExtraError, match=r'PLAIN needs .*"schirn\[deep\]"'):
+    with pytest.raises(MissingExtraError, match=r'PLAIN needs .*"torch>='):
         lab.PLAIN().fit(small.X, small.candidates)
 
 

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     say()
     for entry in entries:
         if entry["version"] is None:
-            say(f'missing: {entry["name"]} (pip install "schirn[{entry["extra"]}]")')
+            say(f'missing: {entry["name"]} (pip install "{entry["name"]}>={entry["oldest"]}")')
     for sentence in broken or ["nothing"]:
         say(f"broken: {sentence}")
     return int(bool(broken))
