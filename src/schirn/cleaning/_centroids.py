@@ -11,9 +11,7 @@ from schirn._progress import track
 from schirn.linalg.arrays import BLOCK_CELLS, rows_per_block
 
 
-def score_by_centroids(
-    X: Any, listed: sp.csr_array, train: Array, rows: Array, labels: Array
-) -> Array:
+def score_by_centroids(X: Any, Y: sp.csr_array, train: Array, rows: Array, labels: Array) -> Array:
     """Cosine between a row and the mean of its label, both without what all rows have in common.
 
     The score is (x'm - x'g) / |m - g| for a row x of length one, the mean m of the training rows
@@ -22,7 +20,7 @@ def score_by_centroids(
     Parameters
     ----------
     X : (n, d) array or CSR matrix
-    listed : (n, l) CSR array
+    Y : (n, l) CSR array
         Tags of the training rows, 1 each.
     train : (n,) bool array
         The training rows.
@@ -39,7 +37,7 @@ def score_by_centroids(
     dtype = np.result_type(X.dtype, np.float32)
     g = np.asarray(inverse.astype(dtype) @ X).ravel() / max(train.sum(), 1)
     # Each row that lists the label, divided by its length and by the number of such rows.
-    weights = sp.csr_array(listed.T).astype(np.float32)
+    weights = sp.csr_array(Y.T).astype(np.float32)
     counts = np.maximum(np.diff(weights.indptr), 1)
     weights.data = (inverse[weights.indices] / np.repeat(counts, np.diff(weights.indptr))).astype(
         np.float32
@@ -66,9 +64,9 @@ def score_by_centroids(
             dense = np.asarray(M)
             line = None
             squares = np.einsum("ij,ij->i", dense, dense, dtype=np.float64)
-        off = squares - 2 * np.asarray(M @ g).ravel() + g @ g
-        far = off > 1e-9 * (squares + g @ g)
-        norm = np.sqrt(np.where(far, off, 1))
+        squared_distance = squares - 2 * np.asarray(M @ g).ravel() + g @ g
+        is_apart = squared_distance > 1e-9 * (squares + g @ g)
+        norm = np.sqrt(np.where(is_apart, squared_distance, 1))
         cells = order[starts[first] : ends[min(first + step, len(distinct)) - 1]]
         for piece in _pieces(sizes[rows[cells]], BLOCK_CELLS):
             k = cells[piece]
@@ -81,18 +79,18 @@ def score_by_centroids(
             else:
                 dots = np.einsum("ij,ij->i", x, dense[place])
             cosines = (dots - common[rows[k]]) / (norm[place] * lengths[rows[k]])
-            scores[k] = np.where(far[place], cosines, 0)
+            scores[k] = np.where(is_apart[place], cosines, 0)
         if line is not None:
             buffer[line, M.indices] = 0
     return scores
 
 
-def _pieces(sizes: Array, most: int) -> Iterator[slice]:
-    """Slices of consecutive cells whose rows have at most `most` entries, or of single cells."""
+def _pieces(sizes: Array, limit: int) -> Iterator[slice]:
+    """Slices of consecutive cells whose rows have at most `limit` entries, or of single cells."""
     total = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
-        done = total[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(total, done + most, side="right")))
+        n_before = total[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(total, n_before + limit, side="right")))
         yield slice(first, last)
         first = last

@@ -52,7 +52,7 @@ class PairUse:
     Attributes
     ----------
     rare, frequent : int arrays
-    both : int array
+    n_common : int array
         Rows with both.
     spelling : list of str
     likeness, error : float arrays
@@ -63,7 +63,7 @@ class PairUse:
 
     rare: Array
     frequent: Array
-    both: Array
+    n_common: Array
     spelling: list[str]
     likeness: Array
     error: Array
@@ -85,11 +85,11 @@ def pair_use(use: TagUse, spelled: dict[tuple[int, int], str]) -> PairUse:
     is_swapped = counts[pairs[:, 0]] > counts[pairs[:, 1]]
     rare = np.where(is_swapped, pairs[:, 1], pairs[:, 0])
     frequent = np.where(is_swapped, pairs[:, 0], pairs[:, 1])
-    both = use.n_common(rare, frequent)
-    context = use.contexts.likeness(rare, frequent, both)
+    n_common = use.n_common(rare, frequent)
+    context = use.contexts.likeness(rare, frequent, n_common)
     likeness = context
     if use.contents is not None:
-        likeness = use.contents.likeness(rare, frequent, both)
+        likeness = use.contents.likeness(rare, frequent, n_common)
     spelling = np.array(list(spelled.values()), dtype=object)
     # Errors cost most; of unlike pairs, nobody needs them.
     is_other = spelling == ""
@@ -103,7 +103,7 @@ def pair_use(use: TagUse, spelled: dict[tuple[int, int], str]) -> PairUse:
     return PairUse(
         rare,
         frequent,
-        both[is_alike],
+        n_common[is_alike],
         spelling[is_alike].tolist(),
         likeness,
         error,
@@ -158,23 +158,23 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     pairs : PairUse
     """
     likeness, lower = _combined(pairs)
-    together = pairs.both / np.maximum(use.counts[pairs.rare], 1)
+    common_share = pairs.n_common / np.maximum(use.counts[pairs.rare], 1)
     spelling = np.array(pairs.spelling, dtype=object)
     is_name = np.isin(spelling, list(SAME_NAME))
     is_other = spelling == ""
-    enough = np.where(is_name, _SPELLING_LIKENESS, _ENDING_LIKENESS)
-    enough = np.where(is_other, _SYNONYM_LIKENESS, enough)
-    apart = np.where(is_name, 0.5, _RARELY_TOGETHER)
-    apart = np.where(is_other, _SYNONYMS_TOGETHER, apart)
+    min_likeness = np.where(is_name, _SPELLING_LIKENESS, _ENDING_LIKENESS)
+    min_likeness = np.where(is_other, _SYNONYM_LIKENESS, min_likeness)
+    max_share = np.where(is_name, 0.5, _RARELY_TOGETHER)
+    max_share = np.where(is_other, _SYNONYMS_TOGETHER, max_share)
     # A few rows of the other tag are no picture of it.
     rows = use.counts[pairs.frequent]
     is_known = rows >= np.where(is_name, _NAME_ROWS, _ENDING_ROWS)
     is_known &= is_name | (use.counts[pairs.rare] >= _NAME_ROWS)
-    is_sure = (lower >= enough) & (together <= apart) & is_known
+    is_sure = (lower >= min_likeness) & (common_share <= max_share) & is_known
     # One row of each is a coincidence.
     is_likely = (likeness >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
     sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
-    likely = 0.5 * np.clip(lower, 0.02, 0.98) * (1.02 - together)
+    likely = 0.5 * np.clip(lower, 0.02, 0.98) * (1.02 - common_share)
     # One name in two forms is worth a question, whatever its rows say.
     return np.where(is_sure, sure, np.where(is_likely | is_name, likely, 0.0))
 
@@ -218,10 +218,14 @@ def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:
         order = np.lexsort((-values, line))
         rank = np.arange(len(order)) - block.indptr[:-1][line]
         best = order[(rank < _NEAREST) & (values[order] > _NEAR)]
-        ones = tags[line[best] + first]
-        others = tags[block.indices[best]]
+        sources = tags[line[best] + first]
+        nearest = tags[block.indices[best]]
         pairs.update(
-            zip(np.minimum(ones, others).tolist(), np.maximum(ones, others).tolist(), strict=True)
+            zip(
+                np.minimum(sources, nearest).tolist(),
+                np.maximum(sources, nearest).tolist(),
+                strict=True,
+            )
         )
     return sorted(pairs)
 
@@ -251,13 +255,13 @@ def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
 def _line(use: TagUse, pairs: PairUse, k: int, confidence: float) -> VocabularyLine:
     rare = int(pairs.rare[k])
     frequent = int(pairs.frequent[k])
-    both = int(pairs.both[k])
+    n_common = int(pairs.n_common[k])
     spelling = pairs.spelling[k] or "other name"
     by = "other tags" if use.contents is None else "texts"
     reasons = [spelling, f"{by} {min(pairs.likeness[k], 1):.2f} alike"]
     if use.contents is not None and np.isfinite(pairs.context[k]):
         reasons.append(f"other tags {min(pairs.context[k], 1):.2f} alike")
-    share = both / use.counts[rare]
+    share = n_common / use.counts[rare]
     reasons.append(f"together in {share:.0%} of its rows")
     return VocabularyLine(
         "merge",
@@ -265,7 +269,7 @@ def _line(use: TagUse, pairs: PairUse, k: int, confidence: float) -> VocabularyL
         use.tags.names[frequent],
         int(use.counts[rare]),
         int(use.counts[frequent]),
-        both,
+        n_common,
         "; ".join(reasons),
         confidence=round(confidence, 3),
     )

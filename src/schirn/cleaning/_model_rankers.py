@@ -174,28 +174,28 @@ class SieveRanker(ModelRanker):
         confidence = tags.pick(confidence, columns, 0.5).astype(np.float64)
         confidence = np.clip(confidence, _LEAST, 1 - _LEAST)
         # A tag that only its own group lists, or hardly any other row, cannot be judged.
-        others = tags.counts[tags.column] - _count_in_group(tags, groups)
-        judged = np.isin(tags.column, task.judged_columns)
-        judged &= others >= max(task.min_count - 1, 1)
+        support = tags.counts[tags.column] - _count_in_group(tags, groups)
+        is_judged = np.isin(tags.column, task.judged_columns)
+        is_judged &= support >= max(task.min_count - 1, 1)
         row, column = task.planted
         log_odds = logit(confidence)
         planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
         # Whoever knows the noise, or counts votes, is believed.
-        if self.model.estimate_noise and task.votes is None and judged.any():
-            labels = tags.column[judged]
-            listed = np.searchsorted(columns, tags.column[judged])
+        if self.model.estimate_noise and task.votes is None and is_judged.any():
+            labels = tags.column[is_judged]
+            place = np.searchsorted(columns, tags.column[is_judged])
             shares = np.zeros(len(tags.names))
-            cells = tags.row[judged], listed, confidence[judged]
+            cells = tags.row[is_judged], place, confidence[is_judged]
             shares[columns] = 2 * unclaimed_shares(Z, Y, *cells)
             # The mean stays, so that confidences are as high as those of Sieve.
-            shares = (shares - shares[labels].mean()) * log_odds[judged].std()
+            shares = (shares - shares[labels].mean()) * log_odds[is_judged].std()
             log_odds = log_odds - shares[tags.column]
             planted = planted - shares[column]
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:
             unlisted = likeliest_unlisted(Z, Y, columns, task.n_unlisted)
-        return Evidence(log_odds, judged, planted, unlisted, annotators=annotators)
+        return Evidence(log_odds, is_judged, planted, unlisted, annotators=annotators)
 
 
 @dataclass(eq=False)
@@ -304,25 +304,25 @@ class FoldRanker(ModelRanker):
         fitted = _fit(model, X[train], Y[train], options)
         place = np.full(tags.n_rows, -1)
         place[test] = np.arange(len(test))
-        judged = (place[tags.row] >= 0) & np.isin(tags.column, columns)
-        at = place[tags.row[judged]], np.searchsorted(columns, tags.column[judged])
+        is_judged = (place[tags.row] >= 0) & np.isin(tags.column, columns)
+        at = place[tags.row[is_judged]], np.searchsorted(columns, tags.column[is_judged])
         confidence = np.full(len(tags.row), 0.5)
         P = to_numpy(fitted.disambiguate(X[test], Y[test]))
-        confidence[judged] = P[at]
+        confidence[is_judged] = P[at]
         planted = np.full(len(task.planted[0]), np.nan)
         row, column = task.planted
-        here = np.flatnonzero((place[row] >= 0) & np.isin(column, columns))
-        if len(here):
-            row = row[here]
-            new = np.searchsorted(columns, column[here])
+        cells = np.flatnonzero((place[row] >= 0) & np.isin(column, columns))
+        if len(cells):
+            row = row[cells]
+            new = np.searchsorted(columns, column[cells])
             P = to_numpy(fitted.disambiguate(X[row], _swap(Y[row], P[place[row]], new)[0]))
-            planted[here] = logit(P[np.arange(len(row)), new].astype(np.float64))
+            planted[cells] = logit(P[np.arange(len(row)), new].astype(np.float64))
         unlisted = None
         if task.n_unlisted is not None:
             z = logit(to_numpy(fitted.predict_proba(X[test])).astype(np.float64))
             unlisted = likeliest_unlisted(z, Y[test], columns, task.n_unlisted)
             unlisted = unlisted._replace(row=test[unlisted.row])
-        return Evidence(logit(confidence), judged, planted, unlisted)
+        return Evidence(logit(confidence), is_judged, planted, unlisted)
 
     def _folds(self, X: Any, task: RankingTask) -> Iterable[tuple[Array, Array]]:
         """Training and test rows of every fold; only made inside a display, which counts them."""

@@ -95,10 +95,10 @@ def standardised(log_odds: Array) -> Array:
     """Log-odds with mean 0 and deviation 1 over the cells that have an opinion; 0 elsewhere."""
     has_opinion = ~np.isnan(log_odds)
     values = log_odds[has_opinion]
-    out = np.zeros(len(log_odds))
+    z = np.zeros(len(log_odds))
     if len(values) and values.std() > 1e-12:
-        out[has_opinion] = (values - values.mean()) / values.std()
-    return out
+        z[has_opinion] = (values - values.mean()) / values.std()
+    return z
 
 
 def weight_without_answers(voice: Array, score: Array, column: Array) -> float:
@@ -120,13 +120,13 @@ def weight_without_answers(voice: Array, score: Array, column: Array) -> float:
     float
         max(0, 1 - (3 / t)²), where t is the correlation in standard errors; 0 if t < 3.
     """
-    judged = np.flatnonzero(voice)
-    x = _within(voice[judged], column[judged])
-    y = _within(score[judged], column[judged])
+    tags = np.flatnonzero(voice)
+    x = _within(voice[tags], column[tags])
+    y = _within(score[tags], column[tags])
     length = np.sqrt((x @ x) * (y @ y))
-    if length < 1e-12 or len(judged) < 3:
+    if length < 1e-12 or len(tags) < 3:
         return 0.0
-    t = float(x @ y / length) * np.sqrt(len(judged))
+    t = float(x @ y / length) * np.sqrt(len(tags))
     return float(max(0.0, 1 - (_CHANCE / t) ** 2)) if t > 0 else 0.0
 
 

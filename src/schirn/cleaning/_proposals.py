@@ -145,7 +145,7 @@ def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
         return -gain, -line.confidence, line.tag, line.target
 
     ordered = sorted(lines, key=merit)
-    most = max(1, int(_MOST_EXCLUSIONS * count))
-    exclusions = [line for line in ordered if line.action == "exclude"][most:]
+    limit = max(1, int(_MOST_EXCLUSIONS * count))
+    exclusions = [line for line in ordered if line.action == "exclude"][limit:]
     left_out = {id(line) for line in exclusions}
     return [line for line in ordered if id(line) not in left_out][:count]

@@ -24,7 +24,7 @@ def voices_of(tags: "RankedTags | MissingTags", n_labels: int) -> Array | None:
     if not tags.opinions:
         return None
     cells = tags.row.astype(np.int64) * n_labels + tags.column
-    return np.column_stack([standardised(other.of(cells)) for other in tags.opinions])
+    return np.column_stack([standardised(opinion.of(cells)) for opinion in tags.opinions])
 
 
 def _no_rows() -> Array:
@@ -236,6 +236,6 @@ class MissingTags:
         answers = self.worklist.answers.placed(place[: len(self)], len(order))
         longer = MissingTags(row[order], column[order], p[order], label_names, answers)
         opinions = tuple(
-            other.widened(len(self.label_names), len(label_names)) for other in self.opinions
+            opinion.widened(len(self.label_names), len(label_names)) for opinion in self.opinions
         )
         return replace(longer, excluded=self.excluded, opinions=opinions)

@@ -58,7 +58,7 @@ def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
 
     Returns
     -------
-    child, parent, both : int arrays
+    child, parent, n_common : int arrays
     lower : float array
         Lower bound of the share of the child's rows that have the parent.
     """
@@ -66,18 +66,18 @@ def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
     counts = use.counts
     child = common.row
     parent = common.col
-    both = common.data.astype(np.int64)
-    is_pair = (both >= _MIN_BOTH) & (counts[parent] >= _PARENT_FACTOR * counts[child])
+    n_common = common.data.astype(np.int64)
+    is_pair = (n_common >= _MIN_BOTH) & (counts[parent] >= _PARENT_FACTOR * counts[child])
     child = child[is_pair]
     parent = parent[is_pair]
-    both = both[is_pair]
-    lower, _ = share_interval(both, counts[child])
+    n_common = n_common[is_pair]
+    lower, _ = share_interval(n_common, counts[child])
     base = counts[parent] / max(use.tags.n_rows, 1)
     # A parent on nearly all rows is on the child's too, whatever they have to do with each other.
     gain = (lower - base) / np.maximum(1 - base, 1e-9)
     is_parent = (lower >= _NAMED_IMPLIES) & (gain >= _MIN_GAIN * _NAMED_IMPLIES)
     is_parent &= (lower < _IMPLIES) | (gain >= _MIN_GAIN)
-    return child[is_parent], parent[is_parent], both[is_parent], lower[is_parent]
+    return child[is_parent], parent[is_parent], n_common[is_parent], lower[is_parent]
 
 
 def propose_implications(use: TagUse) -> list[VocabularyLine]:
@@ -93,10 +93,10 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
     -------
     list of VocabularyLine
     """
-    child, parent, both, lower = inclusions(use)
+    child, parent, n_common, lower = inclusions(use)
     names = use.tags.names
     counts = use.counts
-    missing = counts[child] - both
+    missing = counts[child] - n_common
     words = {tag: set(words_of(names[tag])) for tag in {*child.tolist(), *parent.tolist()}}
     lines: list[VocabularyLine] = []
     n_parents: dict[int, int] = {}
@@ -114,14 +114,14 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
         if not alike >= _ALIKE_ROWS:
             continue
         n_parents[tag] = n_parents.get(tag, 0) + 1
-        _, upper = share_interval(both[[k]], counts[[tag]])
+        _, upper = share_interval(n_common[[k]], counts[[tag]])
         evidence = (
-            f"{both[k] / counts[tag]:.0%} of its rows have {names[target]} "
+            f"{n_common[k] / counts[tag]:.0%} of its rows have {names[target]} "
             f"({lower[k]:.0%} to {upper[0]:.0%}), {missing[k]:,} lack it; by chance "
             f"{counts[target] / use.tags.n_rows:.0%}; rows without it {min(alike, 1):.2f} alike"
         )
         confidence = min(0.99, float(lower[k]) * min(alike, 1) + (0.2 if is_named else 0.0))
-        lines.append(_line(use, "imply", tag, target, int(both[k]), evidence, confidence))
+        lines.append(_line(use, "imply", tag, target, int(n_common[k]), evidence, confidence))
     return lines
 
 
@@ -141,8 +141,8 @@ def likeness_without(use: TagUse, tag: int, parent: int) -> float:
     float
         1 for rows of one kind; the smaller one by features and by other tags.
     """
-    rows = use.contexts.rows_of(tag, most=np.iinfo(np.int64).max)
-    of_parent = use.contexts.rows_of(parent, most=np.iinfo(np.int64).max)
+    rows = use.contexts.rows_of(tag, limit=np.iinfo(np.int64).max)
+    of_parent = use.contexts.rows_of(parent, limit=np.iinfo(np.int64).max)
     has_parent = np.isin(rows, of_parent, assume_unique=True)
     with_parent = _some(rows[has_parent])
     without = _some(rows[~has_parent])
@@ -152,8 +152,8 @@ def likeness_without(use: TagUse, tag: int, parent: int) -> float:
             continue
         products = view.gram(np.r_[with_parent, without], [tag, parent])
         n_with = len(with_parent)
-        inside = products[:n_with, :n_with]
-        within = (inside.sum() - np.trace(inside)) / max(n_with * (n_with - 1), 1)
+        block = products[:n_with, :n_with]
+        within = (block.sum() - np.trace(block)) / max(n_with * (n_with - 1), 1)
         across = products[n_with:, :n_with].mean()
         if within > 0:
             likeness.append(across / within)
@@ -175,7 +175,7 @@ def exclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
 
     Returns
     -------
-    rare, frequent, both : int arrays
+    rare, frequent, n_common : int arrays
     expected : float array
         Number of rows that would have both by chance.
     """
@@ -184,14 +184,14 @@ def exclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
     frequent = np.argsort(-counts, kind="stable")[:_MOST_FREQUENT]
     frequent = frequent[counts[frequent].astype(float) * counts.max(initial=0) / n_rows > _EXPECTED]
     expected = np.outer(counts[frequent], counts[frequent]) / n_rows
-    together = use.common[frequent][:, frequent].toarray()
+    common = use.common[frequent][:, frequent].toarray()
     first, second = np.nonzero(np.triu(expected >= _EXPECTED, 1))
-    both = together[first, second].astype(np.int64)
+    n_common = common[first, second].astype(np.int64)
     means = expected[first, second]
-    is_rare = both <= _EXCEPTIONS * means
+    is_rare = n_common <= _EXCEPTIONS * means
     first = first[is_rare]
     second = second[is_rare]
-    return frequent[second], frequent[first], both[is_rare], means[is_rare]
+    return frequent[second], frequent[first], n_common[is_rare], means[is_rare]
 
 
 def propose_exclusions(use: TagUse) -> list[VocabularyLine]:
@@ -208,30 +208,30 @@ def propose_exclusions(use: TagUse) -> list[VocabularyLine]:
     -------
     list of VocabularyLine
     """
-    rare, frequent, both, expected = exclusions(use)
+    rare, frequent, n_common, expected = exclusions(use)
     if not len(rare):
         return []
-    likeness = use.contexts.likeness(rare, frequent, both)
+    likeness = use.contexts.likeness(rare, frequent, n_common)
     content = np.zeros(len(rare))
     if use.contents is not None:
-        content = use.contents.likeness(rare, frequent, both)
+        content = use.contents.likeness(rare, frequent, n_common)
     lines = []
     for k in np.argsort(-expected, kind="stable").tolist():
         # Two names of one tag never meet either.
         if not likeness[k] >= _ALIKE_CONTEXTS or content[k] >= _ALIKE_CONTENTS:
             continue
         evidence = (
-            f"together in {both[k]:,} rows, by chance {expected[k]:,.0f}; other tags "
+            f"together in {n_common[k]:,} rows, by chance {expected[k]:,.0f}; other tags "
             f"{min(likeness[k], 1):.2f} alike"
         )
         confidence = 0.5 + 0.4 * min(float(likeness[k]), 1.0)
         tags = (int(rare[k]), int(frequent[k]))
-        lines.append(_line(use, "exclude", *tags, int(both[k]), evidence, confidence))
+        lines.append(_line(use, "exclude", *tags, int(n_common[k]), evidence, confidence))
     return lines
 
 
 def _line(
-    use: TagUse, action: str, tag: int, target: int, both: int, evidence: str, confidence: float
+    use: TagUse, action: str, tag: int, target: int, n_common: int, evidence: str, confidence: float
 ) -> VocabularyLine:
     return VocabularyLine(
         action,
@@ -239,7 +239,7 @@ def _line(
         use.tags.names[target],
         int(use.counts[tag]),
         int(use.counts[target]),
-        both,
+        n_common,
         evidence,
         confidence=round(confidence, 3),
     )

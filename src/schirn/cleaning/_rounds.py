@@ -75,8 +75,8 @@ class Round(NamedTuple):
         # The second draw is from the tags that the first one has left.
         n_left = self.n_ranks * (1 - self.n_spread / max(self.n_open, 1))
         even = response * min(self.n_even / n_left, 1.0) if n_left > 0 else 0.0
-        both = 1 - (1 - spread) * (1 - even)
-        return np.asarray(np.where(is_in_ranks, both, spread))
+        union = 1 - (1 - spread) * (1 - even)
+        return np.asarray(np.where(is_in_ranks, union, spread))
 
 
 class Sample(NamedTuple):

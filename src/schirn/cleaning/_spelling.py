@@ -61,32 +61,32 @@ def without_accents(text: str) -> str:
     return "".join(c for c in parts if not unicodedata.combining(c))
 
 
-def spelling_of(name: str, other: str) -> str:
+def spelling_of(first: str, second: str) -> str:
     """Return in what two names differ, "" if they are not spelled alike.
 
     Parameters
     ----------
-    name, other : str
+    first, second : str
 
     Returns
     -------
     {"case", "spaces and hyphens", "accents", "order of words", "ending", "typing error", ""}
     """
-    if name.casefold() == other.casefold():
+    if first.casefold() == second.casefold():
         return "case"
-    key = name_key(name)
-    other_key = name_key(other)
-    if key == other_key:
+    first_key = name_key(first)
+    second_key = name_key(second)
+    if first_key == second_key:
         return "spaces and hyphens"
-    plain = without_accents(key)
-    other_plain = without_accents(other_key)
-    if plain == other_plain:
+    first_plain = without_accents(first_key)
+    second_plain = without_accents(second_key)
+    if first_plain == second_plain:
         return "accents"
-    if _has_other_order(words_of(name), words_of(other)):
+    if _has_other_order(words_of(first), words_of(second)):
         return "order of words"
-    if _share_stem(plain, other_plain):
+    if _share_stem(first_plain, second_plain):
         return "ending"
-    if _is_typing_error(plain, other_plain):
+    if _is_typing_error(first_plain, second_plain):
         return "typing error"
     return ""
 
@@ -128,8 +128,8 @@ def words_of(name: str) -> list[str]:
     return [word for word in _WORDS.split(folded) if word]
 
 
-def _has_other_order(words: list[str], others: list[str]) -> bool:
-    return words != others and sorted(words) == sorted(others)
+def _has_other_order(first: list[str], second: list[str]) -> bool:
+    return first != second and sorted(first) == sorted(second)
 
 
 def _shapes(name: str) -> Iterator[tuple[str, str]]:
@@ -156,24 +156,24 @@ def _stems(key: str) -> Iterator[str]:
             yield key[:length]
 
 
-def _share_stem(key: str, other: str) -> bool:
+def _share_stem(first: str, second: str) -> bool:
     """Whether the keys differ in a short ending of their last word only, of letters."""
     n_shared = 0
-    for one, two in zip(key, other, strict=False):
+    for one, two in zip(first, second, strict=False):
         if one != two:
             break
         n_shared += 1
-    endings = key[n_shared:] + other[n_shared:]
-    longest = max(len(key), len(other)) - n_shared
+    endings = first[n_shared:] + second[n_shared:]
+    longest = max(len(first), len(second)) - n_shared
     # The stem begins with the word: two values of one facet, pdf and png, share no stem.
-    stem = _LAST_LETTERS.search(key[:n_shared])
+    stem = _LAST_LETTERS.search(first[:n_shared])
     n_stem = len(stem[0]) if stem else 0
     if not endings.isalpha() or longest > _LONGEST_ENDING:
         return False
     if n_stem < _SHORTEST_STEM or n_stem < 0.6 * (n_stem + longest):
         return False
     # One key is the stem of the other, or both have a long one.
-    return n_shared == min(len(key), len(other)) or n_stem > _SHORTEST_STEM
+    return n_shared == min(len(first), len(second)) or n_stem > _SHORTEST_STEM
 
 
 def _deletions(key: str) -> Iterable[str]:
@@ -182,9 +182,9 @@ def _deletions(key: str) -> Iterable[str]:
         yield key[:k] + key[k + 1 :]
 
 
-def _is_typing_error(key: str, other: str) -> bool:
+def _is_typing_error(first: str, second: str) -> bool:
     """Whether one letter is missing, too many, wrong, or swapped with its neighbour."""
-    short, long = sorted((key, other), key=len)
+    short, long = sorted((first, second), key=len)
     if len(short) < _LONG_NAME - 1 or len(long) < _LONG_NAME or len(long) - len(short) > 1:
         return False
     start = 0

@@ -68,8 +68,8 @@ def propose_drops(use: TagUse) -> list[VocabularyLine]:
             "other tags" if use.contents is None else "texts and other tags"
         )
         lines.append(_line(use, "drop", tag, evidence, 0.85))
-    once = np.flatnonzero(counts == 1).tolist()
-    lines.extend(_line(use, "drop", tag, "used once", 0.05) for tag in once)
+    single_use = np.flatnonzero(counts == 1).tolist()
+    lines.extend(_line(use, "drop", tag, "used once", 0.05) for tag in single_use)
     return lines
 
 
@@ -93,8 +93,8 @@ def _random_deviation(means: Centroids, n_rows: int) -> float:
     rng = np.random.default_rng(0)
     chosen = np.sort(rng.choice(n_rows, min(n_rows, 400), replace=False))
     products = means.gram(chosen)
-    off = ~np.eye(len(chosen), dtype=bool)
-    return float(products[off].std()) if off.any() else 0.0
+    is_pair = ~np.eye(len(chosen), dtype=bool)
+    return float(products[is_pair].std()) if is_pair.any() else 0.0
 
 
 def propose_splits(use: TagUse) -> list[VocabularyLine]:

@@ -36,13 +36,13 @@ def incidence(tags: Tags) -> sp.csr_array:
     csr_array of shape (n, l), float32
     """
     ones = np.ones(len(tags.row), dtype=np.float32)
-    listed = sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape)
-    listed.sum_duplicates()
-    listed.data[:] = 1
-    return listed
+    Y = sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape)
+    Y.sum_duplicates()
+    Y.data[:] = 1
+    return Y
 
 
-def common_rows(listed: sp.csr_array) -> sp.csr_array:
+def common_rows(Y: sp.csr_array) -> sp.csr_array:
     """Return the number of rows that two tags share, for tags that share any.
 
     Rows with very many tags say little about pairs and cost most; they are left out if all rows
@@ -50,34 +50,34 @@ def common_rows(listed: sp.csr_array) -> sp.csr_array:
 
     Parameters
     ----------
-    listed : csr_array of shape (n, l)
+    Y : csr_array of shape (n, l)
 
     Returns
     -------
     csr_array of shape (l, l)
         Symmetric, with the counts of the tags on the diagonal.
     """
-    sizes = np.diff(listed.indptr).astype(np.int64)
+    sizes = np.diff(Y.indptr).astype(np.int64)
     order = np.argsort(sizes, kind="stable")
     fits = np.cumsum(sizes[order] ** 2) <= _MAX_PAIRS
     rows = np.sort(order[fits])
-    part = listed[rows] if len(rows) < len(sizes) else listed
+    part = Y[rows] if len(rows) < len(sizes) else Y
     return sp.csr_array(part.T @ part)
 
 
-def context_rows(listed: sp.csr_array) -> sp.csr_array:
+def context_rows(Y: sp.csr_array) -> sp.csr_array:
     """Return rows of unit length whose features are their own tags, rare ones weighing more.
 
     Tags of a single row describe nothing else and are left out.
 
     Parameters
     ----------
-    listed : csr_array of shape (n, l)
+    Y : csr_array of shape (n, l)
     """
-    n_rows = listed.shape[0]
-    counts = np.bincount(listed.indices, minlength=listed.shape[1])
+    n_rows = Y.shape[0]
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
     weights = np.where(counts > 1, np.log((1 + n_rows) / (1 + counts)), 0)
-    rows = listed.astype(np.float32)
+    rows = Y.astype(np.float32)
     rows.data = weights[rows.indices].astype(np.float32)
     return unit_rows(rows)
 
@@ -174,8 +174,8 @@ class Centroids:
     @cached_property
     def _own_squares(self) -> Array:
         """Sum over the rows of each tag of the square of its own entry."""
-        own = self.listed.multiply(self.rows.multiply(self.rows))
-        return np.asarray(own.sum(axis=0)).ravel()
+        entries = self.listed.multiply(self.rows.multiply(self.rows))
+        return np.asarray(entries.sum(axis=0)).ravel()
 
     def products(self, a: Array, b: Array, shared: Array) -> Array:
         """Mean product of a row of tag a and a distinct row of tag b around the center.
@@ -205,10 +205,10 @@ class Centroids:
             product = self.means[a[part]].multiply(self.means[b[part]])
             dots[part] = np.asarray(product.sum(axis=1)).ravel()
         if self.is_context and len(a):
-            own = self.means.diagonal()
-            for one, other in ((a, b), (b, a)):
-                entry = np.asarray(self.means[other, one]).ravel()
-                dots -= own[one] * entry
+            diagonal = self.means.diagonal()
+            for tag, partner in ((a, b), (b, a)):
+                entry = np.asarray(self.means[partner, tag]).ravel()
+                dots -= diagonal[tag] * entry
         return dots
 
     def likeness(self, a: Array, b: Array, shared: Array) -> Array:
@@ -304,13 +304,13 @@ class Centroids:
         products[:, is_empty] = 0
         return products
 
-    def rows_of(self, tag: int, most: int = 200) -> Array:
-        """Return the rows of a tag, evenly chosen if there are more than `most`."""
+    def rows_of(self, tag: int, limit: int = 200) -> Array:
+        """Return the rows of a tag, evenly chosen if there are more than `limit`."""
         by_tag = self._by_tag
         rows = by_tag.indices[by_tag.indptr[tag] : by_tag.indptr[tag + 1]]
-        if len(rows) <= most:
+        if len(rows) <= limit:
             return rows
-        return rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+        return rows[np.linspace(0, len(rows) - 1, limit).astype(int)]
 
     @cached_property
     def _by_tag(self) -> sp.csr_array:

@@ -132,25 +132,25 @@ class TextRanker(Ranker):
         """
         if not len(task.judged_columns):
             return Evidence.empty(task)
-        listed = _listed(task)
+        Y = _tag_matrix(task)
         if location(X) == "dask":
-            with closing(DaskRows(X, listed, _as_it_is)) as rows:
+            with closing(DaskRows(X, Y, _as_it_is)) as rows:
                 return rows.run(lambda: _rank_on_workers(rows, task))
-        store = MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(listed))])
+        store = MemoryRows([Block(FeatureRows(sp.csr_array(X)), candidate_cells(Y))])
         name = f"labels-{task.columns[0]}-{len(task.columns)}"
         return Evidence.restore(remembered(name, lambda: _rank(store, task)))
 
 
-def _as_it_is(listed: "sp.csr_array", first: int) -> "sp.csr_array":
-    return listed
+def _as_it_is(Y: "sp.csr_array", first: int) -> "sp.csr_array":
+    return Y
 
 
-def _listed(task: RankingTask, known_wrong: bool = True) -> "sp.csr_array":
+def _tag_matrix(task: RankingTask, known_wrong: bool = True) -> "sp.csr_array":
     """Return the tags of the labels to rank (n, k), with or without those known to be wrong."""
     tags = task.tags
     columns = task.columns
-    shown = np.isin(tags.column, columns) & (known_wrong | (task.known >= 0))
-    cells = tags.row[shown], np.searchsorted(columns, tags.column[shown])
+    is_ranked = np.isin(tags.column, columns) & (known_wrong | (task.known >= 0))
+    cells = tags.row[is_ranked], np.searchsorted(columns, tags.column[is_ranked])
     ones = np.ones(len(cells[0]), dtype=np.float32)
     return sp.csr_array((ones, cells), shape=(tags.n_rows, len(columns)))
 
@@ -166,8 +166,8 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     tags = task.tags
     columns = task.columns
     stage("looking for copies")
-    same = number_distinct(chain.from_iterable(store.gather(_digests)))
-    _score_in_folds(store, task, with_copies(same, tags, task.groups))
+    copy_group = number_distinct(chain.from_iterable(store.gather(_digests)))
+    _score_in_folds(store, task, with_copies(copy_group, tags, task.groups))
     typical = _typical_scores(store, tags.counts[columns], tags.n_rows)
 
     def scores(row: Array, column: Array) -> tuple[Array, Array]:
@@ -179,33 +179,33 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
         return values[_LINEAR], typical.compare(values[_CENTROIDS], place)
 
     row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
-    judged = np.isin(tags.column, task.judged_columns)
-    label = tags.column[judged]
-    linear, centroids = scores(tags.row[judged], label)
+    is_judged = np.isin(tags.column, task.judged_columns)
+    label = tags.column[is_judged]
+    linear, centroids = scores(tags.row[is_judged], label)
     cells = ScoredCells(label, linear, column, scores(row, column)[0])
     law = fit_law(cells, len(tags.names))
     informativeness = label_informativeness(cells, len(tags.names))
     log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
-    alone = law.log_odds(linear, label)
-    values = log_rates[label], centroids, expit(alone)
+    linear_log_odds = law.log_odds(linear, label)
+    values = log_rates[label], centroids, expit(linear_log_odds)
     neutral = [float(value.mean()) for value in values]
 
     def experts(linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
         # What the texts do not tell about a label cannot speak against its tags.
-        rates, *others = (
-            mean + informativeness[label] * (value - mean)
-            for mean, value in zip(neutral, values, strict=True)
+        weight = informativeness[label]
+        log_rate, centroid, p = (
+            mean + weight * (value - mean) for mean, value in zip(neutral, values, strict=True)
         )
-        return [linear - rates, *others]
+        return [linear - log_rate, centroid, p]
 
     opinions = experts(linear, values, label)
-    total = WeightedSum(opinions, _WEIGHTS, float(alone.std()))
+    total = WeightedSum(opinions, _WEIGHTS, float(linear_log_odds.std()))
     shares = -2 * _SHARES * law.typical_shares
     z = total(opinions, shares[label])
     # As many tags are likely to be wrong as the law says.
     shift = _shift_to_mean(z, neutral[-1])
     log_odds = np.zeros(len(tags.row))
-    log_odds[judged] = z + shift
+    log_odds[is_judged] = z + shift
     label = task.planted[1]
     linear, centroids = scores(*task.planted)
     values = log_rates[label], centroids, expit(law.log_odds(linear, label))
@@ -215,7 +215,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
         stage("ranking missing tags")
         blocks = store.gather(_likeliest, columns, task.n_unlisted)
         missing = UnlistedCells.first(blocks, task.n_unlisted)
-    return Evidence(log_odds, judged, planted, missing)
+    return Evidence(log_odds, is_judged, planted, missing)
 
 
 def _shift_to_mean(log_odds: Array, mean: float) -> float:
@@ -276,11 +276,11 @@ def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, A
     """Sums of the centroid scores, and of their squares, of the cells that are not listed."""
     scores = cast(Array, lesson.scores)[_CENTROIDS]
     k = block.cells.shape[1]
-    listed = scores[block.cells.row, block.cells.label].astype(np.float64)
+    tag_scores = scores[block.cells.row, block.cells.label].astype(np.float64)
     sums = []
     for power in (1, 2):
         total = np.sum(scores**power, axis=0, dtype=np.float64)
-        sums.append(total - np.bincount(block.cells.label, listed**power, minlength=k))
+        sums.append(total - np.bincount(block.cells.label, tag_scores**power, minlength=k))
     return lesson, (sums[0], sums[1])
 
 
@@ -288,8 +288,8 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
     """Leave the scores (2, n, k) of all cells, by centroids and by linear models, in the blocks."""
     # By position: another seed or more rows at the end change the folds of no row.
     groups = np.arange(task.tags.n_rows) if groups is None else groups
-    learned = _listed(task, known_wrong=False)
-    forgotten = (_listed(task) - learned).nonzero()
+    learned = _tag_matrix(task, known_wrong=False)
+    forgotten = (_tag_matrix(task) - learned).nonzero()
     n, k = learned.shape
     squares, _ = store.step(_teach, np.zeros(n, dtype=bool), forgotten)
     weight = _RIDGE * squares / n
@@ -395,9 +395,9 @@ def _likeliest(block: Block, lesson: Lesson, columns: Array, count: int) -> Unli
     """Return the likeliest unlisted cells of a block, some rows at a time."""
     scores = cast(Array, lesson.scores)[_LINEAR]
     parts = []
-    listed = np.zeros(block.cells.shape, dtype=bool)
-    listed[block.cells.row, block.cells.label] = True
-    for rows in row_slices(len(listed), len(columns)):
-        cells = likeliest_unlisted(scores[rows], listed[rows], columns, count)
+    Y = np.zeros(block.cells.shape, dtype=bool)
+    Y[block.cells.row, block.cells.label] = True
+    for rows in row_slices(len(Y), len(columns)):
+        cells = likeliest_unlisted(scores[rows], Y[rows], columns, count)
         parts.append(cells._replace(row=cells.row + rows.start + block.rows.first))
     return UnlistedCells.first(parts, count)

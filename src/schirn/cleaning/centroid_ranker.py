@@ -81,35 +81,38 @@ class CentroidRanker(Ranker):
         groups = np.unique(groups, return_inverse=True)[1]
         half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]
         # Tags of the training rows for each half, which has the other number.
-        listed = [_tags_of(tags, half != side) for side in range(2)]
-        counts = np.stack([np.bincount(Y.indices, minlength=len(tags.names)) for Y in listed])
+        training_tags = [_tags_of(tags, half != side) for side in range(2)]
+        counts = np.stack(
+            [np.bincount(Y.indices, minlength=len(tags.names)) for Y in training_tags]
+        )
 
         row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
         scored = counts[half[row], column] > 0
         row = row[scored]
         column = column[scored]
         # Without a single cell to compare with, a tag cannot be judged.
-        judged = np.bincount(column, minlength=len(tags.names))[tags.column] > 0
-        judged &= np.isin(tags.column, task.judged_columns)
-        judged &= counts[half[tags.row], tags.column] > 0
+        is_judged = np.bincount(column, minlength=len(tags.names))[tags.column] > 0
+        is_judged &= np.isin(tags.column, task.judged_columns)
+        is_judged &= counts[half[tags.row], tags.column] > 0
         planted = task.planted
         rows, labels = np.c_[(tags.row, tags.column), (row, column), planted]
         scores = np.zeros(len(rows))
         for side in track(range(2), "half"):
             cells = np.flatnonzero(half[rows] == side)
             scores[cells] = score_by_centroids(
-                X, listed[side], half != side, rows[cells], labels[cells]
+                X, training_tags[side], half != side, rows[cells], labels[cells]
             )
         tag_scores, unlisted, planted_scores = np.split(
             scores, np.cumsum([len(tags.row), len(row)])
         )
         law = fit_law(
-            ScoredCells(tags.column[judged], tag_scores[judged], column, unlisted), len(tags.names)
+            ScoredCells(tags.column[is_judged], tag_scores[is_judged], column, unlisted),
+            len(tags.names),
         )
-        rows = RowPosterior(law.log_odds(tag_scores, tags.column), judged, law.shares, tags)
+        rows = RowPosterior(law.log_odds(tag_scores, tags.column), is_judged, law.shares, tags)
         z = rows.judge_planted(task, law.log_odds(planted_scores, planted[1]))
         z[counts[half[planted[0]], planted[1]] == 0] = np.nan
-        return Evidence(rows.log_odds, judged, z)
+        return Evidence(rows.log_odds, is_judged, z)
 
 
 class RowPosterior:
@@ -128,18 +131,18 @@ class RowPosterior:
     tags : Tags
     """
 
-    def __init__(self, log_odds: Array, judged: Array, shares: Array, tags: Tags) -> None:
+    def __init__(self, log_odds: Array, is_judged: Array, shares: Array, tags: Tags) -> None:
         n, l = tags.shape
         # Rate at which rows without the label list it all the same, for each label and for all.
         wrong = shares * tags.counts
         rates = np.clip(wrong / np.maximum(n - tags.counts + wrong, 1), 1e-9, 0.99)
         false = max(n * l - len(tags.row) + wrong.sum(), 1)
         rate = float(np.clip(wrong.sum() / false, 1e-9, 0.99))
-        alone = np.where(judged, log_odds, logit(1 - shares)[tags.column])
+        score_log_odds = np.where(is_judged, log_odds, logit(1 - shares)[tags.column])
         self._log_rates = np.log(rates)
         self._label = tags.column
         # Before a tag is known to be listed.
-        self._p = expit(alone + self._log_rates[tags.column])
+        self._p = expit(score_log_odds + self._log_rates[tags.column])
         self._indptr = np.searchsorted(tags.row, np.arange(n + 1))
         model = NoiseModel(rate, np.zeros(l + 1), np.log(rates / rate))
         blocks = cell_blocks(self._indptr)

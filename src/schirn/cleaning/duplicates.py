@@ -78,8 +78,8 @@ class DuplicateGroup:
         n_rows = len(self.rows)
         names = [f"{tag.tag} in {len(tag.rows)} of {n_rows}" for tag in self.differing]
         numbers = ", ".join(str(row + 1) for row in self.rows[:_SHOWN_ROWS])
-        more = "" if n_rows <= _SHOWN_ROWS else f" and {n_rows - _SHOWN_ROWS} more"
-        return f"rows {numbers}{more}: {brief_list(names)}"
+        ending = "" if n_rows <= _SHOWN_ROWS else f" and {n_rows - _SHOWN_ROWS} more"
+        return f"rows {numbers}{ending}: {brief_list(names)}"
 
 
 @dataclass(frozen=True)
@@ -197,18 +197,18 @@ def near_copies(words: Sequence[frozenset[str]], similarity: float) -> Array:
     by_word: dict[str, list[int]] = {}
     leaders = np.arange(len(words))
     first_with: dict[frozenset[str], int] = {}
-    for row, own in enumerate(words):
-        if not own:
+    for row, row_words in enumerate(words):
+        if not row_words:
             continue
-        same = first_with.setdefault(own, row)
-        if same != row:
-            leaders[row] = leaders[same]
+        leader = first_with.setdefault(row_words, row)
+        if leader != row:
+            leaders[row] = leaders[leader]
             continue
-        rarest = sorted(own, key=lambda word: (frequency[word], word))
-        n_prefix = len(own) - int(np.ceil(similarity * len(own) - 1e-9)) + 1
+        rarest = sorted(row_words, key=lambda word: (frequency[word], word))
+        n_prefix = len(row_words) - int(np.ceil(similarity * len(row_words) - 1e-9)) + 1
         prefix = rarest[:n_prefix]
-        others = {other for word in prefix for other in by_word.get(word, ())}
-        best = _most_similar(own, sorted(others), words, similarity)
+        neighbours = {neighbour for word in prefix for neighbour in by_word.get(word, ())}
+        best = _most_similar(row_words, sorted(neighbours), words, similarity)
         if best is not None:
             leaders[row] = best
             continue
@@ -220,16 +220,19 @@ def near_copies(words: Sequence[frozenset[str]], similarity: float) -> Array:
 
 
 def _most_similar(
-    own: frozenset[str], others: Sequence[int], words: Sequence[frozenset[str]], similarity: float
+    row_words: frozenset[str],
+    rows: Sequence[int],
+    words: Sequence[frozenset[str]],
+    similarity: float,
 ) -> int | None:
     """Return the most similar of some rows if it is similar enough."""
     best = None
     best_share = similarity - 1e-9
-    for other in others:
-        n_common = len(own & words[other])
-        share = n_common / (len(own) + len(words[other]) - n_common)
+    for row in rows:
+        n_common = len(row_words & words[row])
+        share = n_common / (len(row_words) + len(words[row]) - n_common)
         if share > best_share:
-            best = other
+            best = row
             best_share = share
     return best
 

@@ -219,14 +219,14 @@ class Evidence(NamedTuple):
         Evidence
         """
         tags = task.tags
-        judged = np.isin(tags.column, task.judged_columns)
+        is_judged = np.isin(tags.column, task.judged_columns)
         z = log_odds[tags.row, tags.column]
         unlisted = None
         if task.n_unlisted is not None:
             Z = log_odds[:, task.columns]
-            listed = tags.dense(task.columns)
-            unlisted = likeliest_unlisted(Z, listed, task.columns, task.n_unlisted)
-        return cls(z, judged, log_odds[task.planted], unlisted)
+            Y = tags.dense(task.columns)
+            unlisted = likeliest_unlisted(Z, Y, task.columns, task.n_unlisted)
+        return cls(z, is_judged, log_odds[task.planted], unlisted)
 
     @classmethod
     def empty(cls, task: RankingTask) -> "Evidence":
@@ -285,19 +285,19 @@ class Evidence(NamedTuple):
         )
 
 
-def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: int) -> UnlistedCells:
+def likeliest_unlisted(log_odds: Array, Y: Array, columns: Array, count: int) -> UnlistedCells:
     """Return the likeliest unlisted cells, the likeliest first.
 
     Parameters
     ----------
     log_odds : (n, k) float array
-    listed : (n, k) 0/1 array
+    Y : (n, k) 0/1 array
     columns : (k,) int array
         The labels in question.
     count : int
         How many cells to return at most.
     """
-    z = np.where(listed, -np.inf, log_odds).ravel()
+    z = np.where(Y, -np.inf, log_odds).ravel()
     cells = np.argpartition(-z, max(min(count, len(z)) - 1, 0))[:count]
     cells = cells[np.argsort(-z[cells], kind="stable")]
     cells = cells[z[cells] > -np.inf]
@@ -364,14 +364,14 @@ def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence
     """Return evidence with log-odds of 0 for tags that were not judged; raise if it is unusable."""
     size = (len(task.tags.row),)
     values = (evidence.log_odds, evidence.judged)
-    if any(np.shape(each) != size for each in values) or np.isnan(evidence.log_odds).any():
+    if any(np.shape(value) != size for value in values) or np.isnan(evidence.log_odds).any():
         raise InputError(
             f"{name} must return log_odds and judged of {size[0]:,} tags without NaN",
             parameter="method",
         )
-    judged = np.isin(task.tags.column, task.judged_columns)
-    judged &= np.asarray(evidence.judged, dtype=bool)
-    log_odds = np.where(judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
+    is_judged = np.isin(task.tags.column, task.judged_columns)
+    is_judged &= np.asarray(evidence.judged, dtype=bool)
+    log_odds = np.where(is_judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
     # A ranker of somebody's own need not judge planted tags.
     planted = evidence.planted if len(evidence.planted) else Evidence.empty(task).planted
-    return evidence._replace(log_odds=log_odds, judged=judged, planted=planted)
+    return evidence._replace(log_odds=log_odds, judged=is_judged, planted=planted)

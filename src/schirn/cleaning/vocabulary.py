@@ -364,8 +364,8 @@ class Vocabulary:
     def keeps(self) -> frozenset[str]:
         """Tags that are never removed, with the names after merging."""
         names = self.merges
-        kept = (line.tag for line in self.accepted if line.action == "keep")
-        return frozenset(names.get(tag, tag) for tag in kept)
+        tags = (line.tag for line in self.accepted if line.action == "keep")
+        return frozenset(names.get(tag, tag) for tag in tags)
 
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
@@ -439,12 +439,12 @@ class _Decided(NamedTuple):
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "_Decided":
         accepted = vocabulary.accepted
-        kept = {line.tag for line in accepted if line.action == "keep"}
+        keeps = {line.tag for line in accepted if line.action == "keep"}
         targets = {line.target for line in accepted if line.target}
         return cls(
             frozenset(map(_question, vocabulary.answered)),
             frozenset(vocabulary.merges) | vocabulary.drops,
-            frozenset(kept | targets),
+            frozenset(keeps | targets),
         )
 
 
@@ -614,11 +614,11 @@ def check_lines(lines: Sequence[VocabularyLine]) -> None:
         if line.action in _WITH_TARGET and line.tag == line.target:
             raise InputError(f"line {number}: {line.action} of {brief(line.tag)} with itself")
         if line.action == "merge":
-            other, first = merges.setdefault(line.tag, (number, line))
-            if first.target != line.target:
+            first_number, first_line = merges.setdefault(line.tag, (number, line))
+            if first_line.target != line.target:
                 raise InputError(
-                    f"lines {other} and {number}: {brief(line.tag)} is merged into "
-                    f"{brief(first.target)} as well as into {brief(line.target)}; reject one"
+                    f"lines {first_number} and {number}: {brief(line.tag)} is merged into "
+                    f"{brief(first_line.target)} as well as into {brief(line.target)}; reject one"
                 )
     _check_fates(numbered, merges)
     _check_circles(numbered, {tag: line.target for tag, (_, line) in merges.items()})
@@ -630,12 +630,12 @@ def _check_fates(
 ) -> None:
     """Raise InputError for merges in a chain, and for tags that stay and go."""
     drops = {line.tag: number for number, line in numbered if line.action == "drop"}
-    kept = {line.tag: number for number, line in numbered if line.action == "keep"}
+    keeps = {line.tag: number for number, line in numbered if line.action == "keep"}
     for number, line in numbered:
         if line.action == "merge" and line.target in merges:
-            other, second = merges[line.target]
+            second_number, second = merges[line.target]
             raise InputError(
-                f"lines {number} and {other}: {brief(line.tag)} is merged into "
+                f"lines {number} and {second_number}: {brief(line.tag)} is merged into "
                 f"{brief(line.target)}, which is merged into {brief(second.target)}; "
                 f"{'reject one' if second.target == line.tag else 'merge both into one tag'}"
             )
@@ -650,10 +650,10 @@ def _check_fates(
                 f"lines {number} and {drops[line.tag]}: {brief(line.tag)} is merged and dropped; "
                 f"reject one"
             )
-        if line.action in ("merge", "drop") and line.tag in kept:
+        if line.action in ("merge", "drop") and line.tag in keeps:
             verb = "merged" if line.action == "merge" else "dropped"
             raise InputError(
-                f"lines {kept[line.tag]} and {number}: {brief(line.tag)} is kept and {verb}; "
+                f"lines {keeps[line.tag]} and {number}: {brief(line.tag)} is kept and {verb}; "
                 f"reject one"
             )
 
@@ -669,22 +669,22 @@ def _check_circles(
         target = names.get(line.target, line.target)
         if line.action == "imply" and tag != target and tag in _ancestors(target, parents):
             circle = {target, *_ancestors(target, parents)}
-            others = [
-                other
-                for other, second in numbered
+            numbers = [
+                second_number
+                for second_number, second in numbered
                 if second.action == "imply"
                 and names.get(second.target, second.target) == tag
                 and names.get(second.tag, second.tag) in circle
             ]
             raise InputError(
-                f"lines {number} and {others[0]}: {brief(tag)} implies {brief(target)}, which "
+                f"lines {number} and {numbers[0]}: {brief(tag)} implies {brief(target)}, which "
                 f"implies {brief(tag)} again; reject one, or merge them"
             )
         if line.action == "exclude":
             pairs = ((tag, target), (target, tag))
-            for one, other in pairs:
-                if other in _ancestors(one, parents):
+            for child, parent in pairs:
+                if parent in _ancestors(child, parents):
                     raise InputError(
-                        f"line {number}: {brief(one)} excludes {brief(other)}, which it implies "
+                        f"line {number}: {brief(child)} excludes {brief(parent)}, which it implies "
                         f"by another line; reject one"
                     )

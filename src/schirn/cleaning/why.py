@@ -277,9 +277,9 @@ class Reasons:
         missing = self._suggested
         carried = np.zeros(ranking.n_rows, dtype=bool)
         counted = np.ones(ranking.n_rows, dtype=bool)
-        listed = ranking.column == column
-        carried[ranking.row[listed & ~self._wrong]] = True
-        counted[ranking.row[listed & self._wrong]] = False
+        has_label = ranking.column == column
+        carried[ranking.row[has_label & ~self._wrong]] = True
+        counted[ranking.row[has_label & self._wrong]] = False
         counted[missing.row[missing.column == column]] = False
         counted[row] = False
         return carried, counted
@@ -290,13 +290,13 @@ class Reasons:
         They learn how likely each tag is to be correct; one that was not judged is taken as right.
         """
         ranking = self.ranking
-        listed = [np.flatnonzero(ranking.column == column) for column in columns]
-        carriers = (ranking.row[tags][:_CARRIERS] for tags in listed)
+        tags_by_column = [np.flatnonzero(ranking.column == column) for column in columns]
+        carriers = (ranking.row[tags][:_CARRIERS] for tags in tags_by_column)
         sample = np.setdiff1d(np.concatenate([self._sample, *carriers]), rows)
         if not len(sample) or not len(self._named):
             return np.zeros((len(columns), len(self._named)))
         Q = np.zeros((ranking.n_rows, len(columns)))
-        for k, tags in enumerate(listed):
+        for k, tags in enumerate(tags_by_column):
             Q[ranking.row[tags], k] = np.where(ranking.judged[tags], ranking.confidence[tags], 1)
         # Here, since most programs that import the library explain nothing.
         from sklearn.linear_model import Ridge
