@@ -12,7 +12,7 @@ pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
 
 import uvicorn
-from app.review.page_helpers import ThreadServer, no_news, press, text, wait
+from app.review.page_helpers import ThreadServer, click, no_news, press, text, wait
 
 from schirn.app.review import open_session, serve
 
@@ -223,3 +223,45 @@ def test_a_suggestion_is_added_or_rejected(driver, larger, key):
     last = list(final_tags(session))[-1]
     assert last["added"] == (["sea"] if key == "k" else [])
     assert ("sea" in last["tags"]) == (key == "k")
+
+
+def rule_button(driver, label, rule):
+    return driver.find_element("css selector", f"[data-label='{label}'][data-rule='{rule}']")
+
+
+def test_rules_are_given_and_undone(driver, larger):
+    session = larger.session
+    driver.get_log("browser")
+    driver.get(larger.address)
+    wait(driver, "counts", "0 of 50 questions answered")
+    click(driver, "#labels summary")
+    until(driver, lambda: len(driver.find_elements("css selector", "#label-rows tr")) == 3)
+    assert "shown after the first questions" in text(driver, "labels-caption")
+    until(driver, lambda: rule_button(driver, "dog", "ask").get_attribute("aria-pressed") == "true")
+    rule_button(driver, "dog", "drop").send_keys("\n")
+    until(driver, lambda: session.questions.rules == {"dog": "drop"})
+    until(
+        driver, lambda: rule_button(driver, "dog", "drop").get_attribute("aria-pressed") == "true"
+    )
+    assert "101 tags are removed." in text(driver, "removed-line")
+    assert driver.find_element("id", "rules").is_displayed()
+    assert driver.switch_to.active_element == rule_button(driver, "dog", "drop")
+    driver.find_element("id", "filter").send_keys("ca")
+    until(driver, lambda: len(driver.find_elements("css selector", "#label-rows tr")) == 1)
+    driver.find_element("id", "undo").click()
+    until(driver, lambda: session.questions.rules == {})
+    until(driver, lambda: not driver.find_element("id", "rules").is_displayed())
+    assert text(driver, "removed-line") == ""
+    assert driver.get_log("browser") == []
+
+
+def test_missing_tags_are_in_sight(driver, larger):
+    driver.get(larger.address)
+    wait(driver, "counts", "0 of 50 questions answered")
+    assert "sea (1)" in text(driver, "missing-line")
+    click(driver, "#ask-missing")
+    wait(driver, "question", "Is this tag missing?")
+    wait(driver, "label", "sea")
+    assert not driver.find_element("id", "ask-missing").is_displayed()
+    press(driver, "k")
+    until(driver, lambda: not driver.find_element("id", "missing").is_displayed())

@@ -2,10 +2,11 @@ import json
 import threading
 
 import pytest
-from app.review.review_helpers import final_tags
+from app.review.review_helpers import final_tags, keep_all, sign, write_project
 
 from schirn.app.review import open_session
 from schirn.app.review._session import Conflict
+from schirn.app.workflow import read_vocabulary
 from schirn.exceptions import DataError, InputError
 
 
@@ -163,3 +164,145 @@ def test_the_page_knows_what_each_target_would_do(session):
     assert [line["precision"] for line in lines] == [0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
     assert all(line["removed"] for line in lines)
     json.dumps(lines, allow_nan=False)
+
+
+def give_rule(session, label, rule):
+    return session.act({"action": "rule", "label": label, "rule": rule}, session.sequence)
+
+
+def tags_of(session):
+    return {record["id"]: record["tags"] for record in final_tags(session)}
+
+
+def test_rules_decide_all_tags_of_a_name(session, folder):
+    before = tags_of(session)
+    give_rule(session, "dog", "drop")
+    give_rule(session, "beach", "keep")
+    assert tags_of(session) == {"a": ["beach"], "b": [], "c": ["beach"]}
+    assert session.view()["known"]["rules"] == 2
+    last = session.view()["last"]
+    assert (last["label"], last["rule"]) == ("beach", "keep")
+    # Nothing but cats is left to ask about.
+    assert {label for _, label in decide(session, "keep", "skip")} == {"cat"}
+    reopened = open_session(folder, write=False)
+    assert tags_of(reopened) == tags_of(session)
+    for _ in range(4):
+        session.undo(session.sequence)
+    assert tags_of(session) == before
+    assert session.questions.rules == {}
+
+
+def test_an_answer_wins_over_a_rule(session):
+    session.decide("keep", "a", "dog", 0)
+    give_rule(session, "dog", "drop")
+    assert tags_of(session)["a"] == ["dog", "beach"]
+    assert tags_of(session)["c"] == []
+
+
+def test_a_rule_is_taken_back_by_ask(session):
+    before = tags_of(session)
+    give_rule(session, "dog", "drop")
+    give_rule(session, "dog", "ask")
+    assert tags_of(session) == before
+    assert session.view()["known"]["rules"] == 0
+
+
+def test_the_download_lists_what_a_rule_removes(session):
+    give_rule(session, "dog", "drop")
+    reasons = {change.row: change.why for change in session.changes() if change.before == "dog"}
+    assert reasons == {0: "a rule drops every dog", 2: "a rule drops every dog"}
+
+
+def test_the_rules_of_a_review_are_a_vocabulary(session, tmp_path):
+    give_rule(session, "dog", "drop")
+    give_rule(session, "beach", "keep")
+    session.write_vocabulary(tmp_path / "v.csv")
+    vocabulary = read_vocabulary(tmp_path / "v.csv")
+    assert vocabulary.drops == {"dog"}
+    assert vocabulary.keeps == {"beach"}
+
+
+@pytest.mark.parametrize(("label", "rule"), [("dog", "burn"), ("doog", "keep"), (None, "keep")])
+def test_rules_that_make_no_sense(session, label, rule):
+    with pytest.raises(InputError):
+        give_rule(session, label, rule)
+    assert session.sequence == 0
+
+
+def test_a_rule_of_the_vocabulary_is_fixed(folder):
+    head = json.loads((folder / "project.json").read_text("utf-8"))
+    head["table"]["vocabulary"] = [{"action": "keep", "tag": "dog", "accept": "yes"}]
+    head.pop("sha256")
+    sign(folder, head)
+    session = open_session(folder)
+    lines = {line["label"]: line for line in session.labels()}
+    assert (lines["dog"]["rule"], lines["dog"]["fixed"]) == ("keep", True)
+    assert tags_of(session)["c"] == ["dog"]
+    with pytest.raises(InputError, match="the vocabulary keeps 'dog'"):
+        give_rule(session, "dog", "drop")
+    labels = {label for _, label in decide(session, *["keep"] * 4)}
+    assert labels == {"cat", "beach"}
+    assert asked(session) is None
+    session.journal.close()
+
+
+def test_what_is_known_about_each_name(session):
+    lines = {line["label"]: line for line in session.labels()}
+    assert {label: line["rows"] for label, line in lines.items()} == {
+        "dog": 2, "cat": 2, "beach": 2,
+    }  # fmt: skip
+    assert all(line["suspicious"] is None for line in lines.values())
+    decide(session, "drop", "keep", "drop", "skip", "keep", "keep")
+    lines = {line["label"]: line for line in session.labels()}
+    assert all(line["suspicious"] == 0 for line in lines.values())
+    assert (lines["cat"]["answered"], lines["cat"]["wrong"]) == (1, 1)
+    assert (lines["dog"]["answered"], lines["dog"]["wrong"]) == (2, 1)
+
+
+def test_questions_drawn_before_a_rule_speak_for_the_other_tags(tmp_path):
+    labels = ["a", "b", "c"]
+    items = [
+        (
+            f"item {i}",
+            f"Row {i}",
+            {name: 0.101 + 0.002 * i + 0.2 * j for j, name in enumerate(labels)},
+        )
+        for i in range(60)
+    ]
+    session = open_session(write_project(tmp_path / "project", items, labels))
+    steps = session.questions.steps("listed", session.status)
+    give_rule(session, "a", "keep")
+    free = session.questions.steps("listed", session.status)
+    assert free == [tag for tag in steps if session.name(tag) != "a"]
+    assert 0 < len(free) < len(steps)
+    for tag in free:
+        item = session.project.ids[session.project.row[tag]]
+        action = "drop" if session.name(tag) == "b" else "keep"
+        session.decide(action, item, session.name(tag), session.sequence)
+    ranking = session.questions.ranking(session.status)
+    assert ranking.n_in_share == 120
+    design = ranking.answers.samples[0].round
+    assert (design.n_drawn, design.n_open) == (len(free), 120)
+    low, high = ranking.wrong_share_interval
+    assert low <= 1 / 2 <= high
+    # The second step follows, and asks about no tag that a rule decides.
+    later = session.questions.steps("listed", session.status)[len(free) :]
+    assert later
+    assert "a" not in {session.name(tag) for tag in later}
+    session.journal.close()
+
+
+def test_a_rule_ends_a_removal_at_once_and_undo_brings_it_back(larger):
+    keep_all(larger)
+    session = open_session(larger)
+    tags = session.questions.tags["listed"][:20].tolist()
+    session.act({"action": "remove", "tags": tags}, session.sequence)
+    assert session.certificate() is not None
+    removed = session.final()
+    give_rule(session, "label 1", "keep")
+    assert session.certificate() is None
+    assert session.known()["removed"] == 0
+    session.undo(session.sequence)
+    assert session.certificate() is not None
+    assert (session.final() == removed).all()
+    session.journal.close()

@@ -21,7 +21,7 @@ from schirn._files import reason_of
 from schirn._input import is_count
 from schirn.app.review._questions import FIRST, ORDERS
 from schirn.app.review._session import Conflict, Session
-from schirn.app.review._state import KIND, STATUS, TARGET
+from schirn.app.review._state import KIND, RULE, STATUS, TARGET
 from schirn.app.serving import HEADERS as COMMON_HEADERS
 from schirn.app.serving import REFUSALS, read_json
 from schirn.exceptions import DataError, InputError
@@ -47,6 +47,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(KIND, ("count",)),
     "undo": ("of",),
     TARGET: ("precision",),
+    RULE: ("label", "rule"),
 }
 
 
@@ -73,7 +74,9 @@ def create_app(
         Route("/table", api.table),
         Route("/changes.csv", api.changes),
         Route("/image/{row:int}", api.image),
+        Route("/vocabulary.csv", api.vocabulary),
         Route("/api/state", api.state),
+        Route("/api/labels", api.labels),
         Route("/api/decide", api.decide, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes, exception_handlers=REFUSALS), token, port, opened)
@@ -131,6 +134,14 @@ class _Api:
     def changes(self, request: Request) -> Response:
         """Send the list of changes, for `schirn apply`."""
         return _sent("changes.csv", "text/csv", self._session.changes().write)
+
+    def vocabulary(self, request: Request) -> Response:
+        """Send the rules about tags, for `--vocabulary`."""
+        return _sent("vocabulary.csv", "text/csv", self._session.write_vocabulary)
+
+    def labels(self, request: Request) -> Response:
+        """Answer with what is known about all tags of each label."""
+        return JSONResponse(self._session.labels())
 
     def image(self, request: Request) -> Response:
         """Send the image that the table names for a row; the request gives only the number."""

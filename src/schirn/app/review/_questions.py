@@ -14,8 +14,10 @@ import numpy as np
 
 from schirn._input import Array
 from schirn.app.review._project import Project
+from schirn.cleaning import Vocabulary
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.policy import KEEP as ALL_KEPT
 from schirn.cleaning.questions import (
     FIRST_STEP,
     LIKELY,
@@ -63,11 +65,20 @@ class Interview:
         Tags that were answered for a certificate.
     precision : float
         Target precision of removals and additions, which may be changed at any time.
+    rules : dict from str to {"keep", "drop"}
+        What people do with all tags of a label, which may be changed at any time.
+    fixed : frozenset of str
+        Labels that the vocabulary of the project keeps.
     """
 
     def __init__(self, project: Project):
         self._project = project
+        vocabulary = Vocabulary.from_records(project.table.vocabulary)
+        self.fixed = vocabulary.keeps.intersection(project.labels)
+        self.rules: dict[str, str] = {}
         self._without_answers = project.ranking()
+        for label in sorted(self.fixed):
+            self._without_answers = self._without_answers.with_rule(label, ALL_KEPT)
         is_listed = project.listed
         self.drawn = np.zeros(len(is_listed), dtype=bool)
         # The questions of the second step stay those of the first target.
@@ -94,8 +105,29 @@ class Interview:
         -------
         NoisyLabels
         """
-        key = (status.tobytes(), self.drawn.tobytes(), self.precision)
+        key = (status.tobytes(), self.drawn.tobytes(), self.precision, self._rule_key)
         return self._cached_ranking(*key)
+
+    @property
+    def _rule_key(self) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted(self.rules.items()))
+
+    def by_rule(self) -> Array:
+        """Return 1 for each tag of the project that a rule keeps, -1 for those it drops, else 0.
+
+        Returns
+        -------
+        (m,) int array
+        """
+        project = self._project
+        verdict = np.zeros(len(project.labels), dtype=np.int8)
+        for label in self.fixed:
+            verdict[self._column_of[label]] = 1
+        for label, rule in self.rules.items():
+            verdict[self._column_of[label]] = 1 if rule == ALL_KEPT else -1
+        # A tag that is always kept where it is listed may still be missing elsewhere.
+        of_tag = verdict[project.column]
+        return np.where(project.listed, of_tag, np.minimum(of_tag, 0))
 
     def steps(self, kind: str, status: Array) -> list[int]:
         """Return the tags of the first step and, once these are answered, of the second.
@@ -111,7 +143,7 @@ class Interview:
         list of int
             Numbers of the tags.
         """
-        return self._cached_steps(kind, status.tobytes())
+        return self._cached_steps(kind, status.tobytes(), self._rule_key)
 
     def swaps(self, status: Array) -> dict[int, int]:
         """Return each listed tag that looks wrong and the missing one to list instead.
@@ -125,7 +157,7 @@ class Interview:
         -------
         dict from int to int
         """
-        return self._cached_swaps(status.tobytes())
+        return self._cached_swaps(status.tobytes(), self._rule_key)
 
     def size(self, kind: str) -> int:
         """Return the number of questions in both steps.
@@ -140,7 +172,10 @@ class Interview:
         """
         ranking = self._without_answers
         work = ranking.worklist if kind == LISTED else ranking.missing.worklist
-        return min(2 * FIRST_STEP, len(work.order))
+        first = self._without_answers.questions(FIRST_STEP, kind=kind, order=SPREAD)
+        by_rule = self.by_rule()
+        ruled = sum(int(by_rule[tag] != 0) for tag in self._numbers(first))
+        return min(2 * FIRST_STEP - ruled, int((by_rule[self.tags[kind]][work.order] == 0).sum()))
 
     def in_order(self, order: str, status: Array, last: int | None) -> Iterator[int]:
         """Yield tags to ask in an order, then all others.
@@ -207,10 +242,12 @@ class Interview:
         """
         ranking = self.ranking(status)
         steps = self.steps(kind, status)
-        if any(status[tag] == OPEN for tag in steps[:FIRST_STEP]):
+        first = self._without_answers.questions(FIRST_STEP, kind=kind, order=SPREAD)
+        if any(status[tag] == OPEN for tag in steps[: len(self._free(first, kind))]):
             return np.zeros(0, dtype=int)
         chosen = self.tags[kind][ranking.removed if kind == LISTED else ranking.added]
-        return np.asarray(chosen[status[chosen] == OPEN])
+        is_open = (status[chosen] == OPEN) & (self.by_rule()[chosen] == 0)
+        return np.asarray(chosen[is_open])
 
     def begin_certificate(self, tags: Array, status: Array, draw: int) -> Certificate:
         """Begin a certificate that these tags are wrong.
@@ -288,9 +325,9 @@ class Interview:
         list of dict
             With "precision", "removed", "right" and "left"; None where the answers cannot tell.
         """
-        return self._cached_trade_off(status.tobytes())
+        return self._cached_trade_off(status.tobytes(), self._rule_key)
 
-    def _describe_trade_off(self, status: bytes) -> list[dict[str, Any]]:
+    def _describe_trade_off(self, status: bytes, rules: Any) -> list[dict[str, Any]]:
         ranking = self.ranking(np.frombuffer(status, dtype=np.uint8))
         return [
             {
@@ -302,7 +339,7 @@ class Interview:
             for line in ranking.trade_off()
         ]
 
-    def _rank(self, status: bytes, drawn: bytes, precision: float) -> NoisyLabels:
+    def _rank(self, status: bytes, drawn: bytes, precision: float, rules: Any) -> NoisyLabels:
         answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
         ranking = self._without_answers
         for kind in (LISTED, MISSING):
@@ -314,6 +351,8 @@ class Interview:
             chosen = tags[np.isnan(other) & ~np.isnan(answer[tags])]
             questions = ranking.questions_about(self._cells(chosen), kind)
             ranking = self._with_answers(ranking, questions, answer)
+        for label, rule in rules:
+            ranking = ranking.with_rule(label, rule)
         return ranking.at(precision=precision)
 
     def _with_answers(
@@ -333,13 +372,13 @@ class Interview:
         names = [project.labels[j] for j in project.column[tags].tolist()]
         return list(zip(rows, names, strict=True))
 
-    def _pair_swaps(self, status: bytes) -> dict[int, int]:
+    def _pair_swaps(self, status: bytes, rules: Any) -> dict[int, int]:
         swaps = self.ranking(np.frombuffer(status, dtype=np.uint8)).swaps()
         rows = swaps.row.tolist()
         pairs = zip(rows, swaps.wrong_column.tolist(), swaps.right_column.tolist(), strict=True)
         return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
 
-    def _draw_steps(self, kind: str, status: bytes) -> list[int]:
+    def _draw_steps(self, kind: str, status: bytes, rules: Any) -> list[int]:
         return [tag for questions in self._rounds(kind, status) for tag in self._numbers(questions)]
 
     def _rounds(self, kind: str, status: bytes) -> list[Questions]:
@@ -348,14 +387,42 @@ class Interview:
         ranking = self._without_answers
         first = ranking.questions(FIRST_STEP, kind=kind, order=SPREAD)
         tags = self._numbers(first)
-        if any(current[tag] == OPEN for tag in tags):
-            return [first]
+        free = self._free(first, kind)
+        if any(current[tag] == OPEN for tag in self._numbers(free)):
+            return [free]
         # Only the first answers decide about the second questions, whatever is decided meanwhile.
         answer = np.full(len(current), np.nan)
         answer[tags] = _ANSWER[current[tags]]
         after = self._with_answers(ranking, first, answer)
         second = after.questions(FIRST_STEP, kind=kind, order=LIMIT)
-        return [first, second] if len(second) else [first]
+        second = self._free(second, kind, after)
+        return [free, second] if len(second) else [free]
+
+    def _free(
+        self, questions: Questions, kind: str, ranking: NoisyLabels | None = None
+    ) -> Questions:
+        """Return the questions that no rule decides, as drawn from the tags that none decides."""
+        by_rule = self.by_rule()
+        is_free = by_rule[np.array(self._numbers(questions), dtype=int)] == 0
+        if is_free.all():
+            return questions
+        ranking = self._without_answers if ranking is None else ranking
+        work = ranking.worklist if kind == LISTED else ranking.missing.worklist
+        is_free_open = by_rule[self.tags[kind]][work.order] == 0
+        free = questions.part(is_free)
+        design = questions.round
+        n_open = int(is_free_open.sum())
+        n_drawn = int(is_free.sum())
+        n_spread = n_drawn
+        if design.n_even:
+            n_spread = min(n_drawn, max(1, round(design.n_spread * n_open / design.n_open)))
+        design = design._replace(
+            n_spread=n_spread,
+            n_open=n_open,
+            n_even=n_drawn - n_spread,
+            n_ranks=int(is_free_open[: design.n_ranks].sum()),
+        )
+        return replace(free, round=design)
 
     def _numbers(self, questions: Questions) -> list[int]:
         """Return the numbers of the tags of some questions."""

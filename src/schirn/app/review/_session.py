@@ -27,19 +27,22 @@ from schirn.app.review._questions import (
     SWAPS,
     say_what_is_known,
 )
-from schirn.app.review._state import KIND, STATUS, TARGET, ReviewState, Step
+from schirn.app.review._state import KIND, RULE, STATUS, TARGET, ReviewState, Step
 from schirn.app.review._table import ProjectTable
 from schirn.app.tables import Table, keyed_changes, with_vocabulary, write_copy
-from schirn.app.workflow import Decisions
+from schirn.app.workflow import Decisions, write_vocabulary
 from schirn.cleaning import Vocabulary
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.changes import Change, ChangeList, certainty
-from schirn.cleaning.questions import LISTED, MISSING
+from schirn.cleaning.policy import ASK
+from schirn.cleaning.policy import KEEP as KEPT
+from schirn.cleaning.questions import LIKELY, LISTED, MISSING
 from schirn.exceptions import DataError, InputError
 
 # A larger set is offered once it has this share of new tags: every set needs its own certificate.
 _FEW_MORE = 0.05
 _LONGEST_NAME = 60
+_MOST_MISSING = 5
 
 
 class Conflict(Exception):
@@ -206,7 +209,8 @@ class Session(ReviewState):
         ----------
         record : dict
             ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop" and "skip", also
-            ``to`` for "swap"; ``tags`` for "remove" and "complete"; ``of`` for "undo".
+            ``to`` for "swap"; ``label`` and ``rule`` for "rule"; ``tags`` for "remove" and
+            "complete"; ``of`` for "undo".
         sequence : int
             Number of the last record that the caller knows.
 
@@ -277,13 +281,15 @@ class Session(ReviewState):
             tags = chain(self.link.changed, tags)
         # What was removed or added at once is asked about for a certificate only.
         at_once = {k for of in self.chosen.values() if of is not None for k in of.tolist()}
+        is_ruled = self.questions.by_rule() != 0
         for tag in tags:
-            if self.status[tag] == OPEN and (tag not in at_once or self._is_blind(tag, order)):
+            is_decided = tag in at_once or is_ruled[tag]
+            if self.status[tag] == OPEN and (not is_decided or self._is_blind(tag, order)):
                 return tag
         if order == CERTIFY:
             return None
         # The tag skipped longest ago comes first, so that every one has its turn.
-        skipped = np.flatnonzero(self.status == SKIP).tolist()
+        skipped = np.flatnonzero((self.status == SKIP) & ~is_ruled).tolist()
         return min(skipped, key=self._changed.__getitem__, default=None)
 
     def view(self, *, order: str = FIRST) -> dict[str, Any]:
@@ -344,11 +350,88 @@ class Session(ReviewState):
             "first": first,
             **{action: self._ready(kind) for action, kind in KIND.items()},
             "swaps": len(questions.swaps(status)),
+            "rules": len(questions.rules),
+            "missing": self._most_missing(),
             "removed": int((is_listed & ~final).sum()),
             "added": int((~is_listed & final).sum()),
             "certificate": certificate
             and {"words": certificate.progress, "certified": certificate.certified},
         }
+
+    def _most_missing(self) -> dict[str, Any]:
+        """Number of missing tags that nobody has decided, and their most frequent labels."""
+        is_missing = ~self.project.listed & (self.status == OPEN) & ~self.final()
+        is_missing &= self.questions.by_rule() == 0
+        counts = np.bincount(self.project.column[is_missing], minlength=len(self.project.labels))
+        first = np.argsort(-counts, kind="stable")[:_MOST_MISSING]
+        labels = [[self.project.labels[j], int(counts[j])] for j in first.tolist() if counts[j]]
+        return {"count": int(counts.sum()), "labels": labels}
+
+    def labels(self) -> list[dict[str, Any]]:
+        """Return what is known about all tags of each label, the most suspicious labels first.
+
+        Returns
+        -------
+        list of dict
+            With "label", its number of "rows", how many of these are "suspicious", "answered" and
+            "wrong", its "rule", and whether the rule is "fixed" by the vocabulary. "suspicious" is
+            None before the first questions are answered, whose answers it could sway.
+        """
+        with self.lock:
+            project = self.project
+            questions = self.questions
+            listed = questions.tags[LISTED]
+            column = project.column[listed]
+            status = self.status[listed]
+            size = questions.size(LISTED)
+            steps = questions.steps(LISTED, self.status)
+            is_told = sum(int(self.status[tag] != OPEN) for tag in steps) >= size
+            confidence = questions.ranking(self.status).confidence
+            is_suspicious = (confidence < LIKELY) & (status == OPEN) & is_told
+
+            def counts(mask: Any) -> list[int]:
+                found = np.bincount(column[mask], minlength=len(project.labels))
+                return [int(count) for count in found]
+
+            rows = counts(slice(None))
+            suspicious = counts(is_suspicious)
+            answered = counts(np.isin(status, (KEEP, DROP)))
+            wrong = counts(status == DROP)
+            lines = [
+                {
+                    "label": label,
+                    "rows": rows[j],
+                    "suspicious": suspicious[j] if is_told else None,
+                    "answered": answered[j],
+                    "wrong": wrong[j],
+                    "rule": KEPT if label in questions.fixed else questions.rules.get(label, ASK),
+                    "fixed": label in questions.fixed,
+                }
+                for j, label in enumerate(project.labels)
+                if rows[j]
+            ]
+        return sorted(lines, key=lambda line: (-(line["suspicious"] or 0), -line["rows"]))
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the vocabulary of the project with the rules of this review.
+
+        Returns
+        -------
+        Vocabulary
+        """
+        vocabulary = Vocabulary.from_records(self.table.roles.vocabulary)
+        for label, rule in self.questions.rules.items():
+            vocabulary = vocabulary.with_rule(label, rule)
+        return vocabulary
+
+    def write_vocabulary(self, path: str | os.PathLike[str]) -> None:
+        """Write the vocabulary with the rules of this review, for later tables.
+
+        Parameters
+        ----------
+        path : path
+        """
+        write_vocabulary(self.vocabulary(), path)
 
     def _ready(self, kind: str) -> dict[str, int]:
         """Number of tags that the answers allow to remove or add, and how many of them are new."""
@@ -435,6 +518,8 @@ class Session(ReviewState):
         if status in (KEEP, DROP):
             verb = "dropped" if status == DROP else "added"
             return None, f"{verb} by {self.person[tag] or 'a person'}"
+        if self.questions.by_rule()[tag] < 0:
+            return None, f"a rule drops every {self.name(tag)}"
         return certainty(self.questions.ranking(self.status), kind, self._confidence(tag))
 
     def _confidence(self, tag: int) -> float:
@@ -512,6 +597,8 @@ def _describe_step(step: Step) -> dict[str, Any]:
     about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
     if record["action"] == TARGET:
         about["precision"] = record["precision"]
+    if record["action"] == RULE:
+        about["rule"] = record["rule"]
     tags = record.get("tags", step.tags)
     if record["action"] in KIND and step.before[0] is not None:
         tags = np.setdiff1d(tags, step.before[0])

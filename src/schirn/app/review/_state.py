@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 from schirn._files import Record, brief
-from schirn._input import Array
+from schirn._input import Array, OneOf
 from schirn.app.review._project import Project
 from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Interview
 from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.policy import ASK, RULES
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
 
 TARGET = "target"
 """The action that changes the target precision."""
+RULE = "rule"
+"""The action that decides about all tags of a label."""
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
 # What the answers allow to do to all tags of a kind at once.
 KIND = {"remove": LISTED, "complete": MISSING}
@@ -131,6 +134,8 @@ class ReviewState:
             if tags is not None:
                 is_kept[self.questions.tags[kind]] = kind == LISTED
                 is_kept[tags] = kind == MISSING
+        by_rule = self.questions.by_rule()
+        is_kept = np.where(by_rule > 0, True, np.where(by_rule < 0, False, is_kept))
         return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, is_kept))
 
     def _tags_of(self, record: Record) -> list[int]:
@@ -150,6 +155,9 @@ class ReviewState:
             if not is_number or not 0 < precision <= 1:
                 raise InputError(f"the target must be between 0 and 1, not {brief(precision)}")
             return []
+        if action == RULE:
+            self._check_rule(_text(record, "label"), _text(record, "rule"))
+            return []
         if action not in (*STATUS, "swap"):
             raise InputError(f"there is no action {brief(action)}")
         tags = [self.find(_text(record, "item"), _text(record, "label"))]
@@ -158,6 +166,14 @@ class ReviewState:
             if self.project.listed[tags].tolist() != [True, False]:
                 raise InputError("a swap drops a tag of the table and adds one that is not in it")
         return tags
+
+    def _check_rule(self, label: str, rule: str) -> None:
+        """Raise InputError for a rule that cannot be given."""
+        OneOf(RULES).check("rule", rule)
+        if label not in self.project.labels:
+            raise InputError(f"there is no tag {brief(label)}")
+        if label in self.questions.fixed:
+            raise InputError(f"the vocabulary keeps {brief(label)}; change its line there")
 
     def _undoable(self, record: Record) -> Step:
         if not self.history or self.history[-1].seq != record.get("of"):
@@ -178,6 +194,9 @@ class ReviewState:
         elif action == TARGET:
             former = [self.questions.precision]
             self.questions.precision = float(record["precision"])
+        elif action == RULE:
+            former = [self.questions.rules, self.chosen[LISTED], self._certificate]
+            self._set_rule(record["label"], record["rule"])
         else:
             former = [(int(self.status[tag]), self.person.get(tag, "")) for tag in tags]
             answers = (DROP, KEEP) if action == "swap" else (STATUS[action],)
@@ -195,8 +214,21 @@ class ReviewState:
         if action == TARGET:
             self.questions.precision = step.before[0]
             return
+        if action == RULE:
+            self.questions.rules, self.chosen[LISTED], self._certificate = step.before
+            return
         self._answer(step.tags, step.before, seq)
         self._undone = step.tags[0]
+
+    def _set_rule(self, label: str, rule: str) -> None:
+        """Decide about all tags of a label; a removal at once ends, as its set would change."""
+        rules = {name: old for name, old in self.questions.rules.items() if name != label}
+        if rule != ASK:
+            rules[label] = rule
+        self.questions.rules = rules
+        self._count_draw()
+        self._certificate = None
+        self.chosen[LISTED] = None
 
     def _choose(self, kind: str, tags: Array) -> None:
         """Remove or add tags; a removal fixes what a certificate is about."""

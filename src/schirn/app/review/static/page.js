@@ -1,6 +1,6 @@
 // The page: one question at a time, what is known, actions and keys.
 
-const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped", target: "Changed" };
+const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped", target: "Changed", rule: "Rule:" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide("skip"), x: swap, u: undo };
 // Pressed twice, the second may be meant for what comes next, which nobody has seen.
@@ -48,6 +48,7 @@ async function refused(response) {
 
 function show(next) {
   const before = state && state.current;
+  const seqBefore = state && state.seq;
   const { current, last } = next;
   // Whatever is still under way is older than this.
   turn += 1;
@@ -63,6 +64,8 @@ function show(next) {
   $("done").firstElementChild.textContent = reached ? "The certificate holds" : "No questions are left in this order";
   $("table").textContent = `whole table (${next.table.slice(1)})`;
   for (const id of ["keep", "drop", "skip"]) $(id).disabled = !current;
+  $("rules").hidden = !next.known.rules;
+  if ($("labels").open && seqBefore !== next.seq) refreshLabels();
   $("undo").disabled = !last;
   $("undo").title = last ? `Undo ${described(last)}` : "";
 }
@@ -87,6 +90,81 @@ function showKnown(known) {
   offer("remove", !certifies && remove.new, again || `Remove ${tags(remove.new)} ${share}`);
   offer("complete", complete.new, `Add ${tags(complete.new)} ${share}`);
   showTargets(known);
+  showMissing(known, off.suggested);
+}
+
+// Where the model sees a tag that nobody has listed.
+function showMissing({ missing }, off) {
+  $("missing").hidden = !missing.count || off;
+  const examples = missing.labels.map(([label, count]) => `${label} (${number(count)})`).join(", ");
+  const more = missing.labels.reduce((sum, [, count]) => sum + count, 0) < missing.count ? ", and others" : "";
+  const words = missing.count === 1 ? "1 tag is likely, by the model," : `${number(missing.count)} tags are likely, by the model,`;
+  say(`${words} to belong to rows that do not list ${missing.count === 1 ? "it" : "them"}; in brackets, the number of rows: ${examples}${more}. Nothing is added before you answer.`, "missing-line");
+  $("ask-missing").hidden = order === "suggested";
+}
+
+// What is known about all tags of a name, and the buttons that decide them.
+const RULES = { keep: "Keep all", drop: "Drop all", ask: "Ask me" };
+const MOST_ROWS = 100;
+let labels = [];
+
+async function refreshLabels() {
+  try {
+    const response = await fetch("/api/labels");
+    if (!response.ok) return void (await refused(response));
+    labels = await response.json();
+    showLabels();
+  } catch (error) {
+    banner("The server is not responding; it may have been stopped. All confirmed decisions are saved.", true);
+  }
+}
+
+function showLabels() {
+  const wanted = $("filter").value.trim().toLowerCase();
+  const found = labels.filter(({ label }) => label.toLowerCase().includes(wanted));
+  const shown = found.slice(0, MOST_ROWS);
+  const hidden = found.length - shown.length;
+  const untold = labels.some(({ suspicious }) => suspicious === null);
+  const caption = [
+    "Rows: how many rows list the tag.",
+    untold
+      ? "Suspicious: shown after the first questions, so that it does not sway your answers."
+      : "Suspicious: how many of these rows, not answered yet, are more likely wrong than right.",
+    "Answered: rows that somebody called right or wrong. Wrong so far: how many of those were wrong.",
+    hidden ? `${number(hidden)} more tags are not shown; find one by its name.` : "",
+  ];
+  say(caption.filter(Boolean).join(" "), "labels-caption");
+  const active = document.activeElement && document.activeElement.dataset;
+  const focus = active && active.rule && { label: active.label, rule: active.rule };
+  $("label-rows").replaceChildren(...shown.map(labelRow));
+  if (!focus) return;
+  const again = [...$("label-rows").querySelectorAll("button")];
+  const button = again.find(({ dataset }) => dataset.label === focus.label && dataset.rule === focus.rule);
+  if (button) button.focus();
+}
+
+function labelRow(line) {
+  const count = (value) => make("td", { className: "count" }, value === null ? "–" : number(value));
+  const name = make("th", { scope: "row" }, line.label);
+  const cells = [line.rows, line.suspicious, line.answered, line.wrong].map(count);
+  const buttons = make("td", {}, ...(line.fixed ? ["kept by the vocabulary"] : Object.keys(RULES).map((rule) => ruleButton(line, rule))));
+  return make("tr", {}, name, ...cells, buttons);
+}
+
+function ruleButton(line, rule) {
+  const button = make("button", { type: "button", className: rule === "keep" ? "good" : rule === "drop" ? "bad" : "" }, RULES[rule]);
+  button.dataset.label = line.label;
+  button.dataset.rule = rule;
+  button.setAttribute("aria-pressed", String(line.rule === rule));
+  button.setAttribute("aria-label", `${RULES[rule]}: ${line.label}`);
+  button.addEventListener("click", () => {
+    if (line.rule !== rule) act({ action: "rule", label: line.label, rule }, ruleWords(line.label, rule));
+  });
+  return button;
+}
+
+function ruleWords(label, rule) {
+  return { keep: `keep every ${label}`, drop: `drop every ${label}`, ask: `ask about ${label}` }[rule];
 }
 
 // What each target would do; it may be changed at any time.
@@ -181,6 +259,7 @@ function described(last) {
   if (last.action === "swap") return `swap of ${last.label} for ${last.to}`;
   if (last.action === "remove") return `removal of ${tags(last.count)}`;
   if (last.action === "complete") return `addition of ${tags(last.count)}`;
+  if (last.action === "rule") return `rule to ${ruleWords(last.label, last.rule)}`;
   if (last.action === "target") return `target of ${percent(last.precision)}`;
   return `${last.action} ${last.label}`;
 }
@@ -263,7 +342,7 @@ document.addEventListener("keydown", (event) => {
   const key = (event.key || "").toLowerCase();
   const modified = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.repeat;
   if (modified || !$("keys").checked || !state) return;
-  const field = event.target.matches("select");
+  const field = event.target.matches("select, input[type=search]");
   if (field && key === "escape") event.target.blur();
   if (field || !KEYS[key]) return;
   event.preventDefault();
@@ -288,6 +367,14 @@ $("target").addEventListener("change", () => {
   $("question").focus();
   act({ action: "target", precision }, `the target to ${percent(precision)}`);
 });
+$("ask-missing").addEventListener("click", () => {
+  order = "suggested";
+  $("question").focus();
+  window.scrollTo(0, 0);
+  refresh(true);
+});
+$("labels").addEventListener("toggle", () => $("labels").open && refreshLabels());
+$("filter").addEventListener("input", showLabels);
 document.addEventListener("visibilitychange", refresh);
 setInterval(refresh, POLL_MS);
 refresh();
