@@ -289,6 +289,8 @@ def test_questions_drawn_before_a_rule_speak_for_the_other_tags(tmp_path):
     later = session.questions.steps("listed", session.status)[len(free) :]
     assert later
     assert "a" not in {session.name(tag) for tag in later}
+    progress = session.known()["first"]["listed"]
+    assert progress == {"answered": len(free), "size": len(free) + len(later)}
     session.journal.close()
 
 

@@ -159,23 +159,33 @@ class Interview:
         """
         return self._cached_swaps(status.tobytes(), self._rule_key)
 
-    def size(self, kind: str) -> int:
+    def size(self, kind: str, status: Array) -> int:
         """Return the number of questions in both steps.
 
         Parameters
         ----------
         kind : {"listed", "missing"}
+        status : (m,) array
+            Status of each tag of the project.
 
         Returns
         -------
         int
         """
+        steps = self.steps(kind, status)
+        if self.rules and all(status[tag] != OPEN for tag in steps):
+            # How many questions of the second step a rule decides is known once it is drawn.
+            return len(steps)
         ranking = self._without_answers
-        work = ranking.worklist if kind == LISTED else ranking.missing.worklist
-        first = self._without_answers.questions(FIRST_STEP, kind=kind, order=SPREAD)
+        first = ranking.questions(FIRST_STEP, kind=kind, order=SPREAD)
         by_rule = self.by_rule()
-        ruled = sum(int(by_rule[tag] != 0) for tag in self._numbers(first))
-        return min(2 * FIRST_STEP - ruled, int((by_rule[self.tags[kind]][work.order] == 0).sum()))
+        n_ruled = sum(int(by_rule[tag] != 0) for tag in self._numbers(first))
+        work = ranking.worklist if kind == LISTED else ranking.missing.worklist
+        n_free = int((by_rule[self.tags[kind]][work.order] == 0).sum())
+        n_first = len(first) - n_ruled
+        if self.rules and len(steps) > n_first:
+            return len(steps)
+        return min(2 * FIRST_STEP - n_ruled, n_free)
 
     def in_order(self, order: str, status: Array, last: int | None) -> Iterator[int]:
         """Yield tags to ask in an order, then all others.

@@ -341,7 +341,7 @@ class Session(ReviewState):
         first = {}
         for kind in (LISTED, MISSING):
             answered = sum(int(status[tag] != OPEN) for tag in questions.steps(kind, status))
-            first[kind] = {"answered": answered, "size": questions.size(kind)}
+            first[kind] = {"answered": answered, "size": questions.size(kind, status)}
         return {
             "line": say_what_is_known(ranking, kind_asked, at_once),
             "answers": ranking.n_answers,
@@ -383,7 +383,7 @@ class Session(ReviewState):
             listed = questions.tags[LISTED]
             column = project.column[listed]
             status = self.status[listed]
-            size = questions.size(LISTED)
+            size = questions.size(LISTED, self.status)
             steps = questions.steps(LISTED, self.status)
             is_told = sum(int(self.status[tag] != OPEN) for tag in steps) >= size
             confidence = questions.ranking(self.status).confidence
