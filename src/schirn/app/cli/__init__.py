@@ -133,10 +133,10 @@ def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
 def commands() -> list[Command]:
     """Return all commands, in the order of the help."""
     core = [Command(name, help, f"schirn.app.cli._{name}") for name, help in _COMMANDS.items()]
-    others = registered(COMMANDS)
+    plugins = registered(COMMANDS)
     return [
         *core,
-        *(Command(name, *command) for name, command in others.items()),
+        *(Command(name, *command) for name, command in plugins.items()),
         Command("doctor", "check the installation", "schirn.app.cli._doctor"),
     ]
 

@@ -229,8 +229,8 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
         cleaning.export(outputs.copy)
     if outputs.changes:
         cleaning.changes().write(outputs.changes)
-    others = (args.json, cleaning.options.answers, outputs.copy, outputs.questions)
-    if outputs.report or not any(others):
+    destinations = (args.json, cleaning.options.answers, outputs.copy, outputs.questions)
+    if outputs.report or not any(destinations):
         result.reasons = cleaning.reasons
     if outputs.questions:
         exchange(args, cleaning, outputs)

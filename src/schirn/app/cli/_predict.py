@@ -394,10 +394,10 @@ def _copy_columns(
             return [safe(between.join(cell)) for cell in cells]
         return [cell if values is None else dict(cell) for cell in cells]
 
-    listed = np.ones_like(predicted) if args.proba else predicted
+    is_written = np.ones_like(predicted) if args.proba else predicted
     new = {
         f"{prefix}_predicted": column(predicted),
-        f"{prefix}_probability": column(listed, probability),
+        f"{prefix}_probability": column(is_written, probability),
     }
     check_new_columns(args.data, table, new)
     return new

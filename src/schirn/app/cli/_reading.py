@@ -294,8 +294,8 @@ class Outputs:
     @property
     def certificate(self) -> str | None:
         """File of a certificate: beside the copy, or else beside the report."""
-        beside = self.copy or self.report
-        return f"{beside.rstrip('/')}.certificate.json" if beside else None
+        output = self.copy or self.report
+        return f"{output.rstrip('/')}.certificate.json" if output else None
 
     def named(self) -> dict[str, str | None]:
         """Return the files by what they are called in messages.

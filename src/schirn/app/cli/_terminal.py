@@ -69,8 +69,10 @@ def _ask_one(session: Session, order: str) -> bool:
     if order == FIRST:
         number = first["answered"] + 1
         size = first["size"]
-        done = f"all {size} questions are answered; press q to see what can be removed, or go on"
-        say(f"question {number} of {size}" if number <= size else done)
+        conclusion = (
+            f"all {size} questions are answered; press q to see what can be removed, or go on"
+        )
+        say(f"question {number} of {size}" if number <= size else conclusion)
     prompt = f"{question}: {printable(current['label'])}? [{keys}] "
     key = _read(prompt, tuple(keys.split("/")))
     if key == "q":

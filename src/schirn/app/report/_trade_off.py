@@ -80,14 +80,14 @@ class TradeOffPlot:
         if ranking.precision not in [line.precision for line in lines]:
             lines += ranking.trade_off([ranking.precision])
             lines.sort(key=lambda line: -line.precision)
-        most = max(line.removed for line in lines)
-        if not most:
+        highest = max(line.removed for line in lines)
+        if not highest:
             return None
         step = WIDTH / len(lines)
         width = _BAR_SHARE * step
         bars = []
         for k, line in enumerate(lines):
-            height = (_BASE - _TOP) * line.removed / most
+            height = (_BASE - _TOP) * line.removed / highest
             x = k * step + (step - width) / 2
             is_chosen = line.precision == ranking.precision
             bars.append(Bar(line, x, _BASE - height, width, height, is_chosen))

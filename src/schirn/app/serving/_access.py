@@ -55,7 +55,7 @@ def is_allowed_host(host: str, names: Iterable[str]) -> bool:
     True
     """
     name = _PORT.sub("", host).lower().removesuffix(".")
-    allowed = {"localhost", *(each.lower() for each in names)}
+    allowed = {"localhost", *(allowed_name.lower() for allowed_name in names)}
     if name in allowed or "*" in allowed:
         return True
     try:

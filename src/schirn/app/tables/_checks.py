@@ -169,17 +169,17 @@ def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Fin
     if not joined:
         return None
     used = [mark for mark in marks if mark in joined.values()]
-    shown = " or ".join(map(repr, used))
-    advice = f"Replace {shown} with {separator!r} where it separates tags, and run again."
+    alternatives = " or ".join(map(repr, used))
+    advice = f"Replace {alternatives} with {separator!r} where it separates tags, and run again."
     if is_usual:
-        most = max(used, key=list(joined.values()).count)
-        advice = f"Most tags do: run again with the separator {most!r}."
+        usual_mark = max(used, key=list(joined.values()).count)
+        advice = f"Most tags do: run again with the separator {usual_mark!r}."
     names = sorted(joined, key=lambda name: used.index(joined[name]))
     return _finding(
         "separator",
         list(map(brief, names)),
         ("1 tag contains", "tags contain"),
-        f" {shown} between the names of other tags",
+        f" {alternatives} between the names of other tags",
         advice,
         _rows_with(tags, names),
         tags=names,
@@ -212,15 +212,15 @@ def _spelling(tags: Tags) -> Finding | None:
         rows = "1 row" if counts[rare] == 1 else f"{counts[rare]:,} rows"
         name, target = (brief_list([tags.names[j]]) for j in (rare, frequent))
         examples.append(f"{name} ({rows}) → {target} ({counts[frequent]:,}), {why}")
-    others = [tags.names[j] for j in chosen]
+    variants = [tags.names[j] for j in chosen]
     return _finding(
         "spelling",
         examples,
         ("1 tag looks", "tags look"),
         " like another spelling",
         "Let schirn vocabulary propose what to merge, and accept what is right.",
-        _rows_with(tags, others),
-        tags=others,
+        _rows_with(tags, variants),
+        tags=variants,
     )
 
 

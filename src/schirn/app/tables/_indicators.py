@@ -100,7 +100,7 @@ class IndicatorTable(Table):
         """Return the texts of all 0/1 cells of each row, as a JSON list."""
         if name != self._column:
             return self._table.raw_cells(name, rows)
-        texts = [self._table.raw_cells(each, rows) for each in self._names]
+        texts = [self._table.raw_cells(indicator, rows) for indicator in self._names]
         return {row: json.dumps([column[row] for column in texts]) for row in texts[0]}
 
     def source(
@@ -129,8 +129,8 @@ class IndicatorTable(Table):
         for row, text in raw.pop(self._column, {}).items():
             try:
                 texts = json.loads(text)
-                before = dict(zip(self._names, texts, strict=True))
-                cells = {name: self._table.parsed_cell(before[name]) for name in self._names}
+                old_texts = dict(zip(self._names, texts, strict=True))
+                cells = {name: self._table.parsed_cell(old_texts[name]) for name in self._names}
             except (ValueError, TypeError):
                 continue
             for name, cell in cells.items():
@@ -138,7 +138,7 @@ class IndicatorTable(Table):
                     continue
                 if _is_one(cell) == _is_one(columns[name][row]):
                     columns[name][row] = cell
-                    raw.setdefault(name, {})[row] = before[name]
+                    raw.setdefault(name, {})[row] = old_texts[name]
 
     def _changed(self, name: str, was_set: Array, target: Array) -> list[Any]:
         """Return the cells of a 0/1 column, new ones written as most others are."""

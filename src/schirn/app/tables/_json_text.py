@@ -69,8 +69,8 @@ def _without(text: str, start: int, key: str) -> str:
     k = places[-1]
     if k:
         return text[: parts[k - 1][-1]] + text[parts[k][-1] :]
-    after = parts[1][2] if len(parts) > 1 else parts[0][-1]
-    return text[: parts[0][2]] + text[after:]
+    end = parts[1][2] if len(parts) > 1 else parts[0][-1]
+    return text[: parts[0][2]] + text[end:]
 
 
 def _value(text: str, start: int, value: Any, dump: Any, comma: str) -> str:

@@ -198,11 +198,13 @@ class _Names:
 def _exchange(connection: Any, names: _Names, changes: ChangeList, undo: bool) -> int:
     """Replace the tags of all rows of a list, and check what was written; return their number."""
     keys = [changes.keys[row] for row in sorted(changes.cells)]
-    before = _cells_of(connection, names, keys)
-    cells = list(before.values())
+    old_cells = _cells_of(connection, names, keys)
+    cells = list(old_cells.values())
     exchange = changes.undo if undo else changes.apply
-    after = exchange(cells, keys=list(before))
-    new = {key: cell for key, old, cell in zip(before, cells, after, strict=True) if cell != old}
+    new_cells = exchange(cells, keys=list(old_cells))
+    new = {
+        key: cell for key, old, cell in zip(old_cells, cells, new_cells, strict=True) if cell != old
+    }
     statement = f"UPDATE {names.table} SET {names.tags} = ? WHERE CAST({names.id} AS TEXT) = ?"
     pairs = [(cell, key) for key, cell in new.items()]
     for start in range(0, len(pairs), _BATCH):

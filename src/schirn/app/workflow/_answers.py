@@ -144,11 +144,11 @@ def question_tasks(
     -------
     list of Task
     """
-    question = f"{questions.kind}:{_table(ranking)}"
+    prefix = f"{questions.kind}:{_table(ranking)}"
     if certificate is not None:
-        question += f":certificate:{certificate.of}:{certificate.draw}"
-        question += f":{certificate.tags_sha256[:12]}"
-    question += f":{_text_of_round(questions.round)}"
+        prefix += f":certificate:{certificate.of}:{certificate.draw}"
+        prefix += f":{certificate.tags_sha256[:12]}"
+    prefix += f":{_text_of_round(questions.round)}"
     inclusion = questions.inclusion
     inclusion = np.ones(len(questions)) if inclusion is None else inclusion
     cells = cells_of(questions)
@@ -156,12 +156,12 @@ def question_tasks(
     confidence_of = dict(zip(cells, questions.confidence.tolist(), strict=True))
     tasks = []
     for i, label in sorted(cells):
-        asked = f"{question}:{_id_hash(ids, i)}"
-        bound = (asked, i, label, "" if content is None else content[i])
+        question = f"{prefix}:{_id_hash(ids, i)}"
+        bound = (question, i, label, "" if content is None else content[i])
         task = Task(
             row=i,
             tag=label,
-            question=f"{asked}:{_seal(inclusion_of[i, label], *bound)}",
+            question=f"{question}:{_seal(inclusion_of[i, label], *bound)}",
             id=None if ids is None else str(ids[i]),
             text=None if texts is None else str(texts[i]),
             before=str(earlier.get((i, label), "")) if earlier else None,
@@ -518,8 +518,8 @@ def _lines(
         i = int(row) - 1
         if i >= ranking.n_rows:
             raise InputError(f"{where}: there is no row {row}; the table has {ranking.n_rows:,}")
-        asked = text.rsplit(":", 2)[0]
-        bound = (asked, i, label, "" if content is None else content[i])
+        prefix = text.rsplit(":", 2)[0]
+        bound = (prefix, i, label, "" if content is None else content[i])
         inclusion = _inclusion(question["inclusion"], *bound)
         is_same = _seal(inclusion, *bound).partition(":")[2] == question["check"]
         if ids is not None and question["id"] != "-":
@@ -540,8 +540,8 @@ def _cells(paths: Iterable[str | os.PathLike[str]]) -> Iterator[TaskAnswer]:
     """Yield the answers of files as they are written there, of any kind of file."""
     for path in paths:
         if is_task_file(path):
-            for said in read_tasks(path):
-                yield replace(said, right=_answer(said.right, said.where))
+            for answer in read_tasks(path):
+                yield replace(answer, right=_answer(answer.right, answer.where))
             continue
         for where, right, (row, tag, question) in _read(path, _COLUMNS):
             yield TaskAnswer(where, row, tag, question, right, "", "")

@@ -226,10 +226,10 @@ class LabelStudio:
         """Return the header: a personal access token is exchanged for one that is valid briefly."""
         if self._token.count(".") != 2:
             return f"Token {self._token}"
-        now = time.monotonic()
-        if now - self._exchanged_at > _ACCESS_SECONDS:
+        moment = time.monotonic()
+        if moment - self._exchanged_at > _ACCESS_SECONDS:
             self._header = f"Bearer {self._access()}"
-            self._exchanged_at = now
+            self._exchanged_at = moment
         return self._header
 
     def _access(self) -> str:

@@ -191,8 +191,8 @@ def task_records(
 def _studio_task(task: Task, show_prediction: bool) -> Json:
     """Return a task in the basic JSON format of Label Studio."""
     data = {"row": str(task.row + 1), "tag": task.tag, "text": _shown_text(task)}
-    others = {"id": task.id, "before": task.before}
-    data |= {name: value for name, value in others.items() if value is not None}
+    extras = {"id": task.id, "before": task.before}
+    data |= {name: value for name, value in extras.items() if value is not None}
     data["question"] = task.question
     record: Json = {"data": data}
     prediction = task.prediction if show_prediction else None

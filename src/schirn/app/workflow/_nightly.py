@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -197,7 +197,7 @@ class TagState:
                 f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
             ) from None
 
-    def find(self, rows: RowContent, cells: Tags) -> tuple[Array, Array, Array]:
+    def find(self, rows: RowContent, cells: Tags) -> "_Match":
         """Find the rows and tags of a table in this state.
 
         Parameters
@@ -208,16 +208,11 @@ class TagState:
 
         Returns
         -------
-        before : (n,) int array
-            Number of each row in this state; -1 for new rows.
-        is_same : (n,) bool array
-            Whether the content of the row is as it was.
-        place : (m,) int array
-            Number of each tag in this state; -1 for tags that are new in their row.
+        _Match
         """
-        number = {name: k for k, name in enumerate(self.ids)}
-        before = np.array([number.get(name, -1) for name in rows.ids], dtype=np.int64)
-        pairs = zip(before.tolist(), rows.hashes, strict=True)
+        number_of = {name: k for k, name in enumerate(self.ids)}
+        number = np.array([number_of.get(name, -1) for name in rows.ids], dtype=np.int64)
+        pairs = zip(number.tolist(), rows.hashes, strict=True)
         is_same = np.array([k >= 0 and self.hashes[k] == text for k, text in pairs], dtype=bool)
         names = {name: j for j, name in enumerate(self.names)}
         column = np.array([names.get(name, -1) for name in cells.names], dtype=np.int64)
@@ -225,11 +220,33 @@ class TagState:
         keys = self.row * width + self.column
         order = np.argsort(keys, kind="stable")
         # A new tag gets a number that no stored tag has.
-        targets = before[cells.row] * width + np.where(column < 0, width - 1, column)[cells.column]
+        targets = number[cells.row] * width + np.where(column < 0, width - 1, column)[cells.column]
         place = np.searchsorted(keys, targets, sorter=order)
         place = np.r_[order, -1][np.minimum(place, len(order))]
         is_there = np.r_[keys, -1][place] == targets
-        return before, is_same, np.where(is_there & (before[cells.row] >= 0), place, -1)
+        place = np.where(is_there & (number[cells.row] >= 0), place, -1)
+        return _Match(number, is_same, place, is_same[cells.row] & (place >= 0))
+
+
+class _Match(NamedTuple):
+    """Rows and tags of a table in the state of the last update.
+
+    Attributes
+    ----------
+    number : (n,) int array
+        Number of each row in the state; -1 for new rows.
+    is_same : (n,) bool array
+        Whether the content of the row is as it was.
+    place : (m,) int array
+        Number of each tag in the state; -1 for tags that are new in their row.
+    is_old_tag : (m,) bool array
+        Whether the tag was there and its row is as it was.
+    """
+
+    number: Array
+    is_same: Array
+    place: Array
+    is_old_tag: Array
 
 
 def state_after_training(
@@ -265,7 +282,7 @@ def state_after_training(
     time = utc_now()
     last = last or TagState()
     cells = _number_tags(tags, model.label_names_)
-    _, is_same, place = last.find(rows, cells)
+    match = last.find(rows, cells)
     return replace(
         last,
         model=model_hash,
@@ -278,7 +295,7 @@ def state_after_training(
         row=cells.row,
         column=cells.column,
         probability=_of_cells(np.asarray(p), cells.row, cells.column),
-        removed=is_same[cells.row] & np.r_[last.removed, False][place],
+        removed=match.is_same[cells.row] & np.r_[last.removed, False][match.place],
         tag_counts=_count(cells),
         profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
         is_retrained=len(last.ids) > 0,
@@ -386,39 +403,33 @@ def update_tags(
     time = utc_now()
     last = last or TagState()
     cells = _number_tags(tags, model.label_names_)
+    match = last.find(rows, cells)
     is_same_model = last.model in ("", model_hash)
-    before, is_same, place = last.find(rows, cells)
-    is_new = before < 0
-    is_old_tag = is_same[cells.row] & (place >= 0)
-    is_fresh = ~is_same
-    # A tag that is new in its row has no probability yet.
-    is_fresh[cells.row[~is_old_tag & is_same_model]] = True
-    rows_to_judge = np.flatnonzero(is_fresh) if is_same_model else np.arange(len(tags))
-    p, missing, drift = _judge(model, columns, cells, rows_to_judge, last.profile, is_fresh)
-    if is_same_model:
-        p = np.where(is_old_tag, np.r_[last.probability, np.nan][place], p)
+    judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
-    ranking = _ranking(model, cells, p, missing, counts, precision)
+    ranking = _ranking(model, cells, judgement, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
     ranking, carried, since = _answered(ranking, decisions, rows, last.time)
-    was_removed = np.r_[last.removed, False][place]
+    was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
-    verdicts = np.where(is_old_tag, _earlier_verdicts(last, was_removed, is_retrained), NEW)
+    verdicts = _earlier_verdicts(last, was_removed, is_retrained)
+    verdicts = np.where(match.is_old_tag, verdicts, NEW)
     # Nobody has answered since, so there is nothing new to say about old tags.
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
-    ranking = _act(ranking, verdicts, carried, is_old_tag & (is_quiet and not is_retrained))
+    is_settled = match.is_old_tag & (is_quiet and not is_retrained)
+    ranking = _act(ranking, verdicts, carried, is_settled)
+    is_new = match.number < 0
     gone = len(last.ids) - int((~is_new).sum())
-    summary = _summary(ranking, drift, gone / max(1, len(last.ids)))
-    is_fresh = is_fresh | np.r_[last.is_fresh, False][before]
+    summary = _summary(ranking, judgement.drift, gone / max(1, len(last.ids)))
     state = _next_state(
         last,
         rows,
         cells,
-        is_fresh,
+        is_fresh=judgement.is_fresh | np.r_[last.is_fresh, False][match.number],
         model=model_hash,
         time=time,
         trained=last.trained or time,
-        probability=p,
+        probability=judgement.probability,
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
         tag_counts=counts,
@@ -428,8 +439,8 @@ def update_tags(
         ranking=ranking,
         state=state,
         new=np.flatnonzero(is_new).tolist(),
-        changed=np.flatnonzero(~is_new & ~is_same).tolist(),
-        judged=rows_to_judge.tolist(),
+        changed=np.flatnonzero(~is_new & ~match.is_same).tolist(),
+        judged=judgement.rows.tolist(),
         gone=gone,
         unseen=_unseen(summary.tag_counts, model.label_names_),
         removed=cells_of(ranking, ranking.removed & ~was_removed),
@@ -466,7 +477,6 @@ def _next_state(
     last: TagState,
     rows: RowContent,
     cells: Tags,
-    is_fresh: Array,
     **values: Any,
 ) -> TagState:
     """Return what the next update starts from."""
@@ -474,7 +484,6 @@ def _next_state(
         last,
         ids=rows.ids,
         hashes=rows.hashes,
-        is_fresh=is_fresh,
         names=cells.names,
         row=cells.row,
         column=cells.column,
@@ -513,12 +522,12 @@ def _of_cells(values: Array, row: Array, column: Array) -> Array:
 def _ranking(
     model: Any,
     cells: Tags,
-    p: Array,
-    missing: MissingTags,
+    judgement: "_Judgement",
     counts: Mapping[str, int],
     precision: float,
 ) -> NoisyLabels:
     """Rank all tags by their probabilities, stored and new."""
+    p = judgement.probability
     often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
     return NoisyLabels.from_arrays(
         n_rows=cells.n_rows,
@@ -528,16 +537,59 @@ def _ranking(
         confidence=np.where(np.isnan(p), 0.5, p),
         judged=~np.isnan(p) & often[cells.column],
         method=type(model.method_).__name__,
-        missing=missing,
+        missing=judgement.missing,
         precision=precision,
     )
+
+
+class _Judgement(NamedTuple):
+    """What the model says of an update.
+
+    Attributes
+    ----------
+    rows : int array
+        Rows that were judged.
+    is_fresh : (n,) bool array
+        Rows that are new or have changed.
+    probability : (m,) float array
+        Probability that each tag is right, stored or new.
+    missing : MissingTags
+    drift : float or None
+        Shift of the features of fresh rows.
+    """
+
+    rows: Array
+    is_fresh: Array
+    probability: Array
+    missing: MissingTags
+    drift: float | None
+
+
+def _judge_update(
+    model: Any,
+    columns: Mapping[str, Sequence[Any]],
+    cells: Tags,
+    last: TagState,
+    match: _Match,
+    is_same_model: bool,
+) -> _Judgement:
+    """Judge the rows that are new or have changed; all rows after another model."""
+    is_fresh = ~match.is_same
+    # A tag that is new in its row has no probability yet.
+    is_fresh[cells.row[~match.is_old_tag & is_same_model]] = True
+    rows = np.flatnonzero(is_fresh) if is_same_model else np.arange(cells.n_rows)
+    p, missing, drift = _judge(model, columns, cells, rows, last.profile, is_fresh)
+    if is_same_model:
+        stored = np.r_[last.probability, np.nan][match.place]
+        p = np.where(match.is_old_tag, stored, p)
+    return _Judgement(rows, is_fresh, p, missing, drift)
 
 
 def _judge(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
     cells: Tags,
-    judged: Array,
+    rows: Array,
     profile: FeatureProfile,
     is_fresh: Array,
 ) -> tuple[Array, MissingTags, float | None]:
@@ -545,13 +597,13 @@ def _judge(
 
     Missing tags and drift are those of fresh rows.
     """
-    stage(f"judging {len(judged):,} rows")
+    stage(f"judging {len(rows):,} rows")
     n_labels = len(model.label_names_)
     p = np.full(len(cells.row), np.nan)
     unlisted = [np.zeros((3, 0))]
     sums = np.zeros(len(profile.columns))
     n_fresh = 0
-    batches = [judged[k : k + _BATCH] for k in range(0, len(judged), _BATCH)]
+    batches = [rows[k : k + _BATCH] for k in range(0, len(rows), _BATCH)]
     for batch in track(batches, "batch"):
         X = model.features_.transform(
             {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
@@ -564,10 +616,10 @@ def _judge(
         column = cells.column[index]
         p[index] = _of_cells(P, row, column)
         fresh = np.flatnonzero(is_fresh[batch])
-        listed = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
-        listed[row, column] = True
-        count = int(listed[fresh].sum())
-        best = likeliest_unlisted(P[fresh], listed[fresh, :n_labels], np.arange(n_labels), count)
+        Y = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
+        Y[row, column] = True
+        count = int(Y[fresh].sum())
+        best = likeliest_unlisted(P[fresh], Y[fresh, :n_labels], np.arange(n_labels), count)
         unlisted.append(np.array([batch[fresh][best.row], best.column, best.log_odds]))
         if len(fresh) and profile.columns:
             sums = sums + profile.sums(X[fresh])

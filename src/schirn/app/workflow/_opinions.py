@@ -147,9 +147,9 @@ def read_opinion_file(
     n_unknown = 0
     columns = [table.column(name) for name in (key, "tag", opinion)]
     for line in zip(*columns, voices, strict=True):
-        row, tag, said, voice = line
+        row, tag, value, voice = line
         i = place.get(str(row)) if key == "id" else _row_number(row, n_rows)
-        p = None if is_missing(said) else parse_opinion(str(said))
+        p = None if is_missing(value) else parse_opinion(str(value))
         if i is None or str(tag) not in known:
             n_unknown += 1
         elif p is None:

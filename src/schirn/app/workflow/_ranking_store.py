@@ -235,9 +235,9 @@ def _restored(
     if any(arrays[name].dtype.kind not in kinds for name, kinds in _KINDS.items()):
         return None
     sizes = {name: arrays[name].shape for name in _KINDS}
-    listed = {sizes[name] for name in ("row", "column", "confidence", "judged", "known")}
-    missing = {sizes[name] for name in _KINDS if name.startswith("missing_")}
-    if listed != {tags.row.shape} or len(missing) != 1 or arrays["planted"].ndim != 1:
+    tag_shapes = {sizes[name] for name in ("row", "column", "confidence", "judged", "known")}
+    missing_shapes = {sizes[name] for name in _KINDS if name.startswith("missing_")}
+    if tag_shapes != {tags.row.shape} or len(missing_shapes) != 1 or arrays["planted"].ndim != 1:
         return None
     same_tags = np.array_equal(arrays["row"], tags.row)
     if not same_tags or not np.array_equal(arrays["column"], tags.column):

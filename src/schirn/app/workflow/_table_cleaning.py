@@ -625,9 +625,9 @@ class TableCleaning:
         self, paths: Sequence[str | os.PathLike[str]], ranking: NoisyLabels
     ) -> tuple[NoisyLabels, Certificate | None]:
         """Return a ranking with the answers of files, and the certificate that they continue."""
-        again = self.options.certify
+        draw_again = self.options.certify
         counts = self._counts
-        return read_answers(paths, ranking, **self._bound_to, draw_again=again, counts=counts)
+        return read_answers(paths, ranking, **self._bound_to, draw_again=draw_again, counts=counts)
 
     @property
     def _counts(self) -> Callable[[int, str, str], bool] | None:
@@ -698,7 +698,7 @@ class TableCleaning:
             self._merge_tasks(files, ranking)
             # Newer answers, from files, take the place of stored ones.
             newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
-            ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
+            ranking, self.carried = self.decisions.answer(ranking, self.content, newer=newer)
         if files:
             ranking, self.certificate = self._with_files(files, ranking)
         self._ranking = ranking
@@ -709,9 +709,9 @@ class TableCleaning:
         """Return a ranking with the opinions in all files of `options.opinions`."""
         ids = None if self.id_column is None else self.ids
         for path in self.options.opinions:
-            said = read_opinion_file(path, ranking.n_rows, ranking.label_names, ids=ids)
-            self._note(f"{path}: {said.sentence}")
-            ranking = ranking.with_opinions(said.records)
+            opinions = read_opinion_file(path, ranking.n_rows, ranking.label_names, ids=ids)
+            self._note(f"{path}: {opinions.sentence}")
+            ranking = ranking.with_opinions(opinions.records)
         return ranking
 
     def remove(self, k: int | None = None, *, below: float | None = None) -> "TableCleaning":
