@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import venv
 from pathlib import Path
 
@@ -22,7 +23,10 @@ TOPICS = {
 
 
 def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text("utf-8"), re.M | re.S)
+    """The blocks of the README in a language, also those inside of lists."""
+    text = README.read_text("utf-8")
+    fences = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, re.M | re.S)
+    return [textwrap.dedent(block) for _, block in fences]
 
 
 def program_lines():
@@ -88,6 +92,7 @@ def main(wheel):
             "report.html",
             "tagger.schirn",
             "tagged.csv",
+            "vocabulary.csv",
             "schirn-demo.html",
         ):
             if not (work / name).stat().st_size:

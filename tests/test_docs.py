@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 def python_blocks(page):
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
-    return [block for block in blocks if ">>>" not in block]
+    """The plain Python blocks of a page, also those inside of lists."""
+    fences = re.findall(r"^( *)```python\n(.*?)^\1```", page.read_text("utf-8"), re.M | re.S)
+    return [textwrap.dedent(block) for _, block in fences if ">>>" not in block]
 
 
 @pytest.mark.slow
@@ -38,7 +40,9 @@ def test_python_blocks_run(page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
-    targets = re.findall(r"\]\(([^)#\s]+)\)", page.read_text("utf-8"))
+    text = page.read_text("utf-8")
+    targets = re.findall(r"\]\(([^)#\s]+)\)", text)
+    targets += re.findall(r"\bsrc(?:set)?=\"([^\"]+)\"", text)
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert not missing
 

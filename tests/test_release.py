@@ -111,7 +111,7 @@ def test_the_classifiers_name_the_supported_pythons(project):
 
 def test_the_smoke_test_finds_the_commands_of_the_readme():
     calls = smoke.program_lines()
-    names = ["review", "review", "fit", "predict", "clean", "clean"]
+    names = ["review", "clean", "clean", "vocabulary", "fit", "predict"]
     assert [call[0] for call in calls] == names
     assert not any("#" in word for call in calls for word in call)
     assert smoke.blocks("python")
@@ -140,6 +140,16 @@ def test_the_readme_names_the_two_commands_of_a_newcomer():
     text = (ROOT / "README.md").read_text("utf-8")
     assert re.search(r"^\$ make demo\b.*\n\$ make test\b", text, re.M)
     assert "](docs/answers.md)" in text
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
+
+
+def test_every_kind_of_reader_finds_a_page_in_the_readme():
+    text = (ROOT / "README.md").read_text("utf-8")
+    for page in ("tags", "research", "engineering"):
+        assert f"](docs/{page}.md)" in text
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -8,6 +8,8 @@ from schirn.app.demo import run_demo
 from schirn.exceptions import InputError
 from schirn.model_selection import CandidateSearchCV
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def demo():
@@ -84,23 +86,41 @@ def test_the_sentences_hold_the_figures(demo):
     assert str(demo.suspect_is_wrong.sum()) in demo.rank_sentences()[0]
 
 
+NUMBER = r"\d[\d,.]*\d|\d"
+
+
+def numbers(text):
+    return [float(number.replace(",", "")) for number in re.findall(NUMBER, text)]
+
+
 def test_the_readme_tells_what_the_demo_prints(demo):
-    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    number = r"\d[\d,.]*\d|\d"
-    sentences = (*demo.rank_sentences(), *demo.ask_sentences(), demo.act_sentences()[0])
-    for sentence in sentences:
-        words = re.escape(re.sub(number, "#", sentence)).replace(r"\#", f"({number})")
-        told = re.search(words, text)
-        assert told, sentence
-        figures = [float(n.replace(",", "")) for n in re.findall(number, sentence)]
-        # Another linear algebra library may change the last digits.
-        shown = [float(n.replace(",", "")) for n in told.groups()]
-        assert shown == pytest.approx(figures, rel=0.05, abs=1)
-    for result in demo.results:
-        line = rf"^\| \**{result.name}\**(?: \(.*\))? \| ([\d.]+) \| ([\d.]+) \|$"
-        shown = [float(n) for n in re.search(line, text, re.M).groups()]
-        figures = [result.measures[name] for name in ("average_precision", "hamming_loss")]
-        assert shown == pytest.approx(figures, abs=0.002)
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    removed = demo.answered.removed
+    # Another linear algebra library may change the last digits.
+    told = re.search(r"fifty answers remove .*? are wrong", text)[0]
+    figures = [removed.sum(), len(removed), 100 * demo.wrong[removed].mean()]
+    assert numbers(told) == pytest.approx(figures, rel=0.05)
+    told = re.search(r"reaches an average precision of .*? on the true tags [\d.]+\d", text)[0]
+    figures = [
+        demo.result(name).measures["average_precision"]
+        for name in ("Sieve", "CandidateRidge", "OracleRidge")
+    ]
+    assert numbers(told) == pytest.approx(figures, abs=0.002)
+    assert f"{demo.train.n_samples:,} images" in text
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_of_the_readme_tells_what_the_demo_prints(demo, theme):
+    folder = ROOT / "docs" / "images"
+    if not folder.is_dir():
+        pytest.skip("a source distribution has no pictures")
+    text = (folder / f"steps-{theme}.svg").read_text("utf-8")
+    told = re.search(r'aria-label="([^"]+)"', text)[1]
+    low, high = demo.answered.wrong_share_interval
+    removed = demo.answered.removed
+    figures = [1, 2, 50, 100 * low, 100 * high, 100 * demo.wrong.mean()]
+    figures += [3, removed.sum(), len(removed), 100 * demo.wrong[removed].mean()]
+    assert numbers(told) == pytest.approx(figures, rel=0.05, abs=1)
 
 
 @pytest.mark.parametrize("noise", [0, 6, 2.5])
