@@ -196,10 +196,12 @@ class Display:
             self.levels = self.levels[:depth]
             self.doing = ""
 
-    def tell(self, what: str, done: int, total: int, left: float | None, doing: str) -> None:
+    def tell(
+        self, what: str, n_done: int, total: int, seconds_left: float | None, doing: str
+    ) -> None:
         """Set everything at once, for work that counts by itself."""
-        now = time.monotonic()
-        self.levels = (Level(what, done, total, self.start, now, left),)
+        time_now = time.monotonic()
+        self.levels = (Level(what, n_done, total, self.start, time_now, seconds_left),)
         self.doing = doing
 
     def say(self, text: str) -> None:

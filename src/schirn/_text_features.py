@@ -220,7 +220,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        sequences = [f"~{each}" for each in getattr(self, "characters_", ())]
+        sequences = [f"~{sequence}" for sequence in getattr(self, "characters_", ())]
         return np.array([*self.words_, *sequences], dtype=object)
 
     def _learn_characters(self, texts: list[str]) -> "sp.csr_array":
@@ -297,4 +297,4 @@ def _without_accents(text: str) -> str:
     if text.isascii():
         return text
     letters = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in letters if not unicodedata.combining(each))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

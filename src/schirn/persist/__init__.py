@@ -381,8 +381,8 @@ class Encoder:
     def estimator(self, model: Any) -> dict[str, Any]:
         """Return class name, parameters and fitted attributes."""
         params = model.get_params(deep=False)
-        others = {*params, *_NOT_STATE, *self._leave_out}
-        attributes = {k: v for k, v in vars(model).items() if k not in others}
+        excluded = {*params, *_NOT_STATE, *self._leave_out}
+        attributes = {k: v for k, v in vars(model).items() if k not in excluded}
         name = type(model).__name__
         saved = params
         if "checkpoint" in params:

@@ -71,9 +71,9 @@ def requirements() -> list[str]:
         it comes.
     """
     release, _, development = schirn.__version__.partition(".dev")
-    own = f"schirn>={release}.dev0" if development else f"schirn=={release}"
+    requirement = f"schirn>={release}.dev0" if development else f"schirn=={release}"
     packages = ("numpy", "scipy", "scikit-learn", "pandas")
-    return [own, *(f"{name}=={version(name)}" for name in packages)]
+    return [requirement, *(f"{name}=={version(name)}" for name in packages)]
 
 
 def example_of(model: PartialMultiLabelClassifier | TagPipeline) -> Any:

@@ -17,8 +17,8 @@ def parse_methods(items: list[str]) -> dict[str, str]:
     dict of str to str
     """
     groups = {"all": all_methods(), "baselines": BASELINES}
-    alone = [item for item in items if "=" not in item and item not in groups]
-    names = {method: name for name, method in name_methods(alone).items()}
+    plain_names = [item for item in items if "=" not in item and item not in groups]
+    names = {method: name for name, method in name_methods(plain_names).items()}
     methods: dict[str, str] = {}
     for item in items:
         if item in groups:

@@ -77,18 +77,18 @@ def _votes(text: str) -> dict[str, np.ndarray]:
     annotators = [name for name in lines[0] if name not in ("text_id", "text", "emotion")]
     texts = {text: k for k, text in enumerate(dict.fromkeys(l["text"].strip() for l in lines))}
     labels = sorted({line["emotion"].lower() for line in lines})
-    asked = set()
+    questions = set()
     votes = set()
     for line in lines:
         row = texts[line["text"].strip()]
         for worker, annotator in enumerate(annotators):
             if line[annotator]:
-                asked.add((row, worker))
+                questions.add((row, worker))
                 if float(line[annotator]) > 0:
                     votes.add((row, worker, labels.index(line["emotion"].lower())))
     return {
         "texts": np.array(list(texts)),
         "label_names": np.array(labels),
-        "asked": np.array(sorted(asked), dtype=np.int32),
+        "asked": np.array(sorted(questions), dtype=np.int32),
         "votes": np.array(sorted(votes), dtype=np.int32),
     }

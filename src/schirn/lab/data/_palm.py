@@ -68,16 +68,16 @@ def palm_matrices(name: str, content: bytes, max_bytes: int) -> bytes:
 
 def _matlab_file(name: str, entries: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
     """The only MATLAB file, or that with the name of the set."""
-    found = [entry for entry in entries if _path(entry).suffix.lower() == ".mat"]
+    matches = [entry for entry in entries if _path(entry).suffix.lower() == ".mat"]
     # Archives made on a Mac have a second entry for every file.
-    found = [entry for entry in found if not _path(entry).name.startswith("._")]
-    named = [entry for entry in found if _plain(_path(entry).stem) == _plain(name)]
-    if len(found) != 1:
-        found = named
-    if len(found) != 1:
+    matches = [entry for entry in matches if not _path(entry).name.startswith("._")]
+    named = [entry for entry in matches if _plain(_path(entry).stem) == _plain(name)]
+    if len(matches) != 1:
+        matches = named
+    if len(matches) != 1:
         names = brief_list([entry.filename for entry in entries]) or "nothing"
         raise DataError(f"{name}: the archive holds {names}, not one MATLAB file of this set.")
-    return found[0]
+    return matches[0]
 
 
 def _path(entry: zipfile.ZipInfo) -> PurePosixPath:

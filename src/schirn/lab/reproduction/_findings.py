@@ -212,9 +212,9 @@ def _prediction_ranks(study: Study) -> list[str]:
     }
     texts = []
     for words, (ours, theirs) in columns.items():
-        here = "/".join(f"{record[ours]:.0f}" for record in records)
-        there = "/".join(f"{record[theirs]:.0f}" for record in records)
-        texts.append(f"{words} {here} here and {there} in the paper")
+        our_ranks = "/".join(f"{record[ours]:.0f}" for record in records)
+        their_ranks = "/".join(f"{record[theirs]:.0f}" for record in records)
+        texts.append(f"{words} {our_ranks} here and {their_ranks} in the paper")
     names = ", ".join(str(record["dataset"]) for record in records)
     return [f"Ranks of the prediction on {names}: {'; '.join(texts)}."]
 
@@ -307,12 +307,12 @@ def _deviations(results: Sequence[Result]) -> list[str]:
         method: statistics.fmean(stds[method] for stds in printed_std.values())
         for method in next(iter(printed_std.values()))
     }
-    others = [mean for method, mean in means.items() if method != "Schirn"]
+    rivals = [mean for method, mean in means.items() if method != "Schirn"]
     return [
         f"The printed standard deviation of the average precision of Schirn is the smallest of "
         f"{len(means)} methods in {sum(smallest)} of {len(smallest)} settings (mean "
-        f"{means['Schirn']:.2f}; the others have means from {min(others):.1f} to "
-        f"{max(others):.1f}).",
+        f"{means['Schirn']:.2f}; the others have means from {min(rivals):.1f} to "
+        f"{max(rivals):.1f}).",
         *_gap_and_deviation(results),
     ]
 

@@ -38,8 +38,8 @@ def keep_results(path: str | os.PathLike[str], batches: Sequence[Batch]) -> int:
     for batch in batches:
         name = batch.folder.name
         fresh = read_rows(batch.folder) if batch.folder.is_dir() else []
-        both = newest([*results.get(name, []), *fresh])
-        results[name] = [result | {"scores": None} for result in both]
+        merged = newest([*results.get(name, []), *fresh])
+        results[name] = [result | {"scores": None} for result in merged]
     lines = [
         json.dumps({_BATCH: name, **result}, ensure_ascii=False, sort_keys=True)
         for name in sorted(results)
@@ -116,6 +116,6 @@ def progress_of(
     counts = {}
     for batch in batches:
         name = batch.folder.name
-        done = sum(result["status"] == "done" for result in results[name])
-        counts[name] = f"{done} of {len(batch.runs)}"
+        n_done = sum(result["status"] == "done" for result in results[name])
+        counts[name] = f"{n_done} of {len(batch.runs)}"
     return counts

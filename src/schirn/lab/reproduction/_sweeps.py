@@ -73,13 +73,13 @@ def sensitivity_curves(results: Sequence[Record]) -> dict[tuple[str, str], dict[
     """Mean average precision in percent by value, for every data set and parameter."""
     curves: dict[tuple[str, str], dict[float, float]] = {}
     for dataset in dict.fromkeys(str(result["dataset"]) for result in results):
-        done = [r for r in results if r["dataset"] == dataset and _METRIC in r["metrics"]]
+        finished = [r for r in results if r["dataset"] == dataset and _METRIC in r["metrics"]]
         for name in VALUES:
-            others = {k: v for k, v in CENTRE.items() if k != name}
+            settings = {k: v for k, v in CENTRE.items() if k != name}
             folds: dict[float, list[float]] = {}
-            for result in done:
+            for result in finished:
                 params = result["params"]
-                if all(params[k] == v for k, v in others.items()):
+                if all(params[k] == v for k, v in settings.items()):
                     folds.setdefault(params[name], []).append(100 * result["metrics"][_METRIC])
             if folds:
                 means = {value: statistics.fmean(folds[value]) for value in sorted(folds)}
@@ -194,6 +194,6 @@ def _printed_on_birds(variant: str, method: str, metric: str) -> str:
     if variant == "no high rank":
         values = printed("ablation", "birds", 3, variant, metric)
     else:
-        found = published("birds", 3, method, metric)
-        values = (100 * found.mean, 100 * found.std) if found else None
+        value = published("birds", 3, method, metric)
+        values = (100 * value.mean, 100 * value.std) if value else None
     return "{:.1f} ± {:.1f}".format(*values) if values else "–"
