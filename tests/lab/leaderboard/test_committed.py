@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schirn.lab.bench.suite import read_suite
-from schirn.lab.leaderboard import check_results, fill_blocks, measure_progress
+from schirn.lab.leaderboard import Standing, check_results
 from schirn.lab.leaderboard._pages import read_results
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ def test_results_are_of_the_suite_with_scores_and_small(results):
         assert result["noise"] in (suite["noise"] if "r" in entry else ["own"])
         assert result["seed"] < suite["seeds"][entry["part"]]
         assert result["scores"] or result["status"] != "done"
-    assert len(results) == measure_progress(results, suite).n_runs
+    assert len(results) == Standing(results, suite).progress.n_runs
 
 
 def test_a_sample_of_the_results_holds(results, tmp_path):
@@ -58,7 +58,7 @@ def test_a_sample_of_the_results_holds(results, tmp_path):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_of_a_page_is_that_of_the_files(results, page):
     text = (ROOT / page).read_text("utf-8")
-    assert fill_blocks(text, results, read_suite(NAME), page) == text, (
+    assert Standing(results, read_suite(NAME)).fill(text, page) == text, (
         "write the pages: schirn leaderboard update benchmarks/leaderboard --pages "
         + " ".join(PAGES)
     )
@@ -76,5 +76,5 @@ def test_no_figure_about_the_suite_is_outside_of_the_blocks(page):
 
 def test_the_page_links_to_the_leaderboard_once_it_is_complete(results):
     text = (ROOT / "docs" / "leaderboard.md").read_text("utf-8")
-    is_complete = measure_progress(results, read_suite(NAME)).is_complete
+    is_complete = Standing(results, read_suite(NAME)).progress.is_complete
     assert ('href="leaderboard/index.html"' in text) == is_complete

@@ -9,8 +9,9 @@ from reference.bench_results import make_result
 from schirn.exceptions import InputError
 from schirn.lab.bench.stats import bayesian_signed_rank, corrected_t, friedman
 from schirn.lab.bench.suite import read_suite
+from schirn.lab.leaderboard import Standing
 from schirn.lab.leaderboard import _standing as standing
-from schirn.lab.leaderboard import fill_blocks, measure_progress
+from schirn.lab.leaderboard._standing_tables import RankTable
 
 METHODS = ("CandidateRidge", "OracleRidge", "Sieve", "NLR")
 # Points above the candidate ridge.
@@ -61,13 +62,13 @@ def late(results, *, dataset, method):
 
 
 def test_progress_counts_runs_and_sets(results, suite):
-    progress = measure_progress(results, suite)
+    progress = Standing(results, suite).progress
     assert progress.is_complete
     assert (progress.n_runs, progress.n_planned) == (384, 384)
     partial = [
         r for r in results if (r["dataset"], r["seed"]) != ("s1", 2) and r["dataset"] != "s3"
     ]
-    progress = measure_progress(partial, suite)
+    progress = Standing(partial, suite).progress
     assert not progress.is_complete
     assert progress.n_runs == 384 - 16 - 48
     assert progress.n_sets == {"complete": 6, "partial": 1, "none": 1}
@@ -76,24 +77,24 @@ def test_progress_counts_runs_and_sets(results, suite):
 
 @pytest.mark.parametrize("name", ["headline", "ranks"])
 def test_an_incomplete_suite_says_nothing_about_methods(name, results, suite):
-    text = standing.BLOCKS[name](results[:-1], suite)
+    text = getattr(Standing(results[:-1], suite), name)()
     assert not any(method in text for method in METHODS)
-    text = standing.BLOCKS["state"](results[:-1], suite)
+    text = Standing(results[:-1], suite).state()
     assert "383 of 384 runs" in text
     assert "leaderboard/index.html" not in text
-    assert "leaderboard/index.html" in standing.BLOCKS["state"](results, suite)
+    assert "leaderboard/index.html" in Standing(results, suite).state()
 
 
 def test_only_complete_sets_have_tables(results, suite):
-    text = standing.sets(results[:-1], suite)
+    text = Standing(results[:-1], suite).sets()
     assert "### s0\n" in text
     assert "### s6 (used in the design of Sieve)" in text
     assert "### s7" not in text
-    assert standing.sets(results[:5], suite) == "No data set is complete yet."
+    assert Standing(results[:5], suite).sets() == "No data set is complete yet."
 
 
 def test_the_headline_rests_on_sets_that_were_not_used_in_the_design(results, suite):
-    text = standing.headline(results, suite)
+    text = Standing(results, suite).headline()
     raw = [r for r in results if r["features"] == "raw" and r["dataset"] < "s6"]
     test = friedman(raw, "average_precision")
     assert test.ranks["Sieve"] == 1.0
@@ -107,12 +108,12 @@ def test_the_headline_rests_on_sets_that_were_not_used_in_the_design(results, su
     for r in results:
         if r["dataset"] >= "s6":
             r["metrics"]["average_precision"] = 0.1
-    assert standing.headline(results, suite) == text
+    assert Standing(results, suite).headline() == text
 
 
 def test_probabilities_and_counts_are_those_of_the_tests(results, suite):
     raw = [r for r in results if r["features"] == "raw"]
-    table = standing._Table(raw)
+    table = RankTable(raw)
 
     def values(name, **fields):
         chosen = [r for r in raw if r["method"] == name]
@@ -139,19 +140,19 @@ def test_probabilities_and_counts_are_those_of_the_tests(results, suite):
 def test_timeouts_rank_last_and_are_shown(results, suite):
     results = late(results, dataset="s0", method="Sieve")
     raw = [r for r in results if r["features"] == "raw"]
-    table = standing._Table(raw)
+    table = RankTable(raw)
     assert table.friedman.ranks["Sieve"] == pytest.approx((3 + 7 * 1) / 8)
     (line, _) = [line for line in table.markdown().splitlines() if line.startswith("| Sieve")]
     assert " | 6 | 1.8 | " in line
     (line, *_) = [
-        line for line in standing.sets(results, suite).splitlines() if line.startswith("| Sieve")
+        line for line in Standing(results, suite).sets().splitlines() if line.startswith("| Sieve")
     ]
     assert line == "| Sieve | timeout | timeout | timeout | timeout |"
 
 
 def test_ranks_by_each_of_the_five_metrics(results, suite):
     raw = [r for r in late(results, dataset="s0", method="Sieve") if r["features"] == "raw"]
-    lines = standing._Table(raw).markdown().split("| mean rank by |")[1].splitlines()
+    lines = RankTable(raw).markdown().split("| mean rank by |")[1].splitlines()
     assert lines[0] == " average precision | ranking loss | coverage | Hamming loss | one-error |"
     assert lines[2:] == [
         "| Sieve | 1.2 | 3.0 | 3.0 | 3.0 | 3.0 |",
@@ -165,7 +166,7 @@ def test_differences_that_are_not_significant_have_no_mark(results, suite):
     for r in results:
         if r["method"] == "NLR":
             r["metrics"]["average_precision"] = 0.5 + 0.05 * rng.normal()
-    table = standing.sets(results, suite).split("### s1")[0]
+    table = Standing(results, suite).sets().split("### s1")[0]
     lines = {line.split(" | ")[0]: line for line in table.splitlines() if line.startswith("| ")}
     assert lines["| Sieve"].count(" +") == 4
     assert " +" not in lines["| NLR"]
@@ -175,17 +176,17 @@ def test_differences_that_are_not_significant_have_no_mark(results, suite):
 
 def test_blocks_of_a_page_are_written(results, suite):
     page = "# A\n\n<!-- leaderboard:state -->\nold\n<!-- /leaderboard -->\n\nend\n"
-    text = fill_blocks(page, results, suite, "page.md")
+    text = Standing(results, suite).fill(page, "page.md")
     assert "old" not in text
     assert "384 of 384 runs" in text
     assert text.startswith("# A\n\n<!-- leaderboard:state -->\n")
     assert text.endswith("<!-- /leaderboard -->\n\nend\n")
-    assert fill_blocks(text, results, suite, "page.md") == text
+    assert Standing(results, suite).fill(text, "page.md") == text
     indented = "- item\n  <!-- leaderboard:state -->\n  <!-- /leaderboard -->\n- next\n"
-    lines = fill_blocks(indented, results, suite, "page.md").splitlines()
+    lines = Standing(results, suite).fill(indented, "page.md").splitlines()
     assert all(line.startswith("  ") for line in lines[1:-1])
     assert len(lines) > 4
     with pytest.raises(InputError, match=r"page\.md: the page has no block"):
-        fill_blocks("# A\n", results, suite, "page.md")
+        Standing(results, suite).fill("# A\n", "page.md")
     with pytest.raises(InputError, match="no block 'other'; one of headline, state"):
-        fill_blocks(page.replace("state", "other"), results, suite, "page.md")
+        Standing(results, suite).fill(page.replace("state", "other"), "page.md")

@@ -11,8 +11,7 @@ from schirn.lab.leaderboard._pages import build_leaderboard
 from schirn.lab.leaderboard._pages import make_board as make_board
 from schirn.lab.leaderboard._pages import read_results as read_results
 from schirn.lab.leaderboard._standing import Progress
-from schirn.lab.leaderboard._standing import fill_blocks as fill_blocks
-from schirn.lab.leaderboard._standing import measure_progress as measure_progress
+from schirn.lab.leaderboard._standing import Standing as Standing
 from schirn.lab.leaderboard._submission import TOLERANCE as TOLERANCE
 from schirn.lab.leaderboard._submission import Check, check_results
 from schirn.lab.leaderboard._update import Update, update_leaderboard

@@ -22,7 +22,7 @@ from schirn.lab.leaderboard._packing import (
     write_results,
 )
 from schirn.lab.leaderboard._pages import read_results
-from schirn.lab.leaderboard._standing import Progress, measure_progress, write_blocks
+from schirn.lab.leaderboard._standing import Progress, Standing
 from schirn.lab.leaderboard._submission import is_stale
 
 # Seconds after which results are packed, so that little is lost if the machine goes away.
@@ -102,11 +102,12 @@ def update_leaderboard(
         results = _merged(results, finished)
         files = _write(path, results, output)
         for page in pages:
-            write_blocks(Path(page), read_results([path]) if results else [], definition)
+            stored = read_results([path]) if results else []
+            Standing(stored, definition).write_blocks(Path(page))
         is_over = time.monotonic() >= deadline or len(finished) == len(runs)
     return Update(
         files,
-        measure_progress(results, definition),
+        Standing(results, definition).progress,
         len(results) - len(current),
         len(packed) - len(current),
     )

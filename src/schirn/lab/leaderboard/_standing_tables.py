@@ -1,0 +1,213 @@
+"""Tables of the results of a suite, as Markdown: ranks of a track, and single data sets."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schirn.lab.bench import (
+    ALL_METRICS,
+    FLOOR,
+    Comparison,
+    Contender,
+    Setting,
+    compare,
+    contender_notes,
+    value_of,
+)
+from schirn.lab.bench.results import Result
+from schirn.lab.bench.stats import (
+    Friedman,
+    bayesian_signed_rank,
+    friedman,
+    leading,
+    verdicts,
+)
+from schirn.lab.bench.suite import Suite
+from schirn.metrics import METRICS
+
+METRIC = "average_precision"
+_LABEL = "average precision"
+# Sizes of a difference that matter, in percentage points.
+_POINT = 0.01
+
+
+class RankTable:
+    """Results of one track: ranks over data sets, and every method against the candidate ridge."""
+
+    def __init__(self, results: Sequence[Result]):
+        self._results = results
+        self._comparison = compare(results, METRIC)
+        self._verdicts = verdicts(self._comparison, self._comparison.find(FLOOR))
+        self._complete = [_last_if_late(result) for result in results]
+        self.friedman: Friedman = friedman(self._complete, METRIC)
+
+    def probabilities(self, method: str) -> tuple[float, float, float]:
+        """Probabilities of worse, practically equal and better than the candidate ridge."""
+        comparison = self._comparison
+        ours = comparison.find(method)
+        floor = comparison.find(FLOOR)
+        differences: dict[str, list[float]] = {}
+        for setting in comparison.settings:
+            ahead = comparison.mean(setting, ours) - comparison.mean(setting, floor)
+            if not math.isnan(ahead):
+                differences.setdefault(setting.dataset, []).append(ahead)
+        advantages = [statistics.fmean(values) for values in differences.values()]
+        return bayesian_signed_rank(advantages, rope=_POINT)
+
+    def counts(self, method: str) -> tuple[int, int, int]:
+        """Settings in which a method is significantly better, not different, and worse."""
+        ours = self._comparison.find(method)
+        words = [self._verdicts[s, ours] for s in self._comparison.settings]
+        # The verdicts are about the candidate ridge.
+        return words.count("loss"), words.count("tie"), words.count("win")
+
+    def markdown(self) -> str:
+        """The table, best mean rank first, and what the tests say."""
+        result = self.friedman
+        ranked = sorted(self._comparison.contenders, key=self._rank)
+        lines = [
+            "| method | mean rank | average precision, % | noise AUC, % | worse / equal / better "
+            "than the ridge | won / not significant / lost | timeouts | seconds | MiB |",
+            "|---|--:|--:|--:|---|---|--:|--:|--:|",
+            *[self._line(contender) for contender in ranked],
+        ]
+        n_sets = len(result.blocks.names)
+        difference = f"{result.critical_difference:.2f}"
+        notes = [
+            f"Mean ranks are over {n_sets} data sets; two of them differ significantly (Nemenyi, "
+            f"5%) if they are at least {difference} apart. {leading(result, _LABEL)}",
+            "Worse / equal / better: probabilities by the Bayesian signed rank test over data "
+            f"sets against `{FLOOR}`; equal is within one point. Won / not significant / lost: "
+            "settings with a significant difference (corrected t-test over seeds, 5%). A run that "
+            "ran out of time ranks last and enters no other figure. Seconds and memory are means "
+            "that nobody verified.",
+            *contender_notes(self._comparison.contenders),
+        ]
+        return "\n\n".join(["\n".join(lines), "\n".join(notes), self._ranks_by_metric()])
+
+    def _ranks_by_metric(self) -> str:
+        """Mean ranks by each of the five metrics."""
+        tests = {name: friedman(self._complete, name) for name in METRICS}
+        heads = [ALL_METRICS[name].name for name in METRICS]
+        lines = [
+            f"| mean rank by | {' | '.join(heads)} |",
+            "|---" + "|--:" * len(heads) + "|",
+        ]
+        for contender in sorted(self._comparison.rivals, key=self._rank):
+            places = [tests[name].ranks.get(contender.label, math.nan) for name in METRICS]
+            cells = ["-" if math.isnan(place) else f"{place:.1f}" for place in places]
+            lines.append(f"| {contender.label} | {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def _rank(self, contender: Contender) -> float:
+        return self.friedman.ranks.get(contender.label, math.inf)
+
+    def _line(self, contender: Contender) -> str:
+        runs = [r for r in self._results if r["method"] == contender.method]
+        rank = self._rank(contender)
+        cells = [
+            contender.label,
+            f"{rank:.1f}" if math.isfinite(rank) else "-",
+            _mean_in_percent(runs, METRIC),
+            _mean_in_percent(runs, "noise_auc"),
+            *self._against_ridge(contender),
+            str(sum(r["status"] == "timeout" for r in runs)),
+            _cost(runs, ("tune_seconds", "fit_seconds", "predict_seconds"), ".1f"),
+            _cost(runs, ("peak_memory_mb",), ".0f"),
+        ]
+        return f"| {' | '.join(cells)} |"
+
+    def _against_ridge(self, contender: Contender) -> list[str]:
+        if contender.method == FLOOR:
+            return ["-", "-"]
+        shares = [f"{share:.2f}" for share in self.probabilities(contender.label)]
+        counts = [str(count) for count in self.counts(contender.label)]
+        return [" / ".join(shares), " / ".join(counts)]
+
+
+def _last_if_late(result: Result) -> Result:
+    """A result as it enters the ranks: a run without one is as bad as can be."""
+    if result["status"] == "done":
+        return result
+    worst = {name: 0.0 if ALL_METRICS[name].greater_is_better else 1.0 for name in METRICS}
+    return {**result, "status": "done", "metrics": worst}
+
+
+def _mean_in_percent(runs: Iterable[Result], metric: str) -> str:
+    """Mean over the runs that have a metric."""
+    values = [value for run in runs if (value := value_of(run, metric)) is not None]
+    return f"{100 * statistics.fmean(values):.1f}" if values else "-"
+
+
+def _cost(runs: Iterable[Result], names: Sequence[str], form: str) -> str:
+    """Mean over the finished runs of a sum of costs."""
+    finished = [run for run in runs if run["status"] == "done"]
+    sums = [sum(run[name] or 0.0 for name in names) for run in finished]
+    return format(statistics.fmean(sums), form) if sums else "-"
+
+
+def set_table(results: Sequence[Result], suite: Suite) -> str:
+    """Average precision of all methods on a data set: a column per track and noise."""
+    comparisons = {
+        track: compare([r for r in results if r["features"] == track], METRIC)
+        for track in suite["tracks"].values()
+    }
+    columns = []
+    for track, comparison in comparisons.items():
+        words = verdicts(comparison, comparison.find(FLOOR))
+        for setting in comparison.settings:
+            title = f"{track}, {setting.noise or 'own'}"
+            columns.append(_Column(comparison, setting, title, words))
+    names = list(dict.fromkeys(result["method"] for result in results))
+    order = sorted(names, key=lambda name: -_mean_or_nothing(columns, name))
+    head = ["method", *[column.title for column in columns]]
+    lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * len(columns) + "|"]
+    for name in order:
+        cells = [column.cell(name) for column in columns]
+        label = columns[0].comparison.find(name).label
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    n_seeds = len({result["seed"] for result in results})
+    note = (
+        f"Average precision in percent, mean ± standard deviation over {n_seeds} seeds; + and − "
+        f"mark a significant difference from `{FLOOR}` (corrected t-test, 5%), other differences "
+        "are not significant."
+    )
+    return "\n".join(lines) + f"\n\n{note}"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A setting of one track, and the verdicts on the candidate ridge there."""
+
+    comparison: Comparison
+    setting: Setting
+    title: str
+    words: Mapping[tuple[Setting, Contender], str]
+
+    def mean(self, method: str) -> float:
+        """Mean over seeds; NaN without a result."""
+        return self.comparison.mean(self.setting, self.comparison.find(method))
+
+    def cell(self, method: str) -> str:
+        """Mean and standard deviation in percent with the mark of a significant difference."""
+        ours = self.comparison.find(method)
+        mean = self.mean(method)
+        if math.isnan(mean):
+            return self.comparison.missing.get((self.setting, ours), "-").partition(":")[0]
+        spread = self.comparison.std(self.setting, ours)
+        text = f"{100 * mean:.1f}"
+        if not math.isnan(spread):
+            text += f" ± {100 * spread:.1f}"
+        # The ridge lost against a method that is better.
+        marks = {"loss": " +", "win": " −"}
+        return text + marks.get(self.words.get((self.setting, ours), ""), "")
+
+
+def _mean_or_nothing(columns: Iterable[_Column], method: str) -> float:
+    """Mean over the columns in which a method has a result."""
+    values = np.array([column.mean(method) for column in columns])
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else -math.inf
