@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from schirn import find_noisy_labels
 from schirn.cleaning import CentroidRanker, centroid_ranker, ranker
-from schirn.cleaning._centroids import score_by_centroids
+from schirn.cleaning.centroid_ranker import score_by_centroids
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import RowFile

@@ -55,6 +55,24 @@ def task_for(data, **options):
     return RankingTask(tags, columns, np.zeros(len(tags.row), dtype=np.int8), **options)
 
 
+def test_copies_join_the_groups_of_the_caller():
+    tags = read_tags([["a"], ["b"], ["a"], ["b"], ["a"], ["b"]], None)
+    known = np.zeros(6, dtype=np.int8)
+    groups = np.array([0, 0, 1, 1, 2, 3])
+    task = RankingTask(tags, np.arange(2), known, groups=groups)
+    # Row 5 is a copy of row 2, so it joins the group of rows 2 and 3.
+    merged = task.groups_with_copies(np.array([0, 1, 2, 3, 4, 2]))
+    pairs = merged[:, None] == merged
+    expected = np.array([0, 0, 1, 1, 2, 1])
+    np.testing.assert_array_equal(pairs, expected[:, None] == expected)
+    assert task.groups_with_copies(np.arange(6)) is groups
+    # Two kinds of features for rows of two kinds of tags are copies; for other tags, categories.
+    kinds = np.array([0, 1, 0, 1, 0, 1])
+    alone = RankingTask(tags, np.arange(2), known)
+    assert alone.groups_with_copies(kinds) is kinds
+    assert alone.groups_with_copies(np.array([0, 0, 0, 1, 1, 1])) is None
+
+
 @pytest.mark.parametrize("name", RANKERS)
 def test_every_ranker_finds_wrong_tags_and_planted_ones(small, name):
     task = task_for(small)

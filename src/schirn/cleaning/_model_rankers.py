@@ -18,7 +18,6 @@ from schirn._input import Array, location
 from schirn._progress import stage, track
 from schirn.cleaning._law import unclaimed_shares
 from schirn.cleaning._storage import Needs
-from schirn.cleaning.groups import with_copies
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
@@ -158,7 +157,7 @@ class SieveRanker(ModelRanker):
         is_elsewhere = location(X) in ("dask", "files")
         if not is_elsewhere and self.leaves_groups_out(tags.n_rows, sp.issparse(X)):
             stage("looking for copies")
-            groups = with_copies(equal_rows(X), tags, groups)
+            groups = task.groups_with_copies(equal_rows(X))
         Y = tags.dense(columns)
         model = clone(self.model).set_params(keep_log_odds=is_elsewhere)
         options = {
@@ -334,7 +333,7 @@ class FoldRanker(ModelRanker):
         n = task.tags.n_rows
         if cv is None or isinstance(cv, int | np.integer):
             # Copies share a fold unless too few folds would be left.
-            merged = with_copies(equal_rows(X), task.tags, groups)
+            merged = task.groups_with_copies(equal_rows(X))
             if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
                 groups = merged
             largest = n if groups is None else len(np.unique(groups))

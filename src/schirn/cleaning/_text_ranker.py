@@ -40,7 +40,6 @@ from schirn.cleaning._law import (
     sample_unlisted,
 )
 from schirn.cleaning._storage import Needs
-from schirn.cleaning.groups import with_copies
 from schirn.cleaning.ranker import (
     Evidence,
     Ranker,
@@ -167,7 +166,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     columns = task.columns
     stage("looking for copies")
     copy_group = number_distinct(chain.from_iterable(store.gather(_digests)))
-    _score_in_folds(store, task, with_copies(copy_group, tags, task.groups))
+    _score_in_folds(store, task, task.groups_with_copies(copy_group))
     typical = _typical_scores(store, tags.counts[columns], tags.n_rows)
 
     def scores(row: Array, column: Array) -> tuple[Array, Array]:
@@ -334,7 +333,7 @@ def _add_stack(block: Block, lesson: Lesson, stack: FittedStack) -> tuple[Lesson
 def _centroids(sums: LessonSums) -> tuple[Array, Array | float]:
     """Directions from the mean of all rows to that of the rows that list a label, as columns.
 
-    For rows of length 1, products with them are the scores of `schirn.cleaning._centroids`.
+    For rows of length 1, products with them are the scores of `CentroidRanker`.
     """
     dtype = sums.cross.dtype
     M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)

@@ -1,8 +1,9 @@
 """Rank the tags of a table: read them, choose a ranker and a storage, rank."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from schirn._checkpoint import kept_in, section
-from schirn._input import Array, Number, check_values, location
+from schirn._input import Array, Number, check_values, is_missing, location
 from schirn._progress import current, shown
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._ranked import MissingTags, RankedTags
@@ -18,7 +19,6 @@ from schirn.cleaning._rounds import Answers
 from schirn.cleaning._storage import Storage, bring, check_on_workers, choose_storage, size_of
 from schirn.cleaning._text_ranker import TextRanker
 from schirn.cleaning.centroid_ranker import CentroidRanker
-from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION, Policy
 from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
@@ -207,6 +207,32 @@ def _task(
         n_unlisted=len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None,
         random_state=random_state,
     )
+
+
+def group_numbers(groups: Iterable[Any], n: int) -> Array:
+    """Number the groups in their own order; a row without a group becomes one of its own.
+
+    Parameters
+    ----------
+    groups : iterable of n values
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    (n,) int array
+    """
+    values = list(groups)
+    if len(values) != n:
+        raise InputError(f"groups has {len(values)} values for {n} rows; give one per row")
+    try:
+        distinct = {value for value in values if not is_missing(value)}
+        ordered = sorted(distinct, key=lambda value: (isinstance(value, str), value))
+    except TypeError:
+        raise InputError("groups must hold one text or number per row, not lists") from None
+    number = {value: k for k, value in enumerate(ordered)}
+    unused = count(len(number))
+    return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
 def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tuple[Any, Ranker]:

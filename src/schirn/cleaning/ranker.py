@@ -40,11 +40,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from schirn._input import Array
+from schirn._input import Array, canonical
 from schirn.cleaning._storage import Needs
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
+from schirn.scale.copies import equal_rows
 
 MIN_COUNT = 5
 # Planted tags, and cells among which each of them is sought.
@@ -146,6 +149,38 @@ class RankingTask:
     def is_informed(self) -> bool:
         """Whether anything but features and tags is given."""
         return bool(self.known.any()) or self.votes is not None
+
+    def groups_with_copies(self, copy_group: Array) -> Array | None:
+        """Return groups of rows that must not judge each other: `groups`, merged with copies.
+
+        Features that repeat in most rows although the tags differ are categories, not copies.
+
+        Parameters
+        ----------
+        copy_group : (n,) int array
+            Rows with the same features have the same number, from 0.
+
+        Returns
+        -------
+        (n,) int array, or None without groups
+        """
+        groups = self.groups
+        tags = self.tags
+        n = tags.n_rows
+        distinct = int(copy_group.max(initial=-1)) + 1
+        if distinct == n:
+            return groups
+        if 2 * distinct < n:
+            ones = np.ones(len(tags.row), dtype=np.uint8)
+            Y = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
+            Y.data[:] = 1
+            if len(np.unique(np.c_[copy_group, equal_rows(Y)], axis=0)) > 1.5 * distinct:
+                return groups
+        if groups is None:
+            return copy_group
+        size = distinct + int(groups.max()) + 1
+        links = sp.coo_array((np.ones(n), (copy_group, distinct + groups)), shape=(size, size))
+        return np.asarray(connected_components(links, directed=False)[1][copy_group])
 
     @cached_property
     def planted(self) -> tuple[Array, Array]:

@@ -42,7 +42,7 @@ from schirn.app.workflow import (
     to_device,
 )
 from schirn.cleaning import Vocabulary
-from schirn.cleaning.groups import group_numbers
+from schirn.cleaning.find import group_numbers
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
 from schirn.exceptions import InputError
