@@ -290,7 +290,7 @@ class Decisions:
         return Carried(valid, changed, gone)
 
     def answer(
-        self, ranking: NoisyLabels, rows: RowContent, *, newer: Collection[Cell] = ()
+        self, ranking: NoisyLabels, rows: RowContent, *, besides: Collection[Cell] = ()
     ) -> tuple[NoisyLabels, Carried]:
         """Return a ranking with the answers about its rows, and what became of all answers.
 
@@ -301,7 +301,7 @@ class Decisions:
         ranking : NoisyLabels
         rows : RowContent
             The rows that were ranked.
-        newer : collection of (row, tag)
+        besides : collection of (row, tag)
             Tags to leave out, since newer answers about them follow.
 
         Returns
@@ -309,7 +309,7 @@ class Decisions:
         tuple of NoisyLabels and Carried
         """
         carried = self.match(rows)
-        answers = {cell: d for cell, d in carried.valid.items() if cell not in newer}
+        answers = {cell: d for cell, d in carried.valid.items() if cell not in besides}
         ranking = _with_missing(ranking, [c for c, d in answers.items() if d.answer == RIGHT])
         for kind, tags in ((LISTED, ranking), (MISSING, ranking.missing)):
             cells = [cell for cell in _cells(tags, {row for row, _ in answers}) if cell in answers]

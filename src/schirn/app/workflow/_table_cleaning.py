@@ -698,7 +698,7 @@ class TableCleaning:
             self._merge_tasks(files, ranking)
             # Newer answers, from files, take the place of stored ones.
             newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
-            ranking, self.carried = self.decisions.answer(ranking, self.content, newer=newer)
+            ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
         if files:
             ranking, self.certificate = self._with_files(files, ranking)
         self._ranking = ranking
