@@ -4,7 +4,7 @@
 python -m benchmarks.soak --seconds 600      (or: make soak)
 python -m benchmarks.soak --kills 250 --programs review,model
 
-Four programs run again and again and are killed with SIGKILL after a random time:
+Six programs run again and again and are killed with SIGKILL after a random time:
 
 bench   a benchmark, started again until it ends by itself: its results and scores must equal those
         of an undisturbed benchmark, with exactly one result per run
@@ -12,8 +12,11 @@ clean   `schirn clean` with a copy, a list of changes and a report: every output
         or absent, and the table unchanged
 review  the review server, while a client decides: every confirmed decision must be in the journal
 model   `schirn.save` over an existing model file: the file must load, as the old or the new model
+sqlite  `write_back` of a list of changes to a database of SQLite, there and back again: the tags of
+        all rows must be the old or the new ones, and no row may be lost or doubled
+duckdb  the same with DuckDB
 
-A fifth one, which is not killed, checks what must hold for every copy of a table:
+A seventh one, which is not killed, checks what must hold for every copy of a table:
 
 tables  random CSV, JSON lines and Parquet that are easily damaged: after changes, nothing but the
         intended tags differs, and undoing them gives the original bytes (--tables N stops after N
@@ -35,6 +38,7 @@ import json
 import random
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import threading
@@ -47,11 +51,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import duckdb
 import numpy as np
 
 import schirn
 from schirn.app.cli import main as program
 from schirn.app.review import checksum, open_session, serve
+from schirn.app.tables import keyed_changes, open_table, write_back
+from schirn.cleaning import Change, ChangeList
 from schirn.datasets import make_partial_multilabel
 from schirn.lab.bench import read_rows
 from schirn.lab.bench.results import VOLATILE
@@ -417,6 +424,72 @@ class Model(Soak):
         return f"{self.loads:,} models loaded ({self.parts:,} temporary files left behind)"
 
 
+class Sqlite(Soak):
+    """`write_back` of a list of changes, there and back again."""
+
+    name = "sqlite"
+    n_rows = 3000
+    written = 0
+
+    def prepare(self) -> None:
+        """Write a database and two lists of changes."""
+        self.address = f"{self.name}:{self.folder / 'items.db'}"
+        connection = self._connect()
+        connection.execute("CREATE TABLE items (id INTEGER, tags TEXT)")
+        rows = [(i, "beach;dgo" if i % 3 else "dog") for i in range(self.n_rows)]
+        connection.executemany("INSERT INTO items VALUES (?, ?)", rows)
+        connection.commit()
+        connection.close()
+        self.before = self._tags()
+        cells = [tags for _, tags in self.before]
+        table = open_table(self.address, query="SELECT id, tags FROM items ORDER BY id")
+        edits = [Change(i, "rename", "dgo", "dog") for i in range(self.n_rows) if i % 3]
+        changes = ChangeList.from_cells(cells, edits)
+        self.changes = keyed_changes(changes, table, "id")
+        after = changes.apply(cells)
+        self.after = [(i, tags) for (i, _), tags in zip(self.before, after, strict=True)]
+        self.seconds = _timed(self._write, self.folder / "log")
+        if self._tags() != self.after:
+            raise SystemExit("the undisturbed program did not write the changes")
+
+    def _connect(self) -> Any:
+        return sqlite3.connect(self.folder / "items.db")
+
+    def _tags(self) -> list[tuple[int, str]]:
+        connection = self._connect()
+        rows = connection.execute("SELECT id, tags FROM items ORDER BY id").fetchall()
+        connection.close()
+        return rows
+
+    def _write(self) -> None:
+        undo = self._tags() == self.after
+        write_back(self.address, "items.tags", self.changes, undo=undo, commit=True)
+
+    def round(self) -> None:
+        """Kill once, and look at all rows."""
+        before = self._tags()
+        is_killed = self.killed(self._write, 1.2 * self.seconds)
+        found = self._tags()
+        self.written += found != before
+        if found not in (self.before, self.after):
+            self.problems.append("rows are half written, lost or doubled")
+        elif not is_killed and found == before:
+            self.problems.append("a program that was not killed has written nothing")
+
+    def summary(self) -> str:
+        """Count the kills that came after the commit."""
+        return f"all {self.n_rows:,} rows as before or as listed ({self.written:,} times written)"
+
+
+class DuckDb(Sqlite):
+    """The same in DuckDB."""
+
+    name = "duckdb"
+
+    def _connect(self) -> Any:
+        return duckdb.connect(str(self.folder / "items.db"))
+
+
 class Tables(Soak):
     """Copies of random tables, without a kill."""
 
@@ -444,7 +517,9 @@ class Tables(Soak):
         return f"{self.checked:,} tables came back exactly, apart from the losses below"
 
 
-SOAKS: dict[str, type[Soak]] = {each.name: each for each in (Bench, Clean, Review, Model, Tables)}
+SOAKS: dict[str, type[Soak]] = {
+    each.name: each for each in (Bench, Clean, Review, Model, Sqlite, DuckDb, Tables)
+}
 
 
 def compare(whole: Path, killed: Path) -> tuple[int, list[str]]:

@@ -1,5 +1,6 @@
 """Tables in databases: a query comes in, changed tags go back in one transaction, or not at all."""
 
+import itertools
 import json
 import os
 import random
@@ -12,10 +13,18 @@ import time
 import pytest
 
 from schirn.app.cli import main
-from schirn.app.tables import is_database, keyed_changes, open_table, read_changes, write_back
+from schirn.app.tables import (
+    is_database,
+    keyed_changes,
+    local_path,
+    open_table,
+    read_changes,
+    write_back,
+)
 from schirn.cleaning import Change, ChangeList
 from schirn.exceptions import DataError, InputError
 
+NUMBERS = itertools.count()
 ROWS = [
     (1, "a red pan", "pan;red"),
     (2, "an oak chair", "chair;dgo"),
@@ -25,19 +34,55 @@ ROWS = [
 QUERY = "SELECT id, title, tags FROM items ORDER BY id"
 
 
-@pytest.fixture(params=["sqlite", "duckdb"])
+@pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
 def address(request, tmp_path):
     pytest.importorskip("pyarrow")
-    path = tmp_path / "my shop?.db"
-    if request.param == "duckdb":
-        connection = pytest.importorskip("duckdb").connect(str(path))
+    if request.param == "postgresql":
+        address = request.getfixturevalue("schema")
     else:
-        connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE items (id INTEGER, title TEXT, tags TEXT, price DOUBLE)")
-    connection.executemany("INSERT INTO items VALUES (?, ?, ?, 1.5)", ROWS)
+        pytest.importorskip(request.param if request.param == "duckdb" else "sqlite3")
+        address = f"{request.param}:{tmp_path / 'my shop?.db'}"
+    number = "DOUBLE PRECISION"
+    run(address, f"CREATE TABLE items (id INTEGER, title TEXT, tags TEXT, price {number})")
+    insert(address, [(*row, 1.5) for row in ROWS])
+    return address
+
+
+@pytest.fixture
+def schema():
+    """Address of an empty schema on the server of SCHIRN_POSTGRESQL."""
+    server = os.environ.get("SCHIRN_POSTGRESQL")
+    if not server:
+        pytest.skip("SCHIRN_POSTGRESQL is not the address of a server")
+    pytest.importorskip("psycopg")
+    name = f"schirn_{os.getpid()}_{next(NUMBERS)}"
+    run(server, f"CREATE SCHEMA {name}")
+    yield f"{server}?options=-csearch_path%3D{name}"
+    run(server, f"DROP SCHEMA {name} CASCADE")
+
+
+def connect(address):
+    kind, _, path = address.partition(":")
+    if kind == "sqlite":
+        return sqlite3.connect(path)
+    if kind == "duckdb":
+        return pytest.importorskip("duckdb").connect(path)
+    return pytest.importorskip("psycopg").connect(address)
+
+
+def run(address, statement, rows=None):
+    connection = connect(address)
+    if rows is None:
+        connection.execute(statement)
+    else:
+        connection.cursor().executemany(statement, rows)
     connection.commit()
     connection.close()
-    return f"{request.param}:{path}"
+
+
+def insert(address, rows):
+    mark = "%s" if address.startswith("postgresql") else "?"
+    run(address, f"INSERT INTO items VALUES ({', '.join([mark] * len(rows[0]))})", rows)
 
 
 def tags_in(address):
@@ -104,11 +149,7 @@ def test_a_row_with_other_tags_stops_everything(address):
 )
 def test_a_row_that_is_gone_or_not_unique_stops_everything(address, statement, message):
     changes = changes_for(address, EDITS)
-    kind, _, path = address.partition(":")
-    connection = sqlite3.connect(path) if kind == "sqlite" else sys.modules["duckdb"].connect(path)
-    connection.execute(statement)
-    connection.commit()
-    connection.close()
+    run(address, statement)
     before = open_table(address, query="SELECT tags FROM items ORDER BY id, title").column("tags")
     with pytest.raises(InputError, match=message):
         write_back(address, "items.tags", changes, commit=True)
@@ -154,6 +195,19 @@ def test_a_query_needs_a_database(tmp_path):
     assert not is_database(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("items.csv", "items.csv"),
+        ("sqlite:a/shop.db", "a/shop.db"),
+        ("postgresql://ada@localhost:5432/shop?sslmode=require", "shop"),
+        ("postgresql://localhost", "postgresql"),
+    ],
+)
+def test_files_about_a_database_are_stored_near_it(address, path):
+    assert local_path(address) == path
+
+
 def test_rows_need_ids(address):
     table = open_table(address, query=QUERY)
     changes = ChangeList.from_cells(table.column("tags"), EDITS)
@@ -163,18 +217,15 @@ def test_rows_need_ids(address):
 
 def test_the_program_cleans_a_database(address, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    kind, _, path = address.partition(":")
-    connection = sqlite3.connect(path) if kind == "sqlite" else sys.modules["duckdb"].connect(path)
     rng = random.Random(0)
+    rows = []
     words = {"pan": "steel fry", "chair": "oak seat"}
     for i in range(10, 90):
         tag = rng.choice(list(words))
         other = [name for name in words if name != tag and rng.random() < 0.2]
-        row = (i, f"{words[tag]} {i}", ";".join([tag, *other]))
-        connection.execute("INSERT INTO items VALUES (?, ?, ?, 2)", row)
-    connection.execute("DELETE FROM items WHERE id < 10")
-    connection.commit()
-    connection.close()
+        rows.append((i, f"{words[tag]} {i}", ";".join([tag, *other]), 2))
+    insert(address, rows)
+    run(address, "DELETE FROM items WHERE id < 10")
     before = tags_in(address)
     read = ["--query", QUERY, "--labels", "tags", "--text", "title", "--id", "id"]
     assert main(["clean", address, *read, "--remove", "5", "--changes", "c.csv", "--quiet"]) == 0
@@ -208,6 +259,131 @@ def test_options_of_databases_and_files_are_told_apart(address, tmp_path, capsys
     assert "a review needs a file" in capsys.readouterr().err
 
 
+def test_writing_back_reads_the_table_a_few_times(address):
+    # With a statement per row, it would take minutes.
+    run(address, "DELETE FROM items")
+    n = 20_000
+    connection = connect(address)
+    numbers = {
+        "sqlite": f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n}) "
+        "SELECT i FROM n",
+        "duckdb": f"SELECT range + 1 AS i FROM range({n})",
+        "postgresql": f"SELECT i FROM generate_series(1, {n}) AS s(i)",
+    }[address.partition(":")[0]]
+    connection.execute(f"INSERT INTO items SELECT i, 'x', 'one;two', 1.0 FROM ({numbers}) AS n")
+    connection.commit()
+    connection.close()
+    changes = changes_for(address, [Change(i, "removal", "two", "") for i in range(0, n, 2)])
+    start = time.process_time()
+    assert write_back(address, "items.tags", changes, commit=True).n_rows == n // 2
+    assert time.process_time() - start < 10
+    tags = tags_in(address)
+    assert [tags[i] for i in (1, 2, 3)] == ["one", "one;two", "one"]
+    assert len(tags) == n
+
+
+def test_lists_and_a_primary_key_in_duckdb(tmp_path):
+    pytest.importorskip("pyarrow")
+    address = f"duckdb:{tmp_path / 'lists.db'}"
+    run(address, "CREATE TABLE items (id INTEGER PRIMARY KEY, tags TEXT[])")
+    insert(address, [(1, ["a", "b;c"]), (2, None), (3, ["a"])])
+    lists_go_in_and_out(address)
+
+
+@pytest.mark.parametrize("kind", ["TEXT[]", "JSONB", "JSON"])
+def test_lists_and_uuids_in_postgresql(schema, kind):
+    pytest.importorskip("pyarrow")
+    run(schema, f"CREATE TABLE items (id UUID PRIMARY KEY, tags {kind}, price NUMERIC(8, 2))")
+    name = "00000000-0000-0000-0000-00000000000"
+    lists = (["a", "b;c"], None, ["a"])
+    if kind != "TEXT[]":
+        lists = [None if cell is None else json.dumps(cell) for cell in lists]
+    insert(schema, [(f"{name}{i}", cell, 1.25 * i) for i, cell in enumerate(lists)])
+    lists_go_in_and_out(schema)
+    table = open_table(schema, query="SELECT * FROM items ORDER BY id")
+    assert table.numbers("price").tolist() == [0, 1.25, 2.5]
+
+
+def lists_go_in_and_out(address):
+    query = "SELECT id, tags FROM items ORDER BY id"
+    table = open_table(address, query=query)
+    before = table.column("tags")
+    assert before == [["a", "b;c"], None, ["a"]]
+    edits = [
+        Change(0, "removal", "b;c", ""),
+        Change(1, "addition", "", "new"),
+        Change(2, "removal", "a", ""),
+    ]
+    changes = ChangeList.from_cells(before, edits)
+    changes = keyed_changes(changes, table, "id")
+    write_back(address, "items.tags", changes, commit=True)
+    assert open_table(address, query=query).column("tags") == [["a"], ["new"], []]
+    write_back(address, "items.tags", changes, undo=True, commit=True)
+    assert open_table(address, query=query).column("tags") == before
+
+
+@pytest.mark.parametrize("query", ["DELETE FROM items RETURNING id", "COMMIT; DELETE FROM items"])
+def test_reading_postgresql_cannot_write(schema, query):
+    run(schema, "CREATE TABLE items (id INTEGER)")
+    insert(schema, [(1,)])
+    with pytest.raises(DataError):
+        open_table(schema, query=query)
+    assert open_table(schema, query="SELECT id FROM items").n_rows == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://ada:secret@localhost/shop", "postgresql://localhost/shop?password=secret"],
+)
+def test_passwords_are_not_part_of_an_address(address):
+    with pytest.raises(InputError, match="PGPASSWORD") as error:
+        open_table(address, query="SELECT 1")
+    assert "secret" not in str(error.value)
+
+
+def test_a_server_that_does_not_answer_is_one_sentence():
+    pytest.importorskip("psycopg")
+    with pytest.raises(DataError, match="port 1"):
+        open_table("postgresql://127.0.0.1:1/shop", query="SELECT 1")
+
+
+def test_a_row_that_somebody_else_changes_stops_everything(schema, monkeypatch):
+    pytest.importorskip("pyarrow")
+    run(schema, "CREATE TABLE items (id INTEGER, tags TEXT)")
+    insert(schema, [(1, "a;b"), (2, "a;b")])
+    table = open_table(schema, query="SELECT * FROM items")
+    edits = [Change(0, "removal", "b", ""), Change(1, "removal", "b", "")]
+    changes = keyed_changes(ChangeList.from_cells(table.column("tags"), edits), table, "id")
+
+    def apply(self, cells, **options):
+        run(schema, "UPDATE items SET tags = 'c' WHERE id = 2")
+        return ["a" for _ in cells]
+
+    monkeypatch.setattr(ChangeList, "apply", apply)
+    with pytest.raises(DataError, match="concurrent"):
+        write_back(schema, "items.tags", changes, commit=True)
+    tags = open_table(schema, query="SELECT tags FROM items ORDER BY id").column("tags")
+    assert tags == ["a;b", "c"]
+
+
+def test_columns_with_the_same_name_are_an_error(address):
+    if address.startswith("duckdb"):
+        pytest.skip("DuckDB gives them different names")
+    with pytest.raises(DataError, match="2 columns are called"):
+        open_table(address, query="SELECT id, title AS id FROM items")
+
+
+def test_numbers_of_several_kinds_are_one_column(address):
+    run(address, "DELETE FROM items")
+    insert(address, [(i, None, None, i if i % 2 else None) for i in range(10_001)])
+    insert(address, [(10_001, "late", "late", 0.5)])
+    table = open_table(address, query="SELECT * FROM items ORDER BY id")
+    assert table.n_rows == 10_002
+    assert table.column("title")[-2:] == [None, "late"]
+    assert table.numbers("price")[-1] == 0.5
+    assert table.numbers("price")[1] == 1
+
+
 KILLED = """
 import sys, threading, os, signal, time
 from schirn.app.tables import read_changes, write_back
@@ -219,12 +395,7 @@ write_back(sys.argv[1], "items.tags", changes, commit=True)
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_all_or_nothing(address, tmp_path):
-    kind, _, path = address.partition(":")
-    connection = sqlite3.connect(path) if kind == "sqlite" else sys.modules["duckdb"].connect(path)
-    rows = [(i, "x", "one;two", 1.0) for i in range(10, 3010)]
-    connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?)", rows)
-    connection.commit()
-    connection.close()
+    insert(address, [(i, "x", "one;two", 1.0) for i in range(10, 3010)])
     table = open_table(address, query=QUERY)
     edits = [Change(i, "removal", "two", "") for i in range(4, table.n_rows)]
     changes = ChangeList.from_cells(table.column("tags"), edits)

@@ -27,7 +27,8 @@ data TABLE  table; it is never changed
 -o, --output FILE  write the copy, in the format given by its suffix
 --partial  skip rows that differ from the list instead of stopping, with exit code 3
 --write-back COLUMN  table and column of tags in a database, such as items.tags; TABLE is then
-    duckdb:FILE or sqlite:FILE, and the changes are checked in a transaction that is rolled back
+    duckdb:FILE, sqlite:FILE or postgresql://HOST/NAME, and the changes are checked in a transaction
+    that is rolled back
 --commit  with --write-back, write the changes
 [how to read the table]
 {TEXT_FORMAT}

@@ -61,7 +61,8 @@ VOCABULARY = """
 --implied add|suggest = add  whether tags that others imply by the vocabulary are added
 """
 QUERY = """
---query SQL  what to select from a database; TABLE is then duckdb:FILE or sqlite:FILE
+--query SQL  what to select from a database; TABLE is then duckdb:FILE, sqlite:FILE or
+    postgresql://HOST/NAME
 """
 COLUMNS = f"""
 [columns of the table]

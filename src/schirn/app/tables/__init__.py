@@ -15,7 +15,7 @@ from schirn.app.tables._files import open_table
 from schirn.app.tables._files import text_cells as text_cells
 from schirn.app.tables._files import write_copy as write_copy
 from schirn.app.tables._indicators import with_tag_column as with_tag_column
-from schirn.app.tables._sql import WrittenBack, is_database, write_back
+from schirn.app.tables._sql import WrittenBack, is_database, local_path, write_back
 from schirn.app.tables._stream import RowStream as RowStream
 from schirn.app.tables._stream import format_of as format_of
 from schirn.app.tables._stream import unpacked as unpacked
@@ -30,6 +30,7 @@ __all__ = [
     "WrittenBack",
     "is_database",
     "keyed_changes",
+    "local_path",
     "look_at_table",
     "open_table",
     "read_changes",

@@ -77,7 +77,8 @@ class ArrowTable(Table):
         """Return a column of numbers or truth values as floats, NaN for a missing cell."""
         kind = self.table.schema.field(name).type
         types = self._arrow.types
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+        if not any(of(kind) for of in numbers):
             return None
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
 

@@ -67,7 +67,7 @@ def open_table(
     path : path
         A file in .csv, .tsv, .jsonl, .json, .parquet or .xlsx; text files may be packed with
         gzip (.csv.gz). A .json file is a list of objects. A folder holds .parquet files. Or a
-        database, ``duckdb:FILE`` or ``sqlite:FILE``.
+        database: ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``.
     encoding : str
         Encoding of a text file.
     delimiter : str, optional

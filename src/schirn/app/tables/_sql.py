@@ -1,32 +1,42 @@
 """Tables in databases: a query comes in as a table, and changed tags go back as one transaction.
 
-An address names a file of DuckDB or SQLite, such as ``duckdb:shop.db`` or ``sqlite:shop.db``. The
-table is read by a query, over a connection that cannot write. `write_back` replaces the tags of
-rows that are found by their id, all of them or none.
+An address names a file of DuckDB or SQLite, such as ``duckdb:shop.db`` or ``sqlite:shop.db``, or a
+database on a server of PostgreSQL, such as ``postgresql://localhost/shop``. The table is read by a
+query, over a connection that cannot write. `write_back` replaces the tags of rows that are found by
+their id, all of them or none.
+
+Ids and tags of the changed rows are sent to a temporary table first. The database joins it with the
+table, so that it reads the table a few times, however many rows change.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from schirn._files import brief, reason_of
 from schirn._optional import optional
+from schirn._text import check_columns
 from schirn.app.tables._arrow import ArrowTable
 from schirn.app.tables._table import Columns, RawCells
 from schirn.cleaning.changes import ChangeList
 from schirn.exceptions import DataError, InputError
 
-KINDS = ("duckdb", "sqlite")
+KINDS = ("duckdb", "sqlite", "postgresql")
 """What an address may begin with, before a colon."""
-# Rows that are read or updated together; old versions of SQLite take 999 parameters.
-_BATCH = 900
+_FORMS = "duckdb:FILE, sqlite:FILE or postgresql://HOST/NAME"
+# Rows that are fetched together.
+_BATCH = 10_000
+# The temporary table of ids and tags, and its columns.
+_SENT = "schirn_sent"
+_SENT_ID = "schirn_id"
+_SENT_TAGS = "schirn_tags"
 
 
 def is_database(address: object) -> bool:
@@ -49,6 +59,32 @@ def is_database(address: object) -> bool:
     return bool(colon) and kind in KINDS
 
 
+def local_path(address: str) -> str:
+    """Return the file that files about a table are stored next to.
+
+    Parameters
+    ----------
+    address : str
+        A file, or a database.
+
+    Returns
+    -------
+    str
+        The file; for a database on a server, its name, in the current folder.
+
+    Examples
+    --------
+    >>> local_path("duckdb:data/shop.db"), local_path("postgresql://localhost/shop")
+    ('data/shop.db', 'shop')
+    """
+    if not is_database(address):
+        return address
+    path = address.partition(":")[2]
+    if not address.startswith("postgresql:"):
+        return path
+    return urlsplit(address).path.strip("/").replace("/", "-") or "postgresql"
+
+
 class SqlTable(ArrowTable):
     """The result of a query; copies are written in another format, or back with `write_back`."""
 
@@ -62,7 +98,7 @@ def read_query(address: str, query: str | None, *, empty: bool = False) -> SqlTa
     Parameters
     ----------
     address : str
-        ``duckdb:FILE`` or ``sqlite:FILE``; the file is opened for reading only.
+        ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``, opened for reading only.
     query : str
         A SELECT statement. In DuckDB it may read Parquet files and folders as well.
     empty : bool, default=False
@@ -123,7 +159,7 @@ def write_back(
     Parameters
     ----------
     address : str
-        ``duckdb:FILE`` or ``sqlite:FILE``.
+        ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``.
     target : str
         Table and column of the tags, such as "items.tags".
     changes : ChangeList
@@ -174,12 +210,14 @@ def write_back(
         )
     names = _Names(_quoted(table_name), _quoted(column), _quoted(changes.id_column or "id"))
     with database.connected(read_only=False) as connection:
-        connection.execute("BEGIN")
+        connection.execute(database.begin)
         try:
-            n_rows = _exchange(connection, names, changes, undo)
+            n_rows = _exchange(database, connection, names, changes, undo)
             connection.execute("COMMIT" if commit else "ROLLBACK")
         except BaseException as error:
-            connection.execute("ROLLBACK")
+            # A failed commit may have ended the transaction.
+            with suppress(*database.errors()):
+                connection.execute("ROLLBACK")
             if isinstance(error, database.errors()):
                 raise DataError(f"{address}: {reason_of(error)}") from None
             raise
@@ -194,43 +232,75 @@ class _Names:
     tags: str
     id: str
 
+    @property
+    def key(self) -> str:
+        """The id as text."""
+        return f"CAST({self.table}.{self.id} AS TEXT)"
 
-def _exchange(connection: Any, names: _Names, changes: ChangeList, undo: bool) -> int:
+
+def _exchange(
+    database: _Database, connection: Any, names: _Names, changes: ChangeList, undo: bool
+) -> int:
     """Replace the tags of all rows of a list, and check what was written; return their number."""
-    keys = [changes.keys[row] for row in sorted(changes.cells)]
-    old_cells = _cells_of(connection, names, keys)
+    keys = {changes.keys[row]: None for row in changes.cells}
+    connection.execute(
+        f"CREATE TEMPORARY TABLE {_SENT} AS SELECT {names.key} AS {_SENT_ID}, "
+        f"{names.tags} AS {_SENT_TAGS} FROM {names.table} WHERE 1 = 0"
+    )
+    database.send(connection, keys)
+    old_cells = _cells_of(connection, names)
     cells = list(old_cells.values())
     exchange = changes.undo if undo else changes.apply
     new_cells = exchange(cells, keys=list(old_cells))
     new = {
         key: cell for key, old, cell in zip(old_cells, cells, new_cells, strict=True) if cell != old
     }
-    statement = f"UPDATE {names.table} SET {names.tags} = ? WHERE CAST({names.id} AS TEXT) = ?"
-    pairs = [(cell, key) for key, cell in new.items()]
-    for start in range(0, len(pairs), _BATCH):
-        connection.executemany(statement, pairs[start : start + _BATCH])
-    written = _cells_of(connection, names, list(new))
+    connection.execute(f"DELETE FROM {_SENT}")
+    database.send(connection, new)
+    connection.execute(
+        f"UPDATE {names.table} SET {names.tags} = {_SENT_TAGS} FROM {_SENT} "
+        f"WHERE {names.key} = {_SENT_ID}"
+    )
+    written = _cells_of(connection, names)
     different = [key for key, cell in new.items() if written.get(key) != cell]
     if different:
         raise DataError(f"the row {brief(different[0])} would be read back with other tags")
+    connection.execute(f"DROP TABLE {_SENT}")
     return len(new)
 
 
-def _cells_of(connection: Any, names: _Names, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the tags of rows by their ids; raise InputError for an id that is not unique."""
+def _cells_of(connection: Any, names: _Names) -> dict[str, Any]:
+    """Return the tags of rows that were sent; raise InputError for an id that is not unique."""
     cells: dict[str, Any] = {}
-    for start in range(0, len(keys), _BATCH):
-        batch = list(keys[start : start + _BATCH])
-        marks = ", ".join("?" * len(batch))
-        query = (
-            f"SELECT CAST({names.id} AS TEXT), {names.tags} FROM {names.table} "
-            f"WHERE CAST({names.id} AS TEXT) IN ({marks})"
-        )
-        for key, cell in connection.execute(query, batch).fetchall():
+    rows = connection.execute(
+        f"SELECT {names.key}, {names.tags} FROM {names.table} "
+        f"WHERE {names.key} IN (SELECT {_SENT_ID} FROM {_SENT})"
+    )
+    for batch in _batches(rows):
+        for key, cell in batch:
             if key in cells:
                 raise InputError(f"the id {brief(key)} occurs more than once", parameter="id")
             cells[key] = cell
     return cells
+
+
+def _batches(rows: Any) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a result, some at a time."""
+    while batch := rows.fetchmany(_BATCH):
+        yield batch
+
+
+def _arrow_table(
+    address: str, names: Sequence[str], batches: Iterable[list[tuple[Any, ...]]]
+) -> Any:
+    """Return rows as an Arrow table; only some of them are Python objects at a time."""
+    check_columns(Path(address), names)
+    arrow = optional("pyarrow", "table", "Reading this table")
+    tables = [arrow.Table.from_arrays([arrow.nulls(0) for _ in names], names=names)]
+    for batch in batches:
+        columns = [arrow.array(cells) for cells in zip(*batch, strict=True)]
+        tables.append(arrow.Table.from_arrays(columns, names=names))
+    return arrow.concat_tables(tables, promote_options="permissive")
 
 
 def _quoted(name: str) -> str:
@@ -241,8 +311,11 @@ def _quoted(name: str) -> str:
 class _Database(ABC):
     """A kind of database."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    begin = "BEGIN"
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.path = address.partition(":")[2]
 
     @abstractmethod
     def connected(self, *, read_only: bool) -> Any:
@@ -251,6 +324,10 @@ class _Database(ABC):
     @abstractmethod
     def arrow(self, connection: Any, query: str) -> Any:
         """Return the result of a query as an Arrow table."""
+
+    @abstractmethod
+    def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
+        """Put ids and tags into the temporary table."""
 
     @abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
@@ -266,7 +343,7 @@ class _DuckDb(_Database):
         try:
             connection = duckdb.connect(self.path, read_only=read_only)
         except duckdb.Error as error:
-            raise DataError(f"duckdb:{self.path}: {reason_of(error)}") from None
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
         try:
             yield connection
         finally:
@@ -277,10 +354,18 @@ class _DuckDb(_Database):
         try:
             result = connection.sql(query)
             if result is None:
-                raise DataError(f"duckdb:{self.path}: the query returns no table")
+                raise DataError(f"{self.address}: the query returns no table")
             return result.to_arrow_table()
         except self.errors() as error:
-            raise DataError(f"duckdb:{self.path}: {reason_of(error)}") from None
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
+
+    def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
+        # Its `executemany` takes a statement per row.
+        arrow = optional("pyarrow", "table", "Writing to DuckDB")
+        columns = [arrow.array(list(cells), type=arrow.string()), arrow.array(list(cells.values()))]
+        connection.register("schirn_rows", arrow.table(columns, names=["id", "tags"]))
+        connection.execute(f"INSERT INTO {_SENT} SELECT * FROM schirn_rows")
+        connection.unregister("schirn_rows")
 
     def errors(self) -> tuple[type[Exception], ...]:
         error: type[Exception] = optional("duckdb", "sql", "Reading a database of DuckDB").Error
@@ -298,7 +383,7 @@ class _Sqlite(_Database):
             # Transactions begin and end where `write_back` says.
             connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         except sqlite3.Error as error:
-            raise DataError(f"sqlite:{self.path}: {reason_of(error)}") from None
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
         try:
             yield connection
         finally:
@@ -309,26 +394,95 @@ class _Sqlite(_Database):
         try:
             cursor = connection.execute(query)
             names = [column[0] for column in cursor.description or ()]
-            columns: list[list[Any]] = [[] for _ in names]
-            while rows := cursor.fetchmany(_BATCH):
-                for cells, values in zip(columns, zip(*rows, strict=True), strict=True):
-                    cells.extend(values)
-            return arrow.table(dict(zip(names, columns, strict=True)))
+            return _arrow_table(self.address, names, _batches(cursor))
         except (sqlite3.Error, arrow.ArrowException) as error:
-            raise DataError(f"sqlite:{self.path}: {reason_of(error)}") from None
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
+
+    def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
+        connection.executemany(f"INSERT INTO {_SENT} VALUES (?, ?)", cells.items())
 
     def errors(self) -> tuple[type[Exception], ...]:
         return (sqlite3.Error,)
 
 
-_CLASSES: dict[str, type[_Database]] = {"duckdb": _DuckDb, "sqlite": _Sqlite}
+class _PostgreSql(_Database):
+    """A database on a server of PostgreSQL."""
+
+    # A row that somebody else changes between reading and writing it ends the transaction.
+    begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+
+    @contextmanager
+    def connected(self, *, read_only: bool) -> Iterator[Any]:
+        psycopg = self._driver()
+        try:
+            connection = psycopg.connect(self.address, autocommit=not read_only)
+        except psycopg.Error as error:
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
+        try:
+            # Arrow has no type of its own for them.
+            text = optional("psycopg.types.string", "postgresql", "Reading PostgreSQL").TextLoader
+            connection.adapters.register_loader("uuid", text)
+            if read_only:
+                connection.read_only = True
+            yield connection
+        finally:
+            connection.close()
+
+    def arrow(self, connection: Any, query: str) -> Any:
+        arrow = optional("pyarrow", "table", "Reading this table")
+        try:
+            # The rows of a named cursor stay on the server until they are fetched.
+            with connection.cursor(name=_SENT) as cursor:
+                cursor.execute(query)
+                names = [column.name for column in cursor.description or ()]
+                return _arrow_table(self.address, names, _batches(cursor))
+        except (*self.errors(), arrow.ArrowException) as error:
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
+
+    def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
+        json = optional("psycopg.types.json", "postgresql", "Writing to PostgreSQL")
+        column = connection.execute(f"SELECT {_SENT_TAGS} FROM {_SENT}").description[0]
+        kind = connection.adapters.types.get(column.type_code)
+        wrap = {"json": json.Json, "jsonb": json.Jsonb}.get(kind.name if kind else "")
+        with connection.cursor().copy(f"COPY {_SENT} FROM STDIN") as copy:
+            for key, cell in cells.items():
+                copy.write_row((key, wrap(cell) if wrap and cell is not None else cell))
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        return (self._driver().Error,)
+
+    def _driver(self) -> Any:
+        return optional("psycopg", "postgresql", "Reading a database of PostgreSQL")
+
+
+_CLASSES: dict[str, type[_Database]] = {
+    "duckdb": _DuckDb,
+    "sqlite": _Sqlite,
+    "postgresql": _PostgreSql,
+}
 
 
 def _database(address: str) -> _Database:
     """Return the database of an address."""
     kind, _, path = str(address).partition(":")
     if kind not in _CLASSES:
-        raise InputError(f"{address}: a database is {' or '.join(f'{k}:FILE' for k in KINDS)}")
-    if not Path(path).is_file():
+        raise InputError(f"{address}: the address of a database is {_FORMS}")
+    if kind == "postgresql":
+        _check_server(address)
+    elif not Path(path).is_file():
         raise DataError(f"{address}: there is no such file")
-    return _CLASSES[kind](path)
+    return _CLASSES[kind](address)
+
+
+def _check_server(address: str) -> None:
+    """Raise InputError for an address that holds a password, which messages would print."""
+    try:
+        parts = urlsplit(address)
+        has_password = parts.password is not None
+    except ValueError as error:
+        raise InputError(f"not the address of a database ({reason_of(error)})") from None
+    if has_password or any(name == "password" for name, _ in parse_qsl(parts.query)):
+        raise InputError(
+            "the address of a database must not hold a password, which other users could see; set "
+            "PGPASSWORD, or write it to ~/.pgpass"
+        )

@@ -66,7 +66,8 @@ class CleaningOptions:
     delimiter : str, optional
         Character between CSV cells.
     query : str, optional
-        What to select from a database; the path is then "duckdb:FILE" or "sqlite:FILE".
+        What to select from a database; the path is then "duckdb:FILE", "sqlite:FILE" or
+        "postgresql://HOST/NAME".
     vocabulary : str, optional
         File of what to do with tags before anything else; see `read_vocabulary`.
     implied : {"add", "suggest"}, default="add"

@@ -16,7 +16,7 @@ from schirn._files import brief, shortened
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
-from schirn.app.tables import Finding, is_database, keyed_changes, look_at_table, open_table
+from schirn.app.tables import Finding, keyed_changes, local_path, look_at_table, open_table
 from schirn.app.workflow._answers import (
     answered_tags,
     question_tasks,
@@ -553,8 +553,7 @@ class TableCleaning:
         return n_answers
 
     def _download(self, server: LabelStudio) -> str:
-        # A database is named by its kind and its file.
-        table = self.path.partition(":")[2] if is_database(self.path) else self.path
+        table = local_path(self.path)
         folder = RankingStore(table).folder
         folder.mkdir(exist_ok=True)
         path = folder / f"{Path(table).name}.label-studio-{server.project}.json"
