@@ -308,15 +308,21 @@ class Vocabulary:
         """
         OneOf(RULES).check("rule", rule)
         lines: list[VocabularyLine] = []
+        is_new = rule != ASK
         for line in self.lines:
-            if line.tag == tag and line.action in (KEEP, DROP) and line.is_accepted:
+            if (line.action, line.tag) == (rule, tag):
+                # A proposal keeps its evidence; a second line of the same rule is left out.
+                if not is_new:
+                    continue
+                line = replace(line, accept="yes")
+                is_new = False
+            elif line.tag == tag and line.action in (KEEP, DROP) and line.is_accepted:
                 if not line.evidence:
                     continue
                 # A proposal that was accepted is open again.
                 line = replace(line, accept="")
             lines.append(line)
-        if rule != ASK:
-            lines = [line for line in lines if (line.action, line.tag) != (rule, tag)]
+        if is_new:
             lines.append(VocabularyLine(rule, tag, accept="yes"))
         return Vocabulary(lines)
 

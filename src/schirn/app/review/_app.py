@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -20,18 +19,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from schirn._files import reason_of
 from schirn._input import is_count
 from schirn.app.review._questions import FIRST, ORDERS
-from schirn.app.review._session import Conflict, Session
+from schirn.app.review._saving import MAX_BODY, save
+from schirn.app.review._session import Session
 from schirn.app.review._state import KIND, RULE, STATUS, TARGET
+from schirn.app.review._vocabulary_routes import vocabulary_routes
 from schirn.app.serving import HEADERS as COMMON_HEADERS
 from schirn.app.serving import REFUSALS, read_json
-from schirn.exceptions import DataError, InputError
-
-MAX_BODY = 64 * 1024
+from schirn.exceptions import InputError
 
 _ASSETS = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
+    "/common.js": ("common.js", "text/javascript"),
+    "/vocabulary": ("vocabulary.html", "text/html"),
+    "/vocabulary.css": ("vocabulary.css", "text/css"),
+    "/vocabulary.js": ("vocabulary.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _CSP = (
@@ -78,6 +81,7 @@ def create_app(
         Route("/api/state", api.state),
         Route("/api/labels", api.labels),
         Route("/api/decide", api.decide, methods=["POST"]),
+        *vocabulary_routes(session),
     ]
     return Guard(Starlette(routes=routes, exception_handlers=REFUSALS), token, port, opened)
 
@@ -93,16 +97,7 @@ class _Api:
     async def decide(self, request: Request) -> Response:
         """Record one action; the answer holds the next question."""
         body = _checked(await read_json(request, MAX_BODY))
-        try:
-            await run_in_threadpool(self._act, body)
-        except Conflict as conflict:
-            view = await run_in_threadpool(self._view, body)
-            return JSONResponse({"error": str(conflict), "state": view}, 409)
-        except (DataError, OSError) as failure:
-            # Another program has replaced the journal, or the disk is full: the user must know.
-            reason = getattr(failure, "strerror", None) or failure
-            raise HTTPException(507, f"The decision is not saved. {reason}.") from failure
-        return JSONResponse(await run_in_threadpool(self._view, body))
+        return await save(lambda: self._act(body), lambda: self._view(body))
 
     def _act(self, body: Mapping[str, Any]) -> None:
         """Hand a request to the session."""
@@ -136,7 +131,7 @@ class _Api:
         return _sent("changes.csv", "text/csv", self._session.changes().write)
 
     def vocabulary(self, request: Request) -> Response:
-        """Send the rules about tags, for `--vocabulary`."""
+        """Send the vocabulary with all answers and rules, for `--vocabulary`."""
         return _sent("vocabulary.csv", "text/csv", self._session.write_vocabulary)
 
     def labels(self, request: Request) -> Response:

@@ -6,7 +6,6 @@ from schirn.app.review._project import Cell, write_project
 from schirn.app.review._session import Session, open_session
 from schirn.app.review._table import TableRoles
 from schirn.app.workflow import RIGHT, TableCleaning
-from schirn.cleaning import Vocabulary
 
 
 def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Session:
@@ -47,7 +46,7 @@ def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Ses
             text=tuple(options.text or ()),
             image=options.image,
             image_root=options.image_root,
-            vocabulary=tuple(Vocabulary(source.vocabulary.accepted).to_records()),
+            vocabulary=tuple(source.vocabulary.to_records()),
             add_implied=options.implied == "add",
             id=cleaning.id_column,
             content=tuple(source.content_columns()),

@@ -3,6 +3,7 @@
 import os
 import threading
 import warnings
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
@@ -29,9 +30,20 @@ from schirn.app.review._questions import (
 )
 from schirn.app.review._state import KIND, RULE, STATUS, TARGET, ReviewState, Step
 from schirn.app.review._table import ProjectTable
+from schirn.app.review._vocabulary import (
+    ANSWER,
+    PROPOSE,
+    FinalRow,
+    LineKey,
+    TagAnswer,
+    final_rows,
+    proposal_records,
+    record_of,
+)
+from schirn.app.review._vocabulary_view import describe_room, words_of
 from schirn.app.tables import Table, keyed_changes, with_vocabulary, write_copy
 from schirn.app.workflow import Decisions, write_vocabulary
-from schirn.cleaning import Vocabulary
+from schirn.cleaning import Vocabulary, propose_vocabulary
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.changes import Change, ChangeList, certainty
 from schirn.cleaning.policy import ASK
@@ -140,6 +152,7 @@ class Session(ReviewState):
         self._image_root = image_root
         self._table = table
         self.lock = threading.RLock()
+        self._proposing = threading.Lock()
         self.link: DecisionLink | None = None
         for record in journal.records:
             self._replay(record)
@@ -210,7 +223,8 @@ class Session(ReviewState):
         record : dict
             ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop" and "skip", also
             ``to`` for "swap"; ``label`` and ``rule`` for "rule"; ``tags`` for "remove" and
-            "complete"; ``of`` for "undo".
+            "complete"; ``line``, ``accept`` and perhaps ``to`` for "vocabulary"; ``lines`` for
+            "propose"; ``of`` for "undo".
         sequence : int
             Number of the last record that the caller knows.
 
@@ -228,6 +242,10 @@ class Session(ReviewState):
             tags = self._tags_of(entry)
             if any(self._changed.get(tag, 0) > sequence for tag in tags):
                 raise Conflict("This tag was decided in another tab; nothing was changed.")
+            if record["action"] == ANSWER:
+                line = LineKey.from_record(record)
+                if self._changed_lines.get(line, 0) > sequence:
+                    raise Conflict("This line was answered in another tab; nothing was changed.")
             seq = self.journal.append(entry)
             self._apply(self.journal.records[-1], tags)
             if self.link is not None:
@@ -315,6 +333,7 @@ class Session(ReviewState):
                 "last": _describe_step(self.history[-1]) if self.history else None,
                 "progress": self._progress(),
                 "known": self.known(order),
+                "vocabulary": self.room.counts(),
             }
 
     def known(self, order: str = FIRST) -> dict[str, Any]:
@@ -412,26 +431,109 @@ class Session(ReviewState):
             ]
         return sorted(lines, key=lambda line: (-(line["suspicious"] or 0), -line["rows"]))
 
+    def answer_line(
+        self, position: int, accept: bool | None, sequence: int, *, target: str | None = None
+    ) -> int:
+        """Answer a line of the vocabulary; rows change only when the table is written.
+
+        Parameters
+        ----------
+        position : int
+            Position of the line in `vocabulary()`.
+        accept : bool or None
+            Accepted, rejected, or open again.
+        sequence : int
+            Number of the last record that the caller knows. A line that was answered after it
+            raises `Conflict`.
+        target : str, optional
+            Another target of a merge or an implication; the tag of a merge itself turns it round.
+
+        Returns
+        -------
+        int
+            Number of the record.
+        """
+        with self.lock:
+            line = self.room.current[position]
+            accepts = {True: "yes", False: "no", None: ""}
+            record: Record = {"action": ANSWER, "line": record_of(line)}
+            record["accept"] = accepts[accept]
+            if target is not None:
+                record["to"] = target
+            return self.act(record, sequence)
+
+    def propose(self) -> int:
+        """Look for changes to the list of tags, and add them to the vocabulary as open lines.
+
+        What was answered before is not proposed again.
+
+        Returns
+        -------
+        int
+            Number of new lines.
+        """
+        if not self._proposing.acquire(blocking=False):
+            raise Conflict("Proposals are already being looked for.")
+        try:
+            texts = self.project.texts if any(self.project.texts) else None
+            # The state stays free for others while tags are compared.
+            proposed = propose_vocabulary(self.table.tags, texts, vocabulary=self.room.current)
+            with self.lock:
+                lines = self.room.news(proposed.open)
+                if lines:
+                    record = {"action": PROPOSE, "lines": proposal_records(lines)}
+                    self.act(record, self.sequence)
+            return len(lines)
+        finally:
+            self._proposing.release()
+
+    def vocabulary_view(
+        self,
+        *,
+        show: str = "open",
+        find: str = "",
+        line: int | None = None,
+        after: int | None = None,
+    ) -> dict[str, Any]:
+        """Return what the page shows about the vocabulary, as a JSON document.
+
+        Parameters
+        ----------
+        show : {"open", "accepted", "rejected", "all"}
+            Lines to list.
+        find : str
+            Part of a tag that the listed lines are about.
+        line : int, optional
+            Number of the line to show; by default the first open one.
+        after : int, optional
+            The first open one after this number, or else the first one.
+
+        Returns
+        -------
+        dict
+        """
+        with self.lock:
+            view = describe_room(self, show=show, find=find, line=line, after=after)
+            last = _describe_step(self.history[-1]) if self.history else None
+            return {"seq": self.sequence, "last": last, **view}
+
     def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary of the project with the rules of this review.
+        """Return the vocabulary with all answers and rules of this review.
 
         Returns
         -------
         Vocabulary
         """
-        vocabulary = Vocabulary.from_records(self.table.roles.vocabulary)
-        for label, rule in self.questions.rules.items():
-            vocabulary = vocabulary.with_rule(label, rule)
-        return vocabulary
+        return self.room.current
 
     def write_vocabulary(self, path: str | os.PathLike[str]) -> None:
-        """Write the vocabulary with the rules of this review, for later tables.
+        """Write the vocabulary with the answers and rules of this review, for later tables.
 
         Parameters
         ----------
         path : path
         """
-        write_vocabulary(self.vocabulary(), path)
+        write_vocabulary(self.room.current, path)
 
     def _ready(self, kind: str) -> dict[str, int]:
         """Number of tags that the answers allow to remove or add, and how many of them are new."""
@@ -454,21 +556,66 @@ class Session(ReviewState):
         -------
         ChangeList
         """
-        with self.lock:
-            final = self.final()
-            changes = []
-            for k in np.flatnonzero(self.project.listed != final).tolist():
-                kind = "addition" if final[k] else "removal"
-                names = ("", self.name(k)) if final[k] else (self.name(k).strip(), "")
-                row = int(self.project.row[k])
-                changes.append(Change(row, kind, *names, *self._certainty(k, kind)))
         roles = self.table.roles
         options = self.table.cell_options
-        vocabulary = Vocabulary.from_records(roles.vocabulary)
+        with self.lock:
+            room = self.room
+            changes = self._renamed_changes() if room.renames else self._tag_changes()
+            vocabulary = room.without_rules
         changes = with_vocabulary(changes, self.table.tags, vocabulary, roles.add_implied)
         options = {"column": roles.column, "separator": roles.separator, **options}
         listing = ChangeList.from_cells(self.table.cells, changes, **options)
         return keyed_changes(listing, self.table.table, roles.id)
+
+    def _tag_changes(self) -> list[Change]:
+        """List the removals and additions under the names of the ranking."""
+        final = self.final()
+        changes = []
+        for k in np.flatnonzero(self.project.listed != final).tolist():
+            kind = "addition" if final[k] else "removal"
+            names = ("", self.name(k)) if final[k] else (self.name(k).strip(), "")
+            row = int(self.project.row[k])
+            changes.append(Change(row, kind, *names, *self._certainty(k, kind)))
+        return changes
+
+    def _renamed_changes(self) -> list[Change]:
+        """List the removals and additions under the names after all accepted lines."""
+        final = self.final()
+        answers: dict[int, list[TagAnswer]] = {}
+        is_answered = np.isin(self.status, (KEEP, DROP))
+        for k in np.flatnonzero((self.project.listed != final) | is_answered).tolist():
+            seq = self._changed.get(k, 0) if is_answered[k] else 0
+            is_listed = bool(self.project.listed[k])
+            answer = TagAnswer(k, self.name(k).strip(), is_listed, bool(final[k]), seq)
+            answers.setdefault(int(self.project.row[k]), []).append(answer)
+        add_implied = self.table.roles.add_implied
+        changes: list[Change] = []
+        for row in final_rows(self.room, self.table.tags, answers, add_implied):
+            changes += self._changes_of_row(row)
+        return changes
+
+    def _changes_of_row(self, row: FinalRow) -> Iterator[Change]:
+        """Yield how the tags of a row differ from those that the vocabulary alone would leave."""
+        after = set(row.after)
+        before = set(row.before)
+        for name in row.before:
+            if name in after:
+                continue
+            answer = row.answers.get(name)
+            about: tuple[float | None, str] = (None, "implied by a tag that was removed")
+            if answer is not None:
+                about = self._certainty(answer.tag, "removal")
+            yield Change(row.row, "removal", name, "", *about)
+        for name in row.after:
+            if name in before:
+                continue
+            answer = row.answers.get(name)
+            if answer is not None:
+                about = self._certainty(answer.tag, "addition")
+            else:
+                line = self.room.renaming[row.line_of[name]].number
+                about = (None, f"line {line} of the vocabulary")
+            yield Change(row.row, "addition", "", name, *about)
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
         """Write the whole table with the final tags: all columns, all rows, in their order.
@@ -492,6 +639,11 @@ class Session(ReviewState):
         certificate : Certificate
             Certificate of the removed tags.
         """
+        if self.room.renames:
+            raise InputError(
+                "lines of the vocabulary were accepted after the tags were ranked; save the "
+                "vocabulary, and review the table with it"
+            )
         rows = self.project.row.tolist()
         listed = [(rows[k], self.name(k)) for k in self.questions.tags[LISTED].tolist()]
         changes = self.tag_changes()
@@ -599,6 +751,8 @@ def _describe_step(step: Step) -> dict[str, Any]:
         about["precision"] = record["precision"]
     if record["action"] == RULE:
         about["rule"] = record["rule"]
+    if record["action"] in (ANSWER, PROPOSE):
+        about["words"] = words_of(record)
     tags = record.get("tags", step.tags)
     if record["action"] in KIND and step.before[0] is not None:
         tags = np.setdiff1d(tags, step.before[0])

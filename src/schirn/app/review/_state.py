@@ -14,8 +14,10 @@ from schirn._files import Record, brief
 from schirn._input import Array, OneOf
 from schirn.app.review._project import Project
 from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Interview
+from schirn.app.review._vocabulary import ANSWER, PROPOSE, LineKey, VocabularyRoom
+from schirn.cleaning import Vocabulary
 from schirn.cleaning.certificate import Certificate
-from schirn.cleaning.policy import ASK, RULES
+from schirn.cleaning.policy import RULES
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
 
@@ -59,6 +61,8 @@ class ReviewState:
         What to ask, and what the answers say.
     chosen : dict from kind to array of tags
         Tags that were removed, or added, as the answers allowed.
+    room : VocabularyRoom
+        The lines of the vocabulary, with the rules about tags.
     """
 
     def __init__(self, project: Project):
@@ -67,6 +71,7 @@ class ReviewState:
         self.person: dict[int, str] = {}
         self.history: list[Step] = []
         self.questions = Interview(project)
+        self.room = VocabularyRoom(project)
         self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
         self._certificate: Certificate | None = None
         # A number of a draw is for one set of tags, once a question of it was answered or undone.
@@ -77,6 +82,8 @@ class ReviewState:
         self._row_of = {name: i for i, name in enumerate(project.ids)}
         # Number of the last record about each tag.
         self._changed: dict[int, int] = {}
+        # Number of the last record about each line of the vocabulary.
+        self._changed_lines: dict[LineKey, int] = {}
         # The tag that was just undone, which is asked again at once.
         self._undone: int | None = None
 
@@ -158,6 +165,10 @@ class ReviewState:
         if action == RULE:
             self._check_rule(_text(record, "label"), _text(record, "rule"))
             return []
+        if action in (ANSWER, PROPOSE):
+            # Raises for what the vocabulary cannot take.
+            self._new_vocabulary(record)
+            return []
         if action not in (*STATUS, "swap"):
             raise InputError(f"there is no action {brief(action)}")
         tags = [self.find(_text(record, "item"), _text(record, "label"))]
@@ -174,6 +185,7 @@ class ReviewState:
             raise InputError(f"there is no tag {brief(label)}")
         if label in self.questions.fixed:
             raise InputError(f"the vocabulary keeps {brief(label)}; change its line there")
+        self.room.after_rule(label, rule)
 
     def _undoable(self, record: Record) -> Step:
         if not self.history or self.history[-1].seq != record.get("of"):
@@ -194,9 +206,10 @@ class ReviewState:
         elif action == TARGET:
             former = [self.questions.precision]
             self.questions.precision = float(record["precision"])
-        elif action == RULE:
-            former = [self.questions.rules, self.chosen[LISTED], self._certificate]
-            self._set_rule(record["label"], record["rule"])
+        elif action in (RULE, ANSWER, PROPOSE):
+            former = [self.room.current, self.chosen[LISTED], self._certificate]
+            self._set_vocabulary(self._new_vocabulary(record))
+            self._mark_line(record, seq)
         else:
             former = [(int(self.status[tag]), self.person.get(tag, "")) for tag in tags]
             answers = (DROP, KEEP) if action == "swap" else (STATUS[action],)
@@ -214,21 +227,38 @@ class ReviewState:
         if action == TARGET:
             self.questions.precision = step.before[0]
             return
-        if action == RULE:
-            self.questions.rules, self.chosen[LISTED], self._certificate = step.before
+        if action in (RULE, ANSWER, PROPOSE):
+            self.room.current, self.chosen[LISTED], self._certificate = step.before
+            self.questions.rules = self.room.rules
+            self._mark_line(step.record, seq)
             return
         self._answer(step.tags, step.before, seq)
         self._undone = step.tags[0]
 
-    def _set_rule(self, label: str, rule: str) -> None:
-        """Decide about all tags of a label; a removal at once ends, as its set would change."""
-        rules = {name: old for name, old in self.questions.rules.items() if name != label}
-        if rule != ASK:
-            rules[label] = rule
+    def _new_vocabulary(self, record: Record) -> Vocabulary:
+        """Return the vocabulary after a record about a line, proposals, or a rule."""
+        action = record["action"]
+        if action == ANSWER:
+            return self.room.after_answer(record)
+        if action == PROPOSE:
+            return self.room.after_proposals(record)
+        return self.room.after_rule(record["label"], record["rule"])
+
+    def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Take other lines; a removal at once ends if rules change, as its set would change."""
+        self.room.current = vocabulary
+        rules = self.room.rules
+        if rules == self.questions.rules:
+            return
         self.questions.rules = rules
         self._count_draw()
         self._certificate = None
         self.chosen[LISTED] = None
+
+    def _mark_line(self, record: Record, seq: int) -> None:
+        """Note the record that changed a line of the vocabulary."""
+        if record["action"] == ANSWER:
+            self._changed_lines[LineKey.from_record(record)] = seq
 
     def _choose(self, kind: str, tags: Array) -> None:
         """Remove or add tags; a removal fixes what a certificate is about."""

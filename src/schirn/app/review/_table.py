@@ -35,7 +35,7 @@ class TableRoles:
     encoding: str = "utf-8"
     delimiter: str | None = None
     vocabulary: tuple[dict[str, Any], ...] = ()
-    """Lines of the vocabulary that was applied before the tags were ranked."""
+    """Lines of the vocabulary; the accepted ones were applied before the tags were ranked."""
     add_implied: bool = True
     id: str | None = None
     """Column of ids, if the items are called by them."""

@@ -1,5 +1,7 @@
 // The page: one question at a time, what is known, actions and keys.
 
+import { $, banner, make, number, refused, say } from "./common.js";
+
 const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped", target: "Changed", rule: "Rule:" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide("skip"), x: swap, u: undo };
@@ -16,35 +18,8 @@ let busy = null;
 let asking = 0;
 let turn = 0;
 
-const $ = (id) => document.getElementById(id);
 const percent = (share) => `${Math.round(100 * share)}%`;
-const number = (count) => count.toLocaleString("en");
 const tags = (count, more = "") => `${number(count)}${more} ${count === 1 ? "tag" : "tags"}`;
-
-// The token is in a cookie now; without it in the address bar nobody copies it by mistake.
-if (location.search) history.replaceState(null, "", "/");
-
-// An element with properties and children; texts are always texts, never HTML.
-function make(name, properties, ...children) {
-  const element = Object.assign(document.createElement(name), properties);
-  element.append(...children);
-  return element;
-}
-
-function say(text, id = "live") {
-  if ($(id).textContent !== text) $(id).textContent = text;
-}
-
-function banner(text, bad) {
-  $("banner").textContent = text;
-  $("banner").hidden = !text;
-  $("banner").classList.toggle("bad", !!bad);
-}
-
-async function refused(response) {
-  const json = (response.headers.get("Content-Type") || "").startsWith("application/json");
-  banner(json ? (await response.json()).error : await response.text(), true);
-}
 
 function show(next) {
   const before = state && state.current;
@@ -64,7 +39,9 @@ function show(next) {
   $("done").firstElementChild.textContent = reached ? "The certificate holds" : "No questions are left in this order";
   $("table").textContent = `whole table (${next.table.slice(1)})`;
   for (const id of ["keep", "drop", "skip"]) $(id).disabled = !current;
-  $("rules").hidden = !next.known.rules;
+  $("rules").hidden = !next.vocabulary.accepted;
+  const { open } = next.vocabulary;
+  say(open ? `Vocabulary (${number(open)} open)` : "Vocabulary", "room");
   if ($("labels").open && seqBefore !== next.seq) refreshLabels();
   $("undo").disabled = !last;
   $("undo").title = last ? `Undo ${described(last)}` : "";
@@ -256,6 +233,7 @@ function chip(tag) {
 
 // The last action in a few words.
 function described(last) {
+  if (last.words) return last.words;
   if (last.action === "swap") return `swap of ${last.label} for ${last.to}`;
   if (last.action === "remove") return `removal of ${tags(last.count)}`;
   if (last.action === "complete") return `addition of ${tags(last.count)}`;
