@@ -74,6 +74,8 @@ def test_two_clients(client, session):
 PATHS = (
     *("/", "/page.js", "/page.css", "/icon.svg", "/x"),
     *("/api/state", "/table", "/changes.csv", "/image/0"),
+    *("/common.js", "/vocabulary", "/vocabulary.js", "/vocabulary.css", "/vocabulary.csv"),
+    *("/api/vocabulary", "/api/names", "/api/labels"),
 )
 
 
@@ -214,17 +216,20 @@ def test_headers(client):
 
 
 def test_the_page_holds_no_content_no_inline_code_and_no_foreign_address(client):
-    page = client.get("/").text
-    assert "dog" not in page
-    assert "beach" not in page
-    assert "<style" not in page
-    assert " style=" not in page
-    assert " onclick=" not in page
-    script = client.get("/page.js").text
-    assert "innerHTML" not in script
-    assert "insertAdjacentHTML" not in script
-    assert "eval" not in script
-    for path in ("/", "/page.css", "/page.js"):
+    for path in ("/", "/vocabulary"):
+        page = client.get(path).text
+        assert "dog" not in page
+        assert "beach" not in page
+        assert "<style" not in page
+        assert " style=" not in page
+        assert " onclick=" not in page
+    scripts = ("/page.js", "/common.js", "/vocabulary.js")
+    for path in scripts:
+        script = client.get(path).text
+        assert "innerHTML" not in script
+        assert "insertAdjacentHTML" not in script
+        assert "eval" not in script
+    for path in ("/", "/vocabulary", "/page.css", "/vocabulary.css", *scripts):
         assert "//" not in client.get(path).text.replace("// ", "")
 
 

@@ -38,6 +38,7 @@ _SUFFIXES = {
     "tasks": (".json",),
     "labeling interface": (".xml",),
     "report": (".html", ".htm"),
+    "vocabulary": (".csv",),
 }
 _COLUMN_ROLES = ("labels", "text", "columns", "categories", "features", "image", "group")
 LEARNED = """

@@ -14,7 +14,7 @@ from schirn.app.cli._reading import COLUMNS, DECISIONS, REMOVALS, ROWS, Outputs,
 from schirn.app.cli._terminal import ask
 from schirn.app.review import Session, begin_review, open_session, serve, was_made_by
 from schirn.app.tables import is_database
-from schirn.app.workflow import CleaningOptions, TableCleaning
+from schirn.app.workflow import CleaningOptions, TableCleaning, read_vocabulary
 from schirn.cleaning.certificate import Certificate
 from schirn.exceptions import InputError
 from schirn.program.output import note, printable, say, working
@@ -38,6 +38,7 @@ data TABLE  a table, or a project folder
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format given by the suffix
 --changes FILE  a .csv list of changes for schirn apply
+--save-vocabulary FILE  a .csv file of the vocabulary with all answers and rules, for --vocabulary
 """
 
 
@@ -45,8 +46,9 @@ def run(args: argparse.Namespace) -> None:
     """Rank the tags of a table and ask about them on a page that only this machine can open.
 
     The program chooses the first fifty questions; after that, you choose the order. Every answer
-    updates the ranking, the estimated number of wrong tags and the possible removals. TABLE is
-    never changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C
+    updates the ranking, the estimated number of wrong tags and the possible removals. The page has
+    a room for the vocabulary, where its lines are accepted or rejected one by one. TABLE is never
+    changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C
     and continue whenever you like.
 
     Examples
@@ -54,13 +56,15 @@ def run(args: argparse.Namespace) -> None:
     schirn review items.csv --labels tags --text description
     schirn review items.csv --terminal
     schirn review items.csv --export cleaned.csv
+    schirn review items.csv --text description --vocabulary vocabulary.csv
+    schirn review items.csv --save-vocabulary vocabulary.csv
     schirn review photos-review --port 8000 --no-browser
     schirn review photos-review --changes changes.csv
     schirn review items.csv --id sku --decisions decisions.jsonl
     """
     options = CleaningOptions.from_args(args)
     folder, session = _project(args, options)
-    if args.export or args.changes:
+    if _writes(args):
         _write(args, folder)
         return
     if session is None:
@@ -111,16 +115,17 @@ def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, S
         raise InputError(f"{args.data}: there is no such table or project folder")
     folder = args.project or str(path.with_name(f"{_name_of(path)}-review"))
     if Path(folder, "project.json").is_file():
-        if was_made_by(folder, words, args.data):
+        vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else None
+        if was_made_by(folder, words, args.data, vocabulary):
             return folder, None
-        if options.decisions is None or args.export or args.changes:
+        if options.decisions is None or _writes(args):
             raise InputError(
                 f"{folder}: belongs to another version of {args.data}, or to other options; move "
                 f"it away, or choose another folder with --project, or keep its answers with "
                 f"--decisions"
             )
         _set_aside(folder, options.decisions)
-    if args.export or args.changes:
+    if _writes(args):
         raise InputError(f"{args.data}: has not been reviewed yet, so there is nothing to write")
     check_new_folder(folder)
     with working(f"ranking {path.name}", args):
@@ -151,17 +156,25 @@ def _announce(folder: str, address: str) -> None:
     sys.stdout.flush()
 
 
+def _writes(args: argparse.Namespace) -> bool:
+    """Whether files are written instead of asking."""
+    return any((args.export, args.changes, args.save_vocabulary))
+
+
 def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     session = open_session(folder, write=False)
     outputs = Outputs(copy=args.export, changes=args.changes)
-    check_outputs(outputs.named(), [str(session.table.path)])
+    files = outputs.named() | {"vocabulary": args.save_vocabulary}
+    check_outputs(files, [str(session.table.path)])
     if args.export:
         session.write_table(args.export)
     if args.changes:
         changes = session.changes()
         changes.write(args.changes)
         note(f"wrote {len(changes):,} changes to {args.changes}")
+    if args.save_vocabulary:
+        _write_vocabulary(session, args.save_vocabulary)
     certificate = session.certificate()
     if args.export and certificate is not None:
         _write_certificate(certificate, session, f"{args.export}.certificate.json")
@@ -174,6 +187,17 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     )
     if ready := known["remove"]["new"]:
         note(f"note: the answers allow removing {ready:,} more tags; open the review to do so")
+
+
+def _write_vocabulary(session: Session, path: str) -> None:
+    """Write the lines with their answers, and say how many have one."""
+    session.write_vocabulary(path)
+    counts = session.room.counts()
+    n_open = counts["open"] + counts["settled"]
+    note(
+        f"wrote the vocabulary to {path}: {counts['accepted']:,} accepted, "
+        f"{counts['rejected']:,} rejected, {n_open:,} without an answer"
+    )
 
 
 def _write_certificate(certificate: Certificate, session: Session, path: str) -> None:

@@ -14,7 +14,7 @@ from schirn._files import brief, content_hash, file_hash, read_archive, whole_fo
 from schirn._input import Array, whole_text
 from schirn.app.review._table import TableRoles, read_roles, write_project_table
 from schirn.app.tables import Table
-from schirn.cleaning import MissingTags
+from schirn.cleaning import MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
@@ -170,7 +170,12 @@ def _suggestions(ranking: NoisyLabels, accepted: Iterable[Cell]) -> dict[Cell, f
     return new | suggestions
 
 
-def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: str) -> bool:
+def was_made_by(
+    folder: str | os.PathLike[str],
+    command: Sequence[str],
+    source: str,
+    vocabulary: Vocabulary | None = None,
+) -> bool:
     """Whether a project was made from what a file holds now, by this command if any is given.
 
     Parameters
@@ -181,14 +186,26 @@ def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: 
         Words of the command; empty if it does not matter.
     source : str
         The table.
+    vocabulary : Vocabulary, optional
+        Its accepted lines must be those that the tags were ranked with.
 
     Returns
     -------
     bool
     """
     head = _read_head(Path(folder))
-    is_same = head.get("source_sha256") == content_hash(source)
-    return is_same and (not command or head.get("command") == list(command))
+    if head.get("source_sha256") != content_hash(source):
+        return False
+    if vocabulary is not None:
+        ranked = Vocabulary.from_records(head["table"]["vocabulary"])
+        if _meaning(ranked) != _meaning(vocabulary):
+            return False
+    return not command or head.get("command") == list(command)
+
+
+def _meaning(vocabulary: Vocabulary) -> set[tuple[str, str, str]]:
+    """Return what the accepted lines say."""
+    return {(line.action, line.tag, line.target) for line in vocabulary.accepted}
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:

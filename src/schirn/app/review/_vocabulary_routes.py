@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from schirn._input import is_count
+from schirn._input import OneOf, is_count
 from schirn.app.review._saving import MAX_BODY, save
 from schirn.app.review._session import Session
 from schirn.app.review._vocabulary import ANSWER, PROPOSE, LineKey, VocabularyRoom
-from schirn.app.review._vocabulary_view import find_names
+from schirn.app.review._vocabulary_view import OPEN, SHOWN, find_names
 from schirn.app.serving import read_json
 from schirn.exceptions import InputError
 
@@ -78,7 +78,7 @@ class _VocabularyApi:
     def _view(self, query: Mapping[str, Any]) -> dict[str, Any]:
         line = query.get("line")
         return self._session.vocabulary_view(
-            show=query.get("show", "open"),
+            show=query.get("show", OPEN),
             find=query.get("find", ""),
             # An answer names its line; undo leads back to one.
             line=line if is_count(line) else None,
@@ -111,11 +111,10 @@ def _checked(request: Any) -> dict[str, Any]:
         LineKey.from_record(request)
         if request.get("accept") not in [*_ACCEPTS]:
             raise InputError("the request must give 'accept': yes, no or an empty text")
-    for key in ("show", "find"):
-        if not isinstance(request.get(key, ""), str):
-            raise InputError(f"{key!r} must be a text")
-    if not request.get("show"):
-        request.pop("show", None)
+    if not isinstance(request.get("find", ""), str):
+        raise InputError("'find' must be a text")
+    # Before anything is saved.
+    OneOf(SHOWN).check("show", request.setdefault("show", OPEN))
     # Where the page goes next is decided by the answer.
     request.pop("after", None)
     return request

@@ -15,6 +15,7 @@ from schirn.exceptions import InputError
 if TYPE_CHECKING:
     from schirn.app.review._session import Session
 
+OPEN = "open"
 ALL = "all"
 SHOWN = (*STATUSES, ALL)
 """Which lines the page can list."""
@@ -83,7 +84,7 @@ def _choose(session: Session, number: int | None, after: int | None) -> Vocabula
         if chosen is None:
             raise InputError(f"the vocabulary has no line {number}")
         return chosen
-    pending = [line for line in lines if room.status(line) == "open"]
+    pending = [line for line in lines if room.status(line) == OPEN]
     first = next(iter(pending), None)
     return next((line for line in pending if line.number > (after or 0)), first)
 
