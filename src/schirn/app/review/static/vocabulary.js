@@ -44,7 +44,7 @@ function show(next) {
   const effect = accepted ? `${lines(accepted)} accepted: ${rows(next.rows_changed)} will change when you write the table.` : "Nothing is changed before you accept a line, and then only when you write the table.";
   say(effect, "known-line");
   const applied = next.applied ? `${lines(next.applied)} ${next.applied === 1 ? "was" : "were"} applied before the tags were ranked. ` : "";
-  const rank = accepted ? "The ranking still has the old names: to rank the tags under the new ones, download the vocabulary and start a review with it (--vocabulary)." : "";
+  const rank = accepted ? "The ranking still has the old names: to rank the tags under the new ones, download the vocabulary and start a review with it." : "";
   say(applied + rank, "ranked-line");
   $("ranked-line").hidden = !(applied + rank);
   $("card").hidden = !current;
@@ -85,7 +85,7 @@ function showCurrent(line, before) {
   if (isNew) {
     $("target").value = "";
     $("names").replaceChildren();
-    $("examples").replaceChildren(...line.examples.flatMap(group));
+    $("examples").replaceChildren(...line.examples.map(group));
     if (!line.examples.length) $("examples").append(make("p", { className: "where" }, "No row has these tags under these names."));
   }
 }
@@ -100,7 +100,7 @@ function evidence(line) {
 }
 
 function group({ title, rows: examples }) {
-  return [make("h3", {}, title), ...examples.map(example)];
+  return make("div", {}, make("h3", {}, title), ...examples.map(example));
 }
 
 function example({ row, item, text, others, has_image, tags }) {
