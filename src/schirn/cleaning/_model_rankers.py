@@ -167,11 +167,8 @@ class SieveRanker(ModelRanker):
             "groups": groups,
         }
         fitted = _fit(model, X, Y, options)
-        confidence = fitted.label_confidence_
         Z = to_numpy(fitted.training_log_odds_)
-        confidence = confidence if sp.issparse(confidence) else to_numpy(confidence)
-        confidence = tags.pick(confidence, columns, 0.5).astype(np.float64)
-        confidence = np.clip(confidence, _LEAST, 1 - _LEAST)
+        confidence = _confidence_of_tags(fitted, task)
         # A tag that only its own group lists, or hardly any other row, cannot be judged.
         support = tags.counts[tags.column] - _count_in_group(tags, groups)
         is_judged = np.isin(tags.column, task.judged_columns)
@@ -179,22 +176,38 @@ class SieveRanker(ModelRanker):
         row, column = task.planted
         log_odds = logit(confidence)
         planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
-        # Whoever knows the noise, or counts votes, is believed.
+        # If the noise is given, or votes are counted, the fit has the shares right.
         if self.model.estimate_noise and task.votes is None and is_judged.any():
-            labels = tags.column[is_judged]
-            place = np.searchsorted(columns, tags.column[is_judged])
-            shares = np.zeros(len(tags.names))
-            cells = tags.row[is_judged], place, confidence[is_judged]
-            shares[columns] = 2 * unclaimed_shares(Z, Y, *cells)
-            # The mean stays, so that confidences are as high as those of Sieve.
-            shares = (shares - shares[labels].mean()) * log_odds[is_judged].std()
-            log_odds = log_odds - shares[tags.column]
-            planted = planted - shares[column]
+            shifts = _shifts_of_labels(Z, Y, task, confidence, is_judged)
+            log_odds = log_odds - shifts[tags.column]
+            planted = planted - shifts[column]
         annotators = _annotators(task.votes, fitted.vote_model_)
         unlisted = None
         if task.n_unlisted is not None:
             unlisted = likeliest_unlisted(Z, Y, columns, task.n_unlisted)
         return Evidence(log_odds, is_judged, planted, unlisted, annotators=annotators)
+
+
+def _confidence_of_tags(fitted: Any, task: RankingTask) -> Array:
+    """Confidence of each listed tag, strictly between 0 and 1; 0.5 for labels that have no rank."""
+    confidence = fitted.label_confidence_
+    confidence = confidence if sp.issparse(confidence) else to_numpy(confidence)
+    confidence = task.tags.pick(confidence, task.columns, 0.5).astype(np.float64)
+    return np.clip(confidence, _LEAST, 1 - _LEAST)
+
+
+def _shifts_of_labels(
+    Z: Array, Y: Array, task: RankingTask, confidence: Array, is_judged: Array
+) -> Array:
+    """How much to lower the log-odds of each label, whose share of wrong tags is understated."""
+    tags = task.tags
+    labels = tags.column[is_judged]
+    place = np.searchsorted(task.columns, labels)
+    p = confidence[is_judged]
+    shares = np.zeros(len(tags.names))
+    shares[task.columns] = 2 * unclaimed_shares(Z, Y, tags.row[is_judged], place, p)
+    # The mean stays, so that confidences are as high as those of Sieve.
+    return (shares - shares[labels].mean()) * logit(p).std()
 
 
 @dataclass(eq=False)

@@ -48,6 +48,7 @@ from schirn.cleaning.ranker import (
     likeliest_unlisted,
 )
 from schirn.exceptions import InputError
+from schirn.labels.tags import Tags
 from schirn.linalg.arrays import row_slices
 from schirn.noise.model import Candidates
 from schirn.scale.blocks import (
@@ -177,44 +178,65 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
             values[:, cells] = block
         return values[_LINEAR], typical.compare(values[_CENTROIDS], place)
 
-    row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
     is_judged = np.isin(tags.column, task.judged_columns)
     label = tags.column[is_judged]
     linear, centroids = scores(tags.row[is_judged], label)
-    cells = ScoredCells(label, linear, column, scores(row, column)[0])
-    law = fit_law(cells, len(tags.names))
-    informativeness = label_informativeness(cells, len(tags.names))
-    log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
-    linear_log_odds = law.log_odds(linear, label)
-    values = log_rates[label], centroids, expit(linear_log_odds)
-    neutral = [float(value.mean()) for value in values]
-
-    def experts(linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
-        # What the texts do not tell about a label cannot speak against its tags.
-        weight = informativeness[label]
-        log_rate, centroid, p = (
-            mean + weight * (value - mean) for mean, value in zip(neutral, values, strict=True)
-        )
-        return [linear - log_rate, centroid, p]
-
-    opinions = experts(linear, values, label)
-    total = WeightedSum(opinions, _WEIGHTS, float(linear_log_odds.std()))
-    shares = -2 * _SHARES * law.typical_shares
-    z = total(opinions, shares[label])
-    # As many tags are likely to be wrong as the law says.
-    shift = _shift_to_mean(z, neutral[-1])
+    row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
+    unlisted, _ = scores(row, column)
+    verdicts = _Verdicts(ScoredCells(label, linear, column, unlisted), centroids, tags)
     log_odds = np.zeros(len(tags.row))
-    log_odds[is_judged] = z + shift
-    label = task.planted[1]
-    linear, centroids = scores(*task.planted)
-    values = log_rates[label], centroids, expit(law.log_odds(linear, label))
-    planted = total(experts(linear, values, label), shares[label]) + shift
+    log_odds[is_judged] = verdicts.log_odds
+    planted = verdicts.judge(*scores(*task.planted), task.planted[1])
     missing = None
     if task.n_unlisted is not None:
         stage("ranking missing tags")
         blocks = store.gather(_likeliest, columns, task.n_unlisted)
         missing = UnlistedCells.first(blocks, task.n_unlisted)
     return Evidence(log_odds, is_judged, planted, missing)
+
+
+class _Verdicts:
+    """Log-odds of tags by linear scores, listing rates, centroids and typical shares.
+
+    Attributes
+    ----------
+    log_odds : (m,) float array
+        Of the listed tags.
+    """
+
+    def __init__(self, cells: ScoredCells, centroids: Array, tags: Tags) -> None:
+        n_labels = len(tags.names)
+        linear = cells.score
+        label = cells.label
+        self._law = fit_law(cells, n_labels)
+        self._informativeness = label_informativeness(cells, n_labels)
+        self._log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
+        self._shares = -2 * _SHARES * self._law.typical_shares
+        log_odds = self._law.log_odds(linear, label)
+        values = self._log_rates[label], centroids, expit(log_odds)
+        self._neutral = [float(value.mean()) for value in values]
+        experts = self._experts(linear, values, label)
+        self._sum = WeightedSum(experts, _WEIGHTS, float(log_odds.std()))
+        z = self._sum(experts, self._shares[label])
+        # The mean probability stays that of the law.
+        self._shift = _shift_to_mean(z, self._neutral[-1])
+        self.log_odds = z + self._shift
+
+    def judge(self, linear: Array, centroids: Array, label: Array) -> Array:
+        """Return the log-odds of other cells."""
+        p = expit(self._law.log_odds(linear, label))
+        values = self._log_rates[label], centroids, p
+        experts = self._experts(linear, values, label)
+        return self._sum(experts, self._shares[label]) + self._shift
+
+    def _experts(self, linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
+        # What the texts do not tell about a label cannot speak against its tags.
+        weight = self._informativeness[label]
+        log_rate, centroid, p = (
+            mean + weight * (value - mean)
+            for mean, value in zip(self._neutral, values, strict=True)
+        )
+        return [linear - log_rate, centroid, p]
 
 
 def _shift_to_mean(log_odds: Array, mean: float) -> float:

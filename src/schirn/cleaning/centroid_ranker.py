@@ -73,46 +73,38 @@ class CentroidRanker(Ranker):
         -------
         Evidence
         """
-        rng = np.random.default_rng(task.random_state)
         tags = task.tags
-        stage("looking for copies")
-        groups = task.groups_with_copies(equal_rows(X))
-        groups = np.arange(X.shape[0]) if groups is None else groups
-        groups = np.unique(groups, return_inverse=True)[1]
-        half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]
+        n_labels = len(tags.names)
+        half = _halves(X, task)
         # Tags of the training rows for each half, which has the other number.
         training_tags = [_tags_of(tags, half != side) for side in range(2)]
-        counts = np.stack(
-            [np.bincount(Y.indices, minlength=len(tags.names)) for Y in training_tags]
-        )
-
+        counts = np.stack([np.bincount(Y.indices, minlength=n_labels) for Y in training_tags])
         row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
-        scored = counts[half[row], column] > 0
-        row = row[scored]
-        column = column[scored]
+        has_centroid = counts[half[row], column] > 0
+        row = row[has_centroid]
+        column = column[has_centroid]
         # Without a single cell to compare with, a tag cannot be judged.
-        is_judged = np.bincount(column, minlength=len(tags.names))[tags.column] > 0
+        is_judged = np.bincount(column, minlength=n_labels)[tags.column] > 0
         is_judged &= np.isin(tags.column, task.judged_columns)
         is_judged &= counts[half[tags.row], tags.column] > 0
-        planted = task.planted
-        rows, labels = np.c_[(tags.row, tags.column), (row, column), planted]
+        planted_row, planted_column = task.planted
+        rows = np.r_[tags.row, row, planted_row]
+        labels = np.r_[tags.column, column, planted_column]
         scores = np.zeros(len(rows))
         for side in track(range(2), "half"):
             cells = np.flatnonzero(half[rows] == side)
             scores[cells] = score_by_centroids(
                 X, training_tags[side], half != side, rows[cells], labels[cells]
             )
-        tag_scores, unlisted, planted_scores = np.split(
-            scores, np.cumsum([len(tags.row), len(row)])
-        )
-        law = fit_law(
-            ScoredCells(tags.column[is_judged], tag_scores[is_judged], column, unlisted),
-            len(tags.names),
-        )
-        rows = RowPosterior(law.log_odds(tag_scores, tags.column), is_judged, law.shares, tags)
-        z = rows.judge_planted(task, law.log_odds(planted_scores, planted[1]))
-        z[counts[half[planted[0]], planted[1]] == 0] = np.nan
-        return Evidence(rows.log_odds, is_judged, z)
+        ends = np.cumsum([len(tags.row), len(row)])
+        tag_scores, unlisted_scores, planted_scores = np.split(scores, ends)
+        judged_scores = tag_scores[is_judged]
+        scored = ScoredCells(tags.column[is_judged], judged_scores, column, unlisted_scores)
+        law = fit_law(scored, n_labels)
+        posterior = RowPosterior(law.log_odds(tag_scores, tags.column), is_judged, law.shares, tags)
+        planted = posterior.judge_planted(task, law.log_odds(planted_scores, planted_column))
+        planted[counts[half[planted_row], planted_column] == 0] = np.nan
+        return Evidence(posterior.log_odds, is_judged, planted)
 
 
 class RowPosterior:
@@ -124,7 +116,7 @@ class RowPosterior:
     ----------
     log_odds : (m,) float array
         Log-odds of each tag alone.
-    judged : (m,) bool array
+    is_judged : (m,) bool array
         Whether they are known; others are as likely as any tag of their label.
     shares : (l,) float array
         Share of wrong tags of each label.
@@ -164,6 +156,16 @@ class RowPosterior:
         return logit(cell_posterior(p, self._indptr, label, self._model).Q[replaced])
 
 
+def _halves(X: Any, task: RankingTask) -> Array:
+    """Half of each row, 0 or 1, by chance; copies and groups stay together."""
+    stage("looking for copies")
+    groups = task.groups_with_copies(equal_rows(X))
+    groups = np.arange(X.shape[0]) if groups is None else groups
+    groups = np.unique(groups, return_inverse=True)[1]
+    rng = np.random.default_rng(task.random_state)
+    return (rng.permutation(int(groups.max()) + 1) % 2)[groups]
+
+
 def _tags_of(tags: Tags, rows: Array) -> sp.csr_array:
     """The tags of some rows, (n, l)."""
     chosen = rows[tags.row]
@@ -187,62 +189,95 @@ def score_by_centroids(X: Any, Y: sp.csr_array, train: Array, rows: Array, label
     rows, labels : int arrays
         The cells to score.
     """
-    if sp.issparse(X):
-        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    lengths = np.maximum(np.sqrt(squares), 1e-30)
-    inverse = train / lengths
-    # In the precision of X, which a product in another one would copy.
-    dtype = np.result_type(X.dtype, np.float32)
-    g = np.asarray(inverse.astype(dtype) @ X).ravel() / max(train.sum(), 1)
-    # Each row that lists the label, divided by its length and by the number of such rows.
-    weights = sp.csr_array(Y.T).astype(np.float32)
-    counts = np.maximum(np.diff(weights.indptr), 1)
-    weights.data = (inverse[weights.indices] / np.repeat(counts, np.diff(weights.indptr))).astype(
-        np.float32
-    )
-    common = np.asarray(X @ g).ravel()
+    centroids = _Centroids(X, Y, train)
     order = np.argsort(labels, kind="stable")
     distinct, starts = np.unique(labels[order], return_index=True)
     ends = np.r_[starts[1:], len(order)]
-    n_features = X.shape[1]
-    sizes = np.diff(X.indptr) if sp.issparse(X) else np.full(X.shape[0], n_features)
-    step = rows_per_block(n_features)
+    step = rows_per_block(X.shape[1])
     scores = np.zeros(len(rows))
-    buffer = np.zeros((min(step, len(distinct)), n_features), dtype=np.float32)
     for first in track(range(0, len(distinct), step), "block of labels"):
-        block = distinct[first : first + step]
-        M = weights[block] @ X
-        if sp.issparse(M):
-            # Only entries that are not zero are written, and cleared afterwards.
-            line = np.repeat(np.arange(len(block)), np.diff(M.indptr))
-            squares = np.bincount(line, M.data.astype(np.float64) ** 2, minlength=len(block))
-            buffer[line, M.indices] = M.data
-            dense = buffer
-        else:
-            dense = np.asarray(M)
-            line = None
-            squares = np.einsum("ij,ij->i", dense, dense, dtype=np.float64)
-        squared_distance = squares - 2 * np.asarray(M @ g).ravel() + g @ g
-        is_apart = squared_distance > 1e-9 * (squares + g @ g)
-        norm = np.sqrt(np.where(is_apart, squared_distance, 1))
-        cells = order[starts[first] : ends[min(first + step, len(distinct)) - 1]]
-        for piece in _pieces(sizes[rows[cells]], BLOCK_CELLS):
-            k = cells[piece]
-            place = np.searchsorted(block, labels[k])
-            x = X[rows[k]]
-            if sp.issparse(x):
-                of = np.repeat(np.arange(len(k)), np.diff(x.indptr))
-                products = dense[place[of], x.indices] * x.data
-                dots = np.bincount(of, products, minlength=len(k))
-            else:
-                dots = np.einsum("ij,ij->i", x, dense[place])
-            cosines = (dots - common[rows[k]]) / (norm[place] * lengths[rows[k]])
-            scores[k] = np.where(is_apart[place], cosines, 0)
-        if line is not None:
-            buffer[line, M.indices] = 0
+        last = min(first + step, len(distinct))
+        cells = order[starts[first] : ends[last - 1]]
+        scores[cells] = centroids.score(distinct[first:last], rows[cells], labels[cells])
     return scores
+
+
+class _Centroids:
+    """Means of the training rows of each label, made for one block of labels at a time."""
+
+    def __init__(self, X: Any, Y: sp.csr_array, train: Array) -> None:
+        self._X = X
+        if sp.issparse(X):
+            squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+            self._sizes = np.diff(X.indptr)
+        else:
+            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+            self._sizes = np.full(X.shape[0], X.shape[1])
+        self._lengths = np.maximum(np.sqrt(squares), 1e-30)
+        inverse = train / self._lengths
+        # In the precision of X, which a product in another one would copy.
+        dtype = np.result_type(X.dtype, np.float32)
+        self._mean = np.asarray(inverse.astype(dtype) @ X).ravel() / max(train.sum(), 1)
+        self._products = np.asarray(X @ self._mean).ravel()
+        # Each row that lists the label, divided by its length and by the number of such rows.
+        weights = sp.csr_array(Y.T).astype(np.float32)
+        counts = np.diff(weights.indptr)
+        values = inverse[weights.indices] / np.repeat(np.maximum(counts, 1), counts)
+        weights.data = values.astype(np.float32)
+        self._weights = weights
+        self._buffer = np.zeros((0, X.shape[1]), dtype=np.float32)
+
+    def score(self, block: Array, rows: Array, labels: Array) -> Array:
+        """Score cells whose labels are in a block of sorted labels."""
+        M = self._weights[block] @ self._X
+        norms = self._distances(M)
+        dense = self._dense(M)
+        scores = np.zeros(len(rows))
+        for piece in _pieces(self._sizes[rows], BLOCK_CELLS):
+            row = rows[piece]
+            place = np.searchsorted(block, labels[piece])
+            norm = norms[place]
+            dots = _row_products(self._X[row], dense, place) - self._products[row]
+            cosines = dots / (np.where(norm > 0, norm, 1) * self._lengths[row])
+            scores[piece] = np.where(norm > 0, cosines, 0)
+        if sp.issparse(M):
+            self._buffer[_entry_rows(M), M.indices] = 0
+        return scores
+
+    def _distances(self, M: Any) -> Array:
+        """Distance of each mean row from the mean of all rows; 0 if they are equal."""
+        g = self._mean
+        if sp.issparse(M):
+            squares = M.data.astype(np.float64) ** 2
+            squares = np.bincount(_entry_rows(M), squares, minlength=M.shape[0])
+        else:
+            squares = np.einsum("ij,ij->i", M, M, dtype=np.float64)
+        squared_distances = squares - 2 * np.asarray(M @ g).ravel() + g @ g
+        is_apart = squared_distances > 1e-9 * (squares + g @ g)
+        return np.sqrt(np.where(is_apart, squared_distances, 0))
+
+    def _dense(self, M: Any) -> Array:
+        """Mean rows as an array; only entries that are not zero are written, and later cleared."""
+        if not sp.issparse(M):
+            return np.asarray(M)
+        if len(self._buffer) < M.shape[0]:
+            self._buffer = np.zeros(M.shape, dtype=np.float32)
+        self._buffer[_entry_rows(M), M.indices] = M.data
+        return self._buffer
+
+
+def _entry_rows(M: sp.csr_array) -> Array:
+    """Row of each stored entry."""
+    return np.repeat(np.arange(M.shape[0]), np.diff(M.indptr))
+
+
+def _row_products(X: Any, dense: Array, place: Array) -> Array:
+    """Product of each row of X with the row of an array at its place."""
+    if not sp.issparse(X):
+        return np.einsum("ij,ij->i", X, dense[place])
+    row = _entry_rows(X)
+    products = dense[place[row], X.indices] * X.data
+    return np.bincount(row, products, minlength=X.shape[0])
 
 
 def _pieces(sizes: Array, limit: int) -> Iterator[slice]:
