@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -127,63 +127,106 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     # Wrong options are reported before the table is read.
     if not make_model(args.method, args.param)._continues and args.checkpoint:
         raise InputError(f"{args.method} keeps no checkpoint; leave --checkpoint out")
-    source = read_tag_table(args)
-    if source is None and args.vocabulary:
-        raise InputError(f"{args.data}: --vocabulary needs a table with one column of tags")
-    extra: dict[str, Any] = {}
-    if source is None:
-        if not Path(args.data).exists():
-            # A name of a data set, or a file that is not there, which is said first.
-            read(args)
-        for name in ("image", "encoder", "group", "categories", "id", "decisions"):
-            if getattr(args, name) is not None:
-                raise InputError(f"--{name} needs a table with one column of tags")
-        data = _with_candidates(read(args))
-        columns = None
-    else:
-        stage("making features")
-        columns = source.features()
-        for sentence in columns.notes(source.table):
-            note(f"note: {sentence}")
-        data = _tagged(source, columns)
-        if args.decisions is not None:
-            data, known = _with_decisions(args, source, data)
-            extra |= {"known": known} if find_method(args.method) is Sieve else {}
-        if columns.groups is not None:
-            if find_method(args.method) is not Sieve:
-                raise InputError(
-                    "--group leaves rows out together while Sieve is trained; other methods leave "
-                    "no rows out"
-                )
-            extra["groups"] = group_numbers(columns.groups, data.n_samples)
+    training = _training_table(args) or _training_set(args)
+    data = training.data
+    columns = training.columns
     is_scaled = columns is not None and columns.is_scaled
     model = make_model(args.method, args.param, scaled=is_scaled, sparse=sp.issparse(data.X))
     start = time.perf_counter()
-    train(model, replace(data, X=to_device(data.X, args.device)), **extra)
+    train(model, replace(data, X=to_device(data.X, args.device)), **training.knowledge)
     to_memory(model)
     seconds = time.perf_counter() - start
-    notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
-    notes["provenance"] = provenance(args)
-    if data.zero_based is not None:
-        notes["zero_based"] = data.zero_based
     pipeline = model
-    if source is not None and columns is not None:
-        notes |= {"labels": source.labels, "learned_from": columns.source}
-        notes["joined_by"] = _text_between_tags(source)
-        if source.vocabulary.accepted:
-            notes["vocabulary"] = Vocabulary(source.vocabulary.accepted).to_records()
-            notes["add_implied"] = args.implied == "add"
-        if columns.transformer is not None:
-            pipeline = TagPipeline.from_fitted(columns.transformer, model, source.separator)
+    if training.source is not None and columns is not None and columns.transformer is not None:
+        separator = training.source.separator
+        pipeline = TagPipeline.from_fitted(columns.transformer, model, separator)
     stage("writing the model")
+    notes = _notes(args, training)
     save(pipeline, args.output, include_training=not args.drop_training, notes=notes)
-    if args.id is not None and source is not None:
-        _write_state(args.output, model, source, data)
+    if args.id is not None and training.source is not None:
+        _write_state(args.output, model, training.source, data)
     report = _report(model, data, seconds)
     if columns is not None:
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
         report["encoder"] = columns.encoder
     return model, report
+
+
+class _Training(NamedTuple):
+    """What a model learns from.
+
+    Attributes
+    ----------
+    data : Dataset
+    knowledge : dict
+        Arguments of `fit` besides features and candidates.
+    source : TagTable or None
+        The table; None for a data set.
+    columns : Features or None
+        Features of the table.
+    """
+
+    data: Dataset
+    knowledge: dict[str, Any]
+    source: TagTable | None = None
+    columns: Features | None = None
+
+
+def _training_set(args: argparse.Namespace) -> _Training:
+    """Read a data set, by its name or from a file of numbers."""
+    if args.vocabulary:
+        raise InputError(f"{args.data}: --vocabulary needs a table with one column of tags")
+    if not Path(args.data).exists():
+        # A name of a data set, or a file that is not there, which is said first.
+        read(args)
+    for name in ("image", "encoder", "group", "categories", "id", "decisions"):
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name} needs a table with one column of tags")
+    return _Training(_with_candidates(read(args)), {})
+
+
+def _training_table(args: argparse.Namespace) -> _Training | None:
+    """Read a table with a column of tags; None if the data are something else."""
+    source = read_tag_table(args)
+    if source is None:
+        return None
+    stage("making features")
+    columns = source.features()
+    for sentence in columns.notes(source.table):
+        note(f"note: {sentence}")
+    data = _tagged(source, columns)
+    is_sieve = find_method(args.method) is Sieve
+    knowledge: dict[str, Any] = {}
+    if args.decisions is not None:
+        data, known = _with_decisions(args, source, data)
+        if is_sieve:
+            knowledge["known"] = known
+    if columns.groups is not None:
+        if not is_sieve:
+            raise InputError(
+                "--group leaves rows out together while Sieve is trained; other methods leave "
+                "no rows out"
+            )
+        knowledge["groups"] = group_numbers(columns.groups, data.n_samples)
+    return _Training(data, knowledge, source, columns)
+
+
+def _notes(args: argparse.Namespace, training: _Training) -> dict[str, Any]:
+    """What a model file says about the data and the run."""
+    data = training.data
+    source = training.source
+    notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
+    notes["provenance"] = provenance(args)
+    if data.zero_based is not None:
+        notes["zero_based"] = data.zero_based
+    if source is None or training.columns is None:
+        return notes
+    notes |= {"labels": source.labels, "learned_from": training.columns.source}
+    notes["joined_by"] = _text_between_tags(source)
+    if source.vocabulary.accepted:
+        notes["vocabulary"] = Vocabulary(source.vocabulary.accepted).to_records()
+        notes["add_implied"] = args.implied == "add"
+    return notes
 
 
 def _with_candidates(data: Dataset) -> Dataset:

@@ -101,28 +101,8 @@ def run(args: argparse.Namespace) -> int:
         "stop_after": args.stop_after or (_SUITE_SECONDS if args.suite else None),
     }
     with working("comparing methods", args):
-        results = (
-            _run_suite(args, methods, execution)
-            if args.suite
-            else run_bench(
-                args.datasets,
-                methods,
-                r=[parse_level(text) for text in args.r or ["own"]],
-                folds=args.folds,
-                seeds=args.seeds,
-                tuning=args.tuning,
-                search_rows=args.search_rows,
-                features=args.features,
-                noise=args.noise,
-                noise_seed=args.noise_seed,
-                stored_folds=args.stored_folds,
-                params=_by_method("--param", args.param),
-                grids=_grids(args.grid),
-                reader_options=dict(args.option),
-                time_limit=args.time_limit,
-                **execution,
-            )
-        )
+        compare_methods = _run_suite if args.suite else _run_datasets
+        results = compare_methods(args, methods, execution)
     counts = Counter(result["status"] for result in results)
     if args.json:
         print_json({"output": output, "counts": counts, "results": results})
@@ -155,6 +135,30 @@ def _reference(name: str | None, methods: Collection[str]) -> str | None:
             f"--reference {name} must be one of the methods, or none; {suggest(name, methods)}"
         )
     return matches[0]
+
+
+def _run_datasets(
+    args: argparse.Namespace, methods: dict[str, str], execution: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Compare methods on the data sets that are named."""
+    return run_bench(
+        args.datasets,
+        methods,
+        r=[parse_level(text) for text in args.r or ["own"]],
+        folds=args.folds,
+        seeds=args.seeds,
+        tuning=args.tuning,
+        search_rows=args.search_rows,
+        features=args.features,
+        noise=args.noise,
+        noise_seed=args.noise_seed,
+        stored_folds=args.stored_folds,
+        params=_by_method("--param", args.param),
+        grids=_grids(args.grid),
+        reader_options=dict(args.option),
+        time_limit=args.time_limit,
+        **execution,
+    )
 
 
 def _run_suite(

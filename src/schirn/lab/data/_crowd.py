@@ -9,7 +9,7 @@ import numpy as np
 
 from schirn._files import brief
 from schirn.exceptions import DataError, InputError
-from schirn.labels.votes import votes_to_candidates
+from schirn.labels.votes import Votes, votes_to_candidates
 
 
 def crowd_content(
@@ -35,39 +35,10 @@ def crowd_content(
     if not 0 < share <= 1:
         raise InputError(f"share must be above 0 and at most 1, not {share!r}")
     if X is None:
-        if "texts" not in arrays:
-            raise DataError("votes need 'texts' or features to learn from.")
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
-        X = words.fit_transform([str(text) for text in arrays["texts"]])
-    n = X.shape[0]
-    l = len(names)
-    chosen = defaultdict(list)
-    who = defaultdict(list)
-    for item, worker, label in _numbers(arrays, "votes", (n, None, l)).tolist():
-        chosen[item, worker].append(label)
-    for item, worker in _numbers(arrays, "asked", (n, None)).tolist():
-        who[item].append(worker)
-    rng = np.random.default_rng(random_state)
-    table: list[tuple[int, int, str | None]] = []
-    y_true = np.zeros((n, l), dtype=np.uint8)
-    for item in range(n):
-        order = rng.permutation(who[item]).astype(int).tolist()
-        if len(order) <= workers:
-            raise DataError(
-                f"{len(order)} workers judged item {item}, but {workers} make its candidates and "
-                f"at least one other its truth; ask for fewer workers"
-            )
-        for worker in order[:workers]:
-            labels = chosen.get((item, worker), [])
-            table += [(item, worker, names[j]) for j in labels] or [(item, worker, None)]
-        counts = np.zeros(l)
-        for worker in order[workers:]:
-            counts[chosen.get((item, worker), [])] += 1
-        y_true[item] = counts >= share * (len(order) - workers)
-    votes = votes_to_candidates(*zip(*table, strict=True), order=range(n))
-    candidates = np.zeros((n, l), dtype=np.uint8)
+        X = _text_features(arrays)
+    size = (X.shape[0], len(names))
+    votes, y_true = _draw_workers(arrays, names, size, workers, share, random_state)
+    candidates = np.zeros(size, dtype=np.uint8)
     candidates[:, [names.index(name) for name in votes.label_names]] = votes.candidates
     description = (
         f"Votes of a crowd. Candidates: what any of {workers} workers chose, drawn at random for "
@@ -81,6 +52,53 @@ def crowd_content(
         "votes": votes,
         "description": description,
     }
+
+
+def _text_features(arrays: dict[str, np.ndarray]) -> Any:
+    """tf-idf weights of the words and word pairs of `texts`."""
+    if "texts" not in arrays:
+        raise DataError("votes need 'texts' or features to learn from.")
+    # Here, since most sets have features.
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    return words.fit_transform([str(text) for text in arrays["texts"]])
+
+
+def _draw_workers(
+    arrays: dict[str, np.ndarray],
+    names: list[str],
+    size: tuple[int, int],
+    workers: int,
+    share: float,
+    random_state: int,
+) -> tuple[Votes, np.ndarray]:
+    """Return the votes of the workers drawn for each item, and what the others say is true."""
+    n, l = size
+    labels_of = defaultdict(list)
+    workers_of = defaultdict(list)
+    for item, worker, label in _numbers(arrays, "votes", (n, None, l)).tolist():
+        labels_of[item, worker].append(label)
+    for item, worker in _numbers(arrays, "asked", (n, None)).tolist():
+        workers_of[item].append(worker)
+    rng = np.random.default_rng(random_state)
+    table: list[tuple[int, int, str | None]] = []
+    y_true = np.zeros((n, l), dtype=np.uint8)
+    for item in range(n):
+        order = rng.permutation(workers_of[item]).astype(int).tolist()
+        if len(order) <= workers:
+            raise DataError(
+                f"{len(order)} workers judged item {item}, but {workers} make its candidates and "
+                f"at least one other its truth; ask for fewer workers"
+            )
+        for worker in order[:workers]:
+            labels = labels_of.get((item, worker), [])
+            table += [(item, worker, names[j]) for j in labels] or [(item, worker, None)]
+        counts = np.zeros(l)
+        for worker in order[workers:]:
+            counts[labels_of.get((item, worker), [])] += 1
+        y_true[item] = counts >= share * (len(order) - workers)
+    return votes_to_candidates(*zip(*table, strict=True), order=range(n)), y_true
 
 
 def _numbers(arrays: dict[str, np.ndarray], key: str, sizes: tuple[int | None, ...]) -> np.ndarray:
