@@ -12,7 +12,7 @@ from app.review.review_helpers import final_tags
 from schirn.app.cli import main
 from schirn.app.review import open_session
 from schirn.app.tables._changes import read_changes
-from schirn.app.workflow import Decision, Decisions
+from schirn.app.workflow import Decision, Decisions, read_vocabulary
 from schirn.exceptions import InputError
 
 WORDS = ["--text", "description", "--id", "id"]
@@ -68,6 +68,9 @@ def test_the_next_table_asks_again_about_changed_rows(place, capsys, monkeypatch
     monkeypatch.setattr("sys.stdin", io.StringIO())
     session = opened()
     kept, dropped = decide(session, "keep"), decide(session, "drop")
+    proposal = {"action": "split", "tag": kept[1]}
+    session.act({"action": "propose", "lines": [proposal]}, session.sequence)
+    session.answer_line(0, False, session.sequence)
     session.journal.close()
     rows = read_csv("items.csv")
     for row in rows:
@@ -83,6 +86,11 @@ def test_the_next_table_asks_again_about_changed_rows(place, capsys, monkeypatch
     assert main(words) == 0
     captured = capsys.readouterr()
     assert "the old project is now items-review-2" in captured.err
+    # Answers about the vocabulary are no decisions about rows.
+    (aside,) = Path().glob("items-review-2*")
+    assert f"as well: schirn review {aside} --save-vocabulary FILE" in captured.err
+    assert main(["review", str(aside), "--save-vocabulary", "v.csv"]) == 0
+    assert [line.accept for line in read_vocabulary("v.csv")] == ["no"]
     assert "before the row changed, Ada said 'wrong'" in captured.out
     session = opened("Bob")
     assert session.view()["current"]["earlier"].startswith("Ada said 'wrong'")

@@ -143,10 +143,14 @@ def _name_of(path: Path) -> str:
 
 def _set_aside(folder: str, decisions: str) -> None:
     """Move the project of an earlier table out of the way, once all its answers are elsewhere."""
-    open_session(folder, decisions=decisions).journal.close()
+    session = open_session(folder, decisions=decisions)
+    session.journal.close()
     aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
     os.rename(folder, aside)
     note(f"the table or the options have changed; the old project is now {aside}")
+    if session.room.is_changed:
+        saving = ["schirn", "review", aside, "--save-vocabulary", "FILE"]
+        note(f"its answers about the vocabulary are there as well: {shlex.join(saving)}")
 
 
 def _announce(folder: str, address: str) -> None:

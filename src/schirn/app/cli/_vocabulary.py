@@ -179,6 +179,8 @@ def _row(line: VocabularyLine) -> list[str]:
 def _next(args: argparse.Namespace, n_proposals: int) -> None:
     if args.output:
         note(f"wrote {args.output}: write yes or no into its column 'accept', and pass it to")
-        note(f"schirn clean {shlex.quote(args.data)} --vocabulary {shlex.quote(args.output)}")
+        words = [args.data, "--vocabulary", args.output]
+        note(shlex.join(["schirn", "clean", *words]))
+        note(f"or answer on a page: {shlex.join(['schirn', 'review', *words])}")
     elif n_proposals:
         note("write the proposals to a file with -o vocabulary.csv, to answer them")

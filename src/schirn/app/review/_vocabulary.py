@@ -194,6 +194,11 @@ class VocabularyRoom:
         return np.zeros(0, dtype=int)
 
     @property
+    def is_changed(self) -> bool:
+        """Whether the lines or answers differ from those that the project was made with."""
+        return self.current != self.ranked
+
+    @property
     def rules(self) -> dict[str, str]:
         """What lines that were accepted after the ranking do to all tags of a label."""
         return {
