@@ -6,7 +6,7 @@ A line has an action, a tag, and for some actions a target:
 - ``imply``: a row with `tag` has `target` as well;
 - ``exclude``: no row has both;
 - ``drop``: `tag` says nothing and is removed;
-- ``split``: `tag` has two meanings, for a person to tell apart;
+- ``split``: `tag` has two meanings, for a person to tell apart; accepting it changes no row;
 - ``keep``: `tag` stays as it is, and nothing is proposed about it.
 
 Accepted lines are applied in this order: merges and drops, then implications, read with the names
