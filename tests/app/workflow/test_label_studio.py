@@ -1,9 +1,11 @@
 """The client of Label Studio against a server that speaks its documented format."""
 
 import json
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -339,7 +341,8 @@ def test_the_program_writes_and_reads_files(items, table, tmp_path, capsys, tool
     assert (tmp_path / "tasks.xml").exists() == (tool == "label-studio")
     for record in tasks:
         if tool == "argilla":
-            record["responses"] = {"right": [{"value": "no", "user_id": "u"}]}
+            response = {"value": "no", "user_id": "u", "status": "submitted"}
+            record["responses"] = {"right": [response]}
         else:
             value = {"choices": ["no"]}
             result = {"from_name": "right", "to_name": "text", "type": "choices", "value": value}
@@ -377,6 +380,65 @@ def test_the_program_talks_to_a_project(studio, table, tmp_path, capsys, monkeyp
     printed = "".join(capsys.readouterr())
     assert "read 25 answers of project 3" in printed
     assert sum(bool(row["tags_removed"]) for row in read_csv(copy)) >= 1
+
+
+def test_the_nightly_program_talks_to_a_project(studio, table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    model = str(tmp_path / "m.schirn")
+    words = ["fit", table, "--text", "description", "--id", "id", "-o", model, "--quiet"]
+    assert main([*words]) == 0
+    decisions = str(tmp_path / "d.jsonl")
+    night = ["update", table, "--model", model, "--id", "id"]
+    where = ["--label-studio", studio.url, "--project", "3", "--token-env", "MY_TOKEN"]
+    path = tmp_path / "tasks.json"
+    assert "decisions" in refused(capsys, *night, *where)
+    night += ["--decisions", decisions, *where]
+    asking = ["--questions", str(path), "--number", "10"]
+    assert main([*night, *asking]) == 0
+    printed = "".join(capsys.readouterr())
+    assert "sent 10 tasks to project 3" in printed
+    assert f"answer the tasks in the project, then run: schirn update {table}" in printed
+    assert TOKEN not in printed
+    # What is open is not sent again, even if its row has another number.
+    lines = Path(table).read_text().splitlines()
+    Path(table).write_text("\n".join([lines[0], *lines[:0:-1]]))
+    assert main([*night, *asking]) == 0
+    assert len(studio.tasks[3]) == 10
+    for k in range(4):
+        studio.label(k, "no" if k % 2 else "yes")
+    capsys.readouterr()
+    assert main([*night, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["decisions"] == 4
+    assert {d.who for d in Decisions(decisions)} == {"user 12"}
+
+
+@pytest.mark.slow
+def test_a_real_server_takes_tasks_and_tells_answers(table, tmp_path):
+    """With its address in SCHIRN_LABEL_STUDIO and a token in LABEL_STUDIO_API_KEY."""
+    address = os.environ.get("SCHIRN_LABEL_STUDIO")
+    if not address:
+        pytest.skip("SCHIRN_LABEL_STUDIO is not the address of a server")
+    server = LabelStudio.from_environment(address, project=0)
+    server.create_project("a test of schirn")
+    options = {"text": "description", "id": "id", "decisions": str(tmp_path / "d.jsonl")}
+    cleaning = TableCleaning(table, **options)
+    assert cleaning.send_questions(server, 10, show_predictions=True) == 10
+    assert cleaning.send_questions(server, 10) == 0
+    assert cleaning.fetch_answers(server) == 0
+    tasks = json.loads(Path(server.export(table)).read_text())
+    assert [task["predictions"] != [] for task in tasks] == [True] * 10
+    for task, word in zip(tasks, ("yes", "no", "unsure"), strict=False):
+        value = {"choices": [word]}
+        result = {"from_name": "right", "to_name": "text", "type": "choices", "value": value}
+        server._json(f"/api/tasks/{task['id']}/annotations/", {"result": [result]})
+    cleaning = TableCleaning(table, **options)
+    assert cleaning.fetch_answers(server) == 3
+    assert cleaning.ranking.n_answers == 2
+    said = sorted(d.answer for d in Decisions(options["decisions"]))
+    assert said == ["right", "unsure", "wrong"]
+    stranger = LabelStudio(address, server.project, "not a token".replace(" ", "-"))
+    with pytest.raises(DataError, match="does not accept the token"):
+        stranger.download(tmp_path / "x.json")
 
 
 def test_the_program_says_what_goes_together(table, tmp_path, capsys, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from schirn.app.workflow import (
     config_path,
     is_task_file,
     read_tasks,
+    write_argilla_answers,
     write_tasks,
 )
 from schirn.app.workflow._answers import (
@@ -44,7 +46,8 @@ def label(record, word, who=ADA, when="2026-11-18T09:30:00.123456Z", **more):
         times = {"created_at": when, "updated_at": when}
         record.setdefault("annotations", []).append({**annotation, **times, **more})
     else:
-        response = {"value": word, "user_id": who, "updated_at": when, **more}
+        response = {"value": word, "user_id": who, "updated_at": when, "status": "submitted"}
+        response |= more
         record["responses"].setdefault("right", []).append(response)
     return record
 
@@ -390,3 +393,70 @@ def test_decisions_say_what_the_row_held(ranked, tmp_path):
     assert [(d.id, d.tag) for d in decisions] == [(f"A{t.row}", t.tag) for t in tasks]
     assert {d.columns for d in decisions} == {("title",)}
     assert all(d.row == rows.hashes[int(d.id[1:])] for d in decisions)
+
+
+class Response:
+    """What Argilla's package says about an answer."""
+
+    def __init__(self, name, value, user_id, status):
+        self.question_name = name
+        self.value = value
+        self.user_id = user_id
+        self.status = status
+
+
+class Record:
+    """A record of Argilla."""
+
+    def __init__(self, record, responses):
+        self.id = record["id"]
+        self.fields = record["fields"]
+        self.responses = {"right": [Response("right", *response) for response in responses]}
+
+
+def argilla_records(tmp_path):
+    write_tasks(
+        tmp_path / "tasks.json", [Task(i, f"tag {i}", f"listed:{i}") for i in range(4)], "argilla"
+    )
+    return json.loads((tmp_path / "tasks.json").read_text())
+
+
+SAID = [[("yes", "u1", "submitted"), ("no", "u2", "draft")], [("no", "u2", "discarded")], []]
+
+
+def test_answers_of_argilla_that_were_not_submitted_do_not_count(tmp_path):
+    records = [Record(*each) for each in zip(argilla_records(tmp_path), SAID, strict=False)]
+    write_argilla_answers(tmp_path / "export.json", records, {"u1": "Ada"})
+    answers = read_tasks(tmp_path / "export.json")
+    assert [(a.row, a.tag, a.question, a.right, a.who) for a in answers] == [
+        ("1", "tag 0", "listed:0", "yes", "Ada")
+    ]
+
+
+def test_answers_of_argilla_without_a_status_are_refused(tmp_path):
+    """As its own package exports them."""
+    records = argilla_records(tmp_path)
+    records[0]["responses"]["right"] = [{"value": "yes", "user_id": "u1"}]
+    (tmp_path / "export.json").write_text(json.dumps(records))
+    with pytest.raises(InputError, match="write_argilla_answers"):
+        read_tasks(tmp_path / "export.json")
+
+
+def test_the_package_of_argilla_reads_records_and_answers_come_back(tmp_path):
+    argilla = pytest.importorskip("argilla")
+    people = {uuid4(): "Ada", uuid4(): "Bob"}
+    ids = dict(zip(("u1", "u2"), people, strict=True))
+    tasks = [Task(i, tag, f"listed:{i}", confidence=0.3) for i, tag in enumerate(HOSTILE)]
+    write_tasks(tmp_path / "tasks.json", tasks, "argilla", show_predictions=True)
+    written = json.loads((tmp_path / "tasks.json").read_text())
+    records = [argilla.Record.from_dict(record) for record in written]
+    assert [record.fields["tag"] for record in records] == HOSTILE
+    assert {record.suggestions["right"].value for record in records} == {"no"}
+    for record, said in zip(records, SAID, strict=False):
+        for value, who, status in said:
+            response = argilla.Response("right", value, user_id=ids[who], status=status)
+            record.responses.add(response)
+    names = {str(user): name for user, name in people.items()}
+    write_argilla_answers(tmp_path / "export.json", records, names)
+    answers = read_tasks(tmp_path / "export.json")
+    assert [(a.row, a.tag, a.right, a.who) for a in answers] == [("1", HOSTILE[0], "yes", "Ada")]

@@ -1,12 +1,13 @@
 """The nightly update in Python: the same as the command, and nothing stored before it is saved."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from schirn.app.cli import main
 from schirn.app.tables import open_table
-from schirn.app.workflow import TableUpdate
+from schirn.app.workflow import TableCleaning, TableUpdate
 from schirn.exceptions import InputError
 
 LINES = [
@@ -60,6 +61,70 @@ def test_questions_answers_and_the_copy(place):
     again.export(place / "clean.csv")
     copy = open_table(place / "clean.csv")
     assert sum(cell == "" for cell in copy.column("tags")) == 4
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
+def test_tasks_go_out_and_answers_come_back_another_night(place, tool):
+    path = place / "tasks.json"
+    table = update_of(place, number=4)
+    table.write_questions(path, tool=tool)
+    asked = [(task.id, task.tag) for task in table.tasks()]
+    records = json.loads(path.read_text())
+    answers = ["no", "yes", "unsure"]
+    for record, word in zip(records, answers, strict=False):
+        say(record, word)
+    path.write_text(json.dumps(records))
+    # Rows have moved by then, and the last one is gone.
+    items = place / "items.csv"
+    lines = items.read_text().splitlines()
+    items.write_text("\n".join([lines[0], *lines[-2:0:-1]]))
+    again = update_of(place, answers=[str(path)])
+    decisions = [(d.id, d.tag, d.answer, d.who) for d in again.decisions]
+    words = ("wrong", "right", "unsure")
+    assert decisions == [(*cell, word, "Ada") for cell, word in zip(asked, words, strict=False)]
+    assert not {*asked[:3]} & {(task.id, task.tag) for task in again.tasks(10)}
+    # The same export says nothing new.
+    assert len(update_of(place, answers=[str(path)]).decisions) == 3
+    assert len((place / "d.jsonl").read_text().splitlines()) == 3
+
+
+def say(record, word):
+    """Answer a task as its tool exports it."""
+    when = "2026-11-18T09:30:00Z"
+    if "data" in record:
+        value = {"choices": [word]}
+        result = {"from_name": "right", "to_name": "text", "type": "choices", "value": value}
+        who = {"username": "Ada"}
+        record["annotations"] = [{"completed_by": who, "created_at": when, "result": [result]}]
+    else:
+        response = {"value": word, "user_id": "Ada", "status": "submitted", "updated_at": when}
+        record["responses"] = {"right": [response]}
+
+
+def test_answers_to_other_tasks_are_refused(place):
+    path = place / "tasks.json"
+    table = update_of(place, number=2)
+    table.write_questions(path, tool="label-studio")
+    records = json.loads(path.read_text())
+    say(records[0], "no")
+    records[0]["data"]["tag"] = "edited"
+    path.write_text(json.dumps(records))
+    with pytest.raises(InputError, match="not a question of schirn update, or its tag was edited"):
+        _ = update_of(place, answers=[str(path)]).decisions
+    columns = {"labels": "tags", "text": "title"}
+    cleaning = TableCleaning(place / "items.csv", **columns)
+    cleaning.write_questions(path, 2, tool="label-studio")
+    records = json.loads(path.read_text())
+    say(records[0], "no")
+    path.write_text(json.dumps(records))
+    with pytest.raises(InputError, match="is not a question of schirn update"):
+        _ = update_of(place, answers=[str(path)]).decisions
+    table.write_questions(path, tool="label-studio")
+    records = json.loads(path.read_text())
+    say(records[0], "no")
+    path.write_text(json.dumps(records))
+    with pytest.raises(InputError, match="is a question of schirn update"):
+        _ = TableCleaning(place / "items.csv", answers=[str(path)], **columns).ranking
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The options of `schirn clean` for labeling tools: Label Studio and Argilla."""
+"""The options of `clean` and `update` for labeling tools: Label Studio and Argilla."""
 
 import argparse
 
@@ -9,6 +9,7 @@ from schirn.app.workflow import (
     TOOLS,
     LabelStudio,
     TableCleaning,
+    TableUpdate,
     config_path,
 )
 from schirn.exceptions import InputError
@@ -63,13 +64,13 @@ def _server(args: argparse.Namespace) -> LabelStudio | None:
     return LabelStudio.from_environment(args.label_studio, args.project, args.token_env)
 
 
-def fetch(args: argparse.Namespace, cleaning: TableCleaning) -> None:
+def fetch(args: argparse.Namespace, cleaning: TableCleaning | TableUpdate) -> None:
     """Read the answers in a project, if there is one.
 
     Parameters
     ----------
     args : Namespace
-    cleaning : TableCleaning
+    cleaning : TableCleaning or TableUpdate
     """
     server = _server(args)
     if server is not None:
@@ -77,13 +78,15 @@ def fetch(args: argparse.Namespace, cleaning: TableCleaning) -> None:
         note(f"read {number(n_answers, 'answer')} of project {args.project}")
 
 
-def exchange(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) -> None:
+def exchange(
+    args: argparse.Namespace, cleaning: TableCleaning | TableUpdate, outputs: Outputs
+) -> None:
     """Write the questions for people or a labeling tool, and send them to a project.
 
     Parameters
     ----------
     args : Namespace
-    cleaning : TableCleaning
+    cleaning : TableCleaning or TableUpdate
     outputs : Outputs
     """
     path = outputs.questions

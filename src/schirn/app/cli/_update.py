@@ -1,6 +1,7 @@
 """`schirn update`: judge the rows that are new since last night, and keep what was decided."""
 
 import argparse
+import shlex
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +11,14 @@ import numpy as np
 
 from schirn._files import brief_list
 from schirn._progress import stage
+from schirn.app.cli._labeling import (
+    LABELING,
+    check_labeling,
+    describe_import,
+    exchange,
+    fetch,
+    labeling_tool,
+)
 from schirn.app.cli._reading import (
     ASK,
     COPIES,
@@ -39,6 +48,8 @@ data TABLE  current version of the table
 {REMOVALS}
 [ask]
 {ASK}
+[labeling tools]
+{LABELING}
 [how to read the table]
 --labels COLUMNS  column of tags (default: as in training)
 --image-root DIR  folder that holds the image files (default: the folder of the table)
@@ -67,10 +78,17 @@ def run(args: argparse.Namespace) -> int:
     schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl -o cleaned.csv
     schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --questions ask.csv
     schirn update items.csv --model tagger.schirn --id sku --decisions d.jsonl --answers ask.csv
+    schirn update items.csv --model tagger.schirn --id sku --questions t.json --for label-studio
     schirn update items.parquet --model tagger.schirn --id sku --expect expect.toml --json
     """
     options = CleaningOptions.from_args(args)
-    outputs = Outputs(copy=args.output, changes=args.changes, questions=args.questions)
+    check_labeling(args)
+    outputs = Outputs(
+        copy=args.output,
+        changes=args.changes,
+        questions=args.questions,
+        tool=labeling_tool(args),
+    )
     answers = {*options.answers} - {outputs.questions}
     inputs = [args.data, args.model, options.decisions, args.expect, options.vocabulary, *answers]
     if options.answers and not options.decisions:
@@ -88,6 +106,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
     start = time.perf_counter()
     last = table.last
     expected = Expectations.read(args.expect) if args.expect else Expectations()
+    fetch(args, table)
     update = table.update
     for sentence in table.notes:
         note(f"note: {sentence}")
@@ -105,7 +124,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
     if outputs.changes:
         table.changes().write(outputs.changes)
     if outputs.questions:
-        table.write_questions(outputs.questions)
+        exchange(args, table, outputs)
     if not violations:
         table.save()
     store = table.decisions
@@ -131,6 +150,10 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         _report(document, update, about, dict(zip(ids, table.texts, strict=True)))
         for violation in violations:
             note(str(violation), error=True)
+    if outputs.questions and outputs.tool is not None:
+        words = ("schirn", "update", args.data, "--model", args.model, "--id", args.id)
+        kept = ("--decisions", args.decisions or "FILE.jsonl")
+        note(describe_import(args, outputs, shlex.join([*words, *kept])))
     return UNEXPECTED if violations else 0
 
 

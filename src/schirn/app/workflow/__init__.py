@@ -24,7 +24,13 @@ from schirn.app.workflow._label_studio import LabelStudio
 from schirn.app.workflow._label_tools import LABEL_CONFIG as LABEL_CONFIG
 from schirn.app.workflow._label_tools import LABEL_STUDIO as LABEL_STUDIO
 from schirn.app.workflow._label_tools import TOOLS as TOOLS
-from schirn.app.workflow._label_tools import Task, TaskAnswer, read_tasks, write_tasks
+from schirn.app.workflow._label_tools import (
+    Task,
+    TaskAnswer,
+    read_tasks,
+    write_argilla_answers,
+    write_tasks,
+)
 from schirn.app.workflow._label_tools import config_path as config_path
 from schirn.app.workflow._label_tools import is_task_file as is_task_file
 from schirn.app.workflow._models import make_model as make_model
@@ -61,6 +67,7 @@ __all__ = [
     "read_tasks",
     "read_vocabulary",
     "update_tags",
+    "write_argilla_answers",
     "write_tasks",
     "write_vocabulary",
 ]

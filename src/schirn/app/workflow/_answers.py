@@ -23,7 +23,7 @@ from schirn._input import is_missing
 from schirn._text import header_delimiter
 from schirn.app.tables import open_table
 from schirn.app.workflow._decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
-from schirn.app.workflow._label_tools import Task, TaskAnswer, is_task_file, read_tasks
+from schirn.app.workflow._label_tools import BY_ID, Task, TaskAnswer, is_task_file, read_tasks
 from schirn.cleaning import Round
 from schirn.cleaning.certificate import Certificate, tags_digest
 from schirn.cleaning.noisy_labels import NoisyLabels
@@ -355,10 +355,59 @@ def write_questions_by_id(
     """
     lines = []
     columns = ",".join(rows.columns)
-    for i, label in cells_of(questions):
-        answer = "" if earlier is None else str(earlier.get((i, label), ""))
-        lines.append((rows.ids[i], texts[i], label, answer, "", columns, rows.hashes[i]))
+    for task in tasks_by_id(questions, rows, texts=texts, earlier=earlier):
+        i = task.row
+        before = task.before or ""
+        lines.append((rows.ids[i], texts[i], task.tag, before, "", columns, rows.hashes[i]))
     _write(path, ("id", "text", "tag", "before", "right", "columns", "content"), lines)
+
+
+def tasks_by_id(
+    questions: Questions,
+    rows: RowContent,
+    *,
+    texts: Sequence[str],
+    earlier: Mapping[tuple[int, str], object] | None = None,
+) -> list[Task]:
+    """Return questions with their seals, which bind answers to ids and what the rows hold.
+
+    Parameters
+    ----------
+    questions : Questions
+    rows : RowContent
+        The rows that are asked about.
+    texts : sequence of str
+        Text of each row.
+    earlier : dict from (row, tag) to Decision, optional
+        Answers from before a row has changed, which are shown.
+
+    Returns
+    -------
+    list of Task
+        In the order of the questions.
+    """
+    tasks = []
+    confidence = questions.confidence.tolist()
+    for (i, label), p in zip(cells_of(questions), confidence, strict=True):
+        id = rows.ids[i]
+        columns = list(rows.columns)
+        content = rows.hashes[i]
+        seal = _seal_by_id(content, id, label, columns)
+        task = Task(
+            row=i,
+            tag=label,
+            question=f"{BY_ID}:{content}:{seal}:{json.dumps([id, columns])}",
+            id=id,
+            text=texts[i],
+            before=(str(earlier.get((i, label), "")) or None) if earlier else None,
+            confidence=p,
+        )
+        tasks.append(task)
+    return tasks
+
+
+def _seal_by_id(content: str, id: str, tag: str, columns: list[str]) -> str:
+    return _digest([content, id, tag, columns]).hex()[:12]
 
 
 def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Decision]:
@@ -367,19 +416,42 @@ def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Deci
     Parameters
     ----------
     path : path
+        Also an export of a labeling tool, with the answers to `tasks_by_id`.
     who : str
-        Name of the person who answered.
+        Name of the person who answered, unless the file is an export, which says it.
 
     Returns
     -------
     list of Decision
+        With a time if the file is an export.
     """
+    if is_task_file(path):
+        return [_decision_by_id(answer) for answer in read_tasks(path)]
     decisions = []
     for _, right, cells in _read(path, ("right", "id", "tag", "columns", "content")):
         name, tag, columns, content = map(spreadsheet_text, cells)
         names = tuple(filter(None, columns.split(",")))
         decisions.append(Decision(name, tag, right, who, "", names, content))
     return decisions
+
+
+def _decision_by_id(answer: TaskAnswer) -> Decision:
+    """Return the answer to one of `tasks_by_id`."""
+    where = answer.where
+    parts = answer.question.split(":", 3)
+    try:
+        begin, content, seal, about = parts
+        id, columns = json.loads(about)
+        is_question = begin == BY_ID and seal == _seal_by_id(content, id, answer.tag, columns)
+    except (ValueError, TypeError, RecursionError):
+        is_question = False
+    if not is_question:
+        raise InputError(
+            f"{where}: is not a question of schirn update, or its tag was edited; pass answers to "
+            f"the questions of schirn clean to schirn clean"
+        )
+    word = _answer(answer.right, where)
+    return Decision(id, answer.tag, word, answer.who, answer.when, tuple(columns), content)
 
 
 def has_answers(path: str | os.PathLike[str]) -> bool:
@@ -504,6 +576,11 @@ def _lines(
         if not re.fullmatch(r"[1-9][0-9]{0,14}", row):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
         question = _QUESTION.fullmatch(text)
+        if text.startswith(f"{BY_ID}:"):
+            raise InputError(
+                f"{where}: is a question of schirn update; read its answers with schirn update, "
+                f"which adds them to the decisions"
+            )
         if question is None:
             raise InputError(
                 f"{where}: {brief(text)} is not a question of this program; keep the column "

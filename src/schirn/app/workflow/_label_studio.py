@@ -9,10 +9,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from schirn._files import atomic_write, brief, byte_limit, reason_of
-from schirn.app.workflow._label_tools import LABEL_CONFIG
+from schirn.app.tables import local_path
+from schirn.app.workflow._label_tools import LABEL_CONFIG, Task, open_tasks, task_records
+from schirn.app.workflow._ranking_store import RankingStore
 from schirn.exceptions import DataError, InputError
 
 TOKEN_VARIABLE = "LABEL_STUDIO_API_KEY"
@@ -183,6 +186,47 @@ class LabelStudio:
         content = self._request(f"/api/projects/{self.project}/export?{query}")
         with atomic_write(path) as stream:
             stream.write(content)
+
+    def export(self, table: str) -> str:
+        """Write all tasks with their annotations to the folder `.schirn` beside a table.
+
+        Parameters
+        ----------
+        table : str
+            A file or a database.
+
+        Returns
+        -------
+        str
+            The .json file.
+        """
+        near = local_path(table)
+        folder = RankingStore(near).folder
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{Path(near).name}.label-studio-{self.project}.json"
+        self.download(path)
+        return str(path)
+
+    def send_new(
+        self, tasks: Sequence[Task], export: str, *, show_predictions: bool = False
+    ) -> int:
+        """Import tasks, without those that the project has open.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+        export : str
+            What the project holds, as `export` has written it.
+        show_predictions : bool, default=False
+
+        Returns
+        -------
+        int
+            Number of tasks that were sent.
+        """
+        waiting = open_tasks(export)
+        new = [task for task in tasks if task.key not in waiting]
+        return self.send(task_records(new, show_predictions=show_predictions))
 
     def _json(self, address: str, data: Any = None) -> Any:
         """Return the JSON that the server answers."""

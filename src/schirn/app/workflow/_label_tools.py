@@ -6,7 +6,7 @@ table, another row or an edited tag are refused. It hides the verdict unless it 
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +44,8 @@ LABEL_CONFIG = """\
 _CONTROL = "right"
 _AGENT = "schirn"
 _DATA = ("row", "tag", "question")
+BY_ID = "update"
+"""How the questions of `schirn update` begin, which name rows by their ids."""
 
 Json = dict[str, Any]
 
@@ -276,6 +278,45 @@ def _tool_of(record: Any) -> str | None:
     return ARGILLA if isinstance(record.get("fields"), dict) else None
 
 
+def write_argilla_answers(
+    path: str | os.PathLike[str],
+    records: Iterable[Any],
+    people: Mapping[str, str] | None = None,
+) -> None:
+    """Write records of Argilla with their answers, for `read_tasks`.
+
+    The exports of Argilla's own package do not say which answers were submitted: drafts and
+    discarded ones look the same.
+
+    Parameters
+    ----------
+    path : path
+        A .json file.
+    records : iterable of argilla.Record
+        ``dataset.records(with_responses=True)``.
+    people : dict from str to str, optional
+        Name of each person, by the id of the user.
+    """
+    names = people or {}
+    exported = []
+    for record in records:
+        responses = []
+        for response in record.responses[_CONTROL]:
+            person = str(response.user_id)
+            status = getattr(response.status, "value", response.status)
+            answer = {"value": response.value, "user_id": names.get(person, person)}
+            responses.append({**answer, "status": status})
+        exported.append(
+            {
+                "id": str(record.id),
+                "fields": dict(record.fields),
+                "responses": {_CONTROL: responses},
+            }
+        )
+    with atomic_write(path) as stream:
+        stream.write(json.dumps(exported, indent=1).encode("ascii"))
+
+
 def read_tasks(path: str | os.PathLike[str]) -> list[TaskAnswer]:
     """Return the answers in a .json export of Label Studio or Argilla.
 
@@ -343,6 +384,9 @@ def task_key(row: str, tag: str, question: str) -> str:
     -------
     str
     """
+    if question.startswith(f"{BY_ID}:"):
+        # Such a row may have another number every night.
+        return json.dumps([question, tag])
     about = ":".join(question.split(":")[:2])
     return json.dumps([about, row, tag])
 
@@ -376,7 +420,13 @@ def _argilla_answers(record: Json, where: str, exported: datetime) -> Iterator[T
     """Yield the submitted responses of a record."""
     for response in _responses(record.get("responses") or {}, where):
         word = response.get("value")
-        if word is None or response.get("status", "submitted") != "submitted":
+        status = response.get("status")
+        if word is not None and status is None:
+            raise InputError(
+                f"{where}: does not say whether its answer was submitted; export with "
+                f"schirn.app.workflow.write_argilla_answers"
+            )
+        if word is None or status != "submitted":
             continue
         id = str(record.get("external_id") or record.get("id") or "")
         row, _, question = id.partition(":")

@@ -16,7 +16,7 @@ from schirn._files import brief, shortened
 from schirn._input import location, repeated
 from schirn._optional import optional
 from schirn._progress import stage
-from schirn.app.tables import Finding, keyed_changes, local_path, look_at_table, open_table
+from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table
 from schirn.app.workflow._answers import (
     answered_tags,
     question_tasks,
@@ -27,14 +27,7 @@ from schirn.app.workflow._answers import (
 from schirn.app.workflow._columns import Features, TagTable, check_new_columns, columns_to_stream
 from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
 from schirn.app.workflow._label_studio import LabelStudio
-from schirn.app.workflow._label_tools import (
-    LABEL_STUDIO,
-    Task,
-    open_tasks,
-    read_tasks,
-    task_records,
-    write_tasks,
-)
+from schirn.app.workflow._label_tools import Task, read_tasks, write_tasks
 from schirn.app.workflow._models import make_model, to_device
 from schirn.app.workflow._opinions import read_opinion_file, write_prompts
 from schirn.app.workflow._options import CleaningOptions
@@ -526,11 +519,8 @@ class TableCleaning:
         int
             Number of tasks that were sent.
         """
-        export = self._download(server)
-        waiting = open_tasks(export)
-        tasks = [task for task in self.tasks(n) if task.key not in waiting]
-        records = task_records(tasks, LABEL_STUDIO, show_predictions=show_predictions)
-        return server.send(records)
+        export = server.export(self.path)
+        return server.send_new(self.tasks(n), export, show_predictions=show_predictions)
 
     def fetch_answers(self, server: LabelStudio) -> int:
         """Read the answers in a Label Studio project, and begin anew with them.
@@ -546,19 +536,11 @@ class TableCleaning:
         int
             Number of answers.
         """
-        export = self._download(server)
+        export = server.export(self.path)
         n_answers = len(read_tasks(export))
         self._exports = (export,) if n_answers else ()
         self._ranking = None
         return n_answers
-
-    def _download(self, server: LabelStudio) -> str:
-        table = local_path(self.path)
-        folder = RankingStore(table).folder
-        folder.mkdir(exist_ok=True)
-        path = folder / f"{Path(table).name}.label-studio-{server.project}.json"
-        server.download(path)
-        return str(path)
 
     def write_prompts(self, path: str | os.PathLike[str], n: int | None = None) -> None:
         """Write the most suspicious tags as JSON lines with prompts for a language model.

@@ -11,9 +11,15 @@ from typing import Any
 from schirn._files import brief, check_writable, file_hash, lock
 from schirn._progress import stage
 from schirn.app.tables import keyed_changes, open_table
-from schirn.app.workflow._answers import read_answers_by_id, write_questions_by_id
+from schirn.app.workflow._answers import (
+    read_answers_by_id,
+    tasks_by_id,
+    write_questions_by_id,
+)
 from schirn.app.workflow._columns import TagTable, check_new_columns, image_files
 from schirn.app.workflow._decisions import Decisions, RowContent, ask_again
+from schirn.app.workflow._label_studio import LabelStudio
+from schirn.app.workflow._label_tools import Task, is_task_file, read_tasks, write_tasks
 from schirn.app.workflow._nightly import TagState, Update, state_path, update_tags
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._vocabulary import read_vocabulary
@@ -77,6 +83,7 @@ class TableUpdate:
             )
         self.state_path = state_path(self.model_path)
         self.notes: list[str] = []
+        self._exports: tuple[str, ...] = ()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -180,8 +187,12 @@ class TableUpdate:
         store = Decisions(options.decisions)
         if store.repaired:
             self.notes.append(f"{options.decisions}: {store.repaired}")
-        for path in options.answers:
-            store.add(read_answers_by_id(path, options.name or ""))
+        for path in (*options.answers, *self._exports):
+            answers = read_answers_by_id(path, options.name or "")
+            if is_task_file(path):
+                store.merge(answers)
+            else:
+                store.add(answers)
         return store
 
     @cached_property
@@ -225,7 +236,14 @@ class TableUpdate:
         questions = self.ranking.questions(n, kind=kind, random_state=options.seed)
         return ask_again(self.ranking, self.update.carried, questions, n)
 
-    def write_questions(self, path: str | os.PathLike[str], n: int | None = None) -> None:
+    def write_questions(
+        self,
+        path: str | os.PathLike[str],
+        n: int | None = None,
+        *,
+        tool: str | None = None,
+        show_predictions: bool = False,
+    ) -> None:
         """Write the next questions to a .csv file that names rows by their ids.
 
         Parameters
@@ -233,10 +251,83 @@ class TableUpdate:
         path : path
         n : int, optional
             Number of questions; by default `options.number`.
+        tool : {"label-studio", "argilla"}, optional
+            Write a .json file that this labeling tool imports.
+        show_predictions : bool, default=False
+            Whether the tool shows the likelier answer and its probability, which biases people.
         """
-        earlier: Any = self.update.carried.changed
-        questions = self.questions(n)
-        write_questions_by_id(path, questions, self.rows, texts=self.texts, earlier=earlier)
+        if tool is not None:
+            write_tasks(path, self.tasks(n), tool, show_predictions=show_predictions)
+            return
+        write_questions_by_id(path, self.questions(n), self.rows, **self._asked_with)
+
+    def tasks(self, n: int | None = None) -> list[Task]:
+        """Return the next questions as tasks of a labeling tool.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of questions; by default `options.number`.
+
+        Returns
+        -------
+        list of Task
+        """
+        return tasks_by_id(self.questions(n), self.rows, **self._asked_with)
+
+    @property
+    def _asked_with(self) -> dict[str, Any]:
+        """What questions say besides the tag."""
+        return {"texts": self.texts, "earlier": self.update.carried.changed}
+
+    def send_questions(
+        self, server: LabelStudio, n: int | None = None, *, show_predictions: bool = False
+    ) -> int:
+        """Send the next questions to a Label Studio project, without those that it has open.
+
+        Parameters
+        ----------
+        server : LabelStudio
+        n : int, optional
+            Number of questions; by default `options.number`.
+        show_predictions : bool, default=False
+
+        Returns
+        -------
+        int
+            Number of tasks that were sent.
+        """
+        export = server.export(self.path)
+        return server.send_new(self.tasks(n), export, show_predictions=show_predictions)
+
+    def fetch_answers(self, server: LabelStudio) -> int:
+        """Read the answers in a Label Studio project, and add them to the decisions.
+
+        Parameters
+        ----------
+        server : LabelStudio
+
+        Returns
+        -------
+        int
+            Number of answers.
+
+        Raises
+        ------
+        InputError
+            If there is no file of decisions.
+        """
+        if self.options.decisions is None:
+            raise InputError(
+                "answers of a project are kept in a file of decisions; name one",
+                parameter="decisions",
+            )
+        export = server.export(self.path)
+        self._exports = (export,)
+        # Both are made again, with the new answers.
+        for name in ("decisions", "update"):
+            self.__dict__.pop(name, None)
+        return len(read_tasks(export))
 
     def changes(self) -> ChangeList:
         """List what the vocabulary changes, removals and additions, with the id of each row.
