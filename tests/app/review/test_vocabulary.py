@@ -335,6 +335,7 @@ def test_the_saved_vocabulary_is_used_again(tmp_path):
     # What was applied before the ranking stays.
     with pytest.raises(InputError, match="line 2 was applied before the tags were ranked"):
         again.answer_line(MERGE, False, 0)
+    assert "was applied before" in again.vocabulary_view(line=2)["current"]["effect"]
     again.answer_line(IMPLY, True, 0)
     again.journal.close()
 
@@ -398,7 +399,11 @@ def test_without_other_answers_the_table_is_that_of_the_vocabulary(tmp_path, see
     n_accepted = accept_some(session, len(before))
     assert n_accepted
     vocabulary = session.vocabulary()
-    assert sorted_tags(session, tmp_path) == [*map(sorted, vocabulary.apply(tags).rows)]
+    written = sorted_tags(session, tmp_path)
+    assert written == [*map(sorted, vocabulary.apply(tags).rows)]
+    ranked = [sorted(row) for row in before.apply(tags).rows]
+    n_changed = sum(old != new for old, new in zip(ranked, written, strict=True))
+    assert session.vocabulary_view()["rows_changed"] == n_changed
     for _ in range(n_accepted):
         session.undo(session.sequence)
     assert sorted_tags(session, tmp_path) == [*map(sorted, before.apply(tags).rows)]
@@ -501,6 +506,15 @@ def test_the_view_shows_lines_with_their_effect_and_examples(session):
     # a and b by the merge, c by the implication, e and f by the drop
     assert view["rows_changed"] == 5
     assert view["last"]["words"] == "answer to drop misc"
+
+
+def test_changed_rows_are_counted_under_the_new_names(session, tmp_path):
+    accept(session, MERGE)
+    # "Dog" is "dog" now, so that the row of "d" has the parent of its poodle.
+    session.answer_line(IMPLY, True, session.sequence, target="Dog")
+    assert session.vocabulary_view()["rows_changed"] == 3
+    changed = {name for name, tags in tags_of(session, tmp_path).items() if tags != BEFORE[name]}
+    assert changed == {"a", "b", "c"}
 
 
 def test_the_view_of_what_is_not_there(session):

@@ -190,8 +190,16 @@ class VocabularyRoom:
         if line.action in ("merge", DROP):
             return self.rows(line.tag)
         if line.action == "imply" and self._project.table.add_implied:
-            return np.setdiff1d(self.rows(line.tag), self.rows(line.target))
+            target = self._rows_by_all_names(line.target)
+            return np.setdiff1d(self._rows_by_all_names(line.tag), target)
         return np.zeros(0, dtype=int)
+
+    def _rows_by_all_names(self, name: str) -> Array:
+        """Return the rows that list a tag, or one that is merged into it."""
+        merges = self.current.merges
+        final = merges.get(name, name)
+        others = [tag for tag, target in merges.items() if target == final]
+        return np.unique(np.concatenate([self.rows(each) for each in (final, *others)]))
 
     @property
     def is_changed(self) -> bool:

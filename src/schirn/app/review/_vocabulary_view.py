@@ -60,8 +60,12 @@ def describe_room(
         and (part in line.tag.casefold() or part in line.target.casefold())
     ]
     current = _choose(session, line, after)
-    accepted = [line for line in room.current.accepted if not room.is_applied(line)]
-    rows = [room.changed_rows(line) for line in accepted]
+    rows = [
+        room.changed_rows(line)
+        for line in room.current.accepted
+        # A later merge can let an earlier implication reach further rows.
+        if line.action == "imply" or not room.is_applied(line)
+    ]
     return {
         "counts": room.counts(),
         "rows_changed": len(np.unique(np.concatenate(rows))) if rows else 0,
@@ -124,6 +128,11 @@ def _describe_current(session: Session, line: VocabularyLine) -> dict[str, Any]:
 def _effect(session: Session, line: VocabularyLine) -> str:
     """Return a sentence: what accepting a line does."""
     room = session.room
+    if room.is_applied(line):
+        return (
+            "This line was applied before the tags were ranked; to change it, edit the file and "
+            "start the review again from the table."
+        )
     n = len(room.changed_rows(line))
     tag = f"“{line.tag}”"
     target = f"“{line.target}”"

@@ -71,7 +71,7 @@ function showCurrent(line, before) {
   const isNew = !before || before.number !== line.number || words(before) !== words(line);
   say(line.question, "question");
   $("action").textContent = `Line ${line.number}: ${line.action}`;
-  $("status").textContent = line.applied ? "It was applied before the tags were ranked; to change it, edit the file and start again." : STATUS[line.status];
+  $("status").textContent = line.applied ? "" : STATUS[line.status];
   const sign = SIGN[line.action];
   const title = sign ? [line.tag, make("span", { className: "arrow" }, sign), line.target] : [line.tag];
   $("label").replaceChildren(...title);
