@@ -208,6 +208,15 @@ def test_files_about_a_database_are_stored_near_it(address, path):
     assert local_path(address) == path
 
 
+def test_an_empty_list_changes_nothing(address):
+    before = open_table(address, query=QUERY).column("tags")
+    written = write_back(address, "items.tags", ChangeList(), commit=True)
+    assert (written.n_rows, written.is_committed) == (0, True)
+    assert open_table(address, query=QUERY).column("tags") == before
+    with pytest.raises(DataError, match="nothere"):
+        write_back(address, "items.nothere", ChangeList())
+
+
 def test_rows_need_ids(address):
     table = open_table(address, query=QUERY)
     changes = ChangeList.from_cells(table.column("tags"), EDITS)

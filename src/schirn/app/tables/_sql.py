@@ -208,7 +208,7 @@ def write_back(
             f"{brief(target)} must name a table and its column of tags, such as items.tags",
             parameter="write_back",
         )
-    names = _Names(_quoted(table_name), _quoted(column), _quoted(changes.id_column or "id"))
+    names = _Names(_quoted(table_name), _quoted(column), _quoted(changes.id_column))
     with database.connected(read_only=False) as connection:
         connection.execute(database.begin)
         try:
@@ -242,6 +242,10 @@ def _exchange(
     database: _Database, connection: Any, names: _Names, changes: ChangeList, undo: bool
 ) -> int:
     """Replace the tags of all rows of a list, and check what was written; return their number."""
+    if not changes.cells:
+        # An empty list names no column of ids; the table and its tags must exist all the same.
+        connection.execute(f"SELECT {names.table}.{names.tags} FROM {names.table} WHERE 1 = 0")
+        return 0
     keys = {changes.keys[row]: None for row in changes.cells}
     connection.execute(
         f"CREATE TEMPORARY TABLE {_SENT} AS SELECT {names.key} AS {_SENT_ID}, "
