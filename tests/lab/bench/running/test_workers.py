@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from schirn.lab.bench.running import _workers as workers
 from schirn.lab.bench.running._engine import Batch, Engine, default_threads
 from schirn.lab.bench.running._execute import Output
 from schirn.lab.bench.running._folder import ResultsFolder
+from schirn.lab.bench.running._methods import importable_here
 from schirn.lab.bench.running._plan import plan_runs
 from schirn.lab.bench.running._workers import (
     LocalWorker,
@@ -98,7 +100,7 @@ def child(monkeypatch):
             counts.launched += 1
             stdout = Stream([workers._STARTED, last], before_last)
             codes = {"poll": lambda: None, "wait": lambda: -9}
-            return SimpleNamespace(stdin=io.BytesIO(), stdout=stdout, **codes)
+            return SimpleNamespace(pid=0, stdin=io.BytesIO(), stdout=stdout, **codes)
 
         monkeypatch.setattr(ProcessWorker, "_launch", launch)
         return counts
@@ -132,6 +134,54 @@ def test_a_run_that_is_given_up_has_not_timed_out(place, child):
     output = worker.run(run, 60.0)
     assert output.fields["status"] == "failed"
     assert counts.killed == 1
+
+
+BUSY = """
+import time
+
+
+class Busy:
+    def __init__(self, seconds=1.0):
+        self.seconds = seconds
+
+    def fit(self, X, y):
+        self.mean_ = y.mean(axis=0)
+        begin = time.process_time()
+        while time.process_time() - begin < self.seconds:
+            pass
+        return self
+
+    def decision_function(self, X):
+        return self.mean_ * (1 + 0.01 * X[:, :1])
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="needs /proc")
+def test_waiting_for_a_processor_does_not_count_towards_the_time_limit(place):
+    (place / "busy.py").write_text(BUSY)
+    chosen = {"folds": 2, "tuning": "none"}
+    with importable_here():
+        run = plan_runs(["tiny.npz:1"], ["busy:Busy"], **chosen)[0]
+        endless = plan_runs(
+            ["tiny.npz:1"], ["busy:Busy"], params={"Busy": {"seconds": 600.0}}, **chosen
+        )[0]
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    worker = ProcessWorker(1)
+    try:
+        begin = time.monotonic()
+        output = worker.run(run, 1.6)
+        # The run is worth its name: without the rule it would have timed out.
+        assert time.monotonic() - begin > 1.6
+        assert output.fields["status"] == "done"
+        assert worker.run(endless, 0.5).fields["status"] == "timeout"
+    finally:
+        worker.stop()
+        for other in others:
+            other.kill()
+            other.wait()
+        os.sched_setaffinity(0, processors)
 
 
 def test_a_run_that_cannot_be_pickled_is_an_error(place):

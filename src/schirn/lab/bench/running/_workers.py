@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Any
 
 from threadpoolctl import threadpool_limits
@@ -103,7 +105,7 @@ class ProcessWorker:
             answer = pickle.load(process.stdout)
             self._loaded = data_key(run) if answer == _STARTED else ()
             if answer == _STARTED:
-                answer = self._await(process.stdout, time_limit)
+                answer = self._await(process, time_limit)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             answer = None
         if isinstance(answer, Output):
@@ -144,17 +146,34 @@ class ProcessWorker:
                 f"use jobs=0"
             ) from error
 
-    def _await(self, stream: IO[bytes], time_limit: float | None) -> Any:
+    def _await(self, process: subprocess.Popen[bytes], time_limit: float | None) -> Any:
+        assert process.stdout is not None
         if time_limit is None:
-            return pickle.load(stream)
-        timer = threading.Timer(time_limit, self._expire)
-        timer.daemon = True
-        timer.start()
+            return pickle.load(process.stdout)
+        is_over = threading.Event()
+        arguments = (process, time_limit, is_over)
+        watch = threading.Thread(target=self._watch, args=arguments, daemon=True)
+        watch.start()
         try:
-            return pickle.load(stream)
+            return pickle.load(process.stdout)
         finally:
-            timer.cancel()
-            timer.join()
+            is_over.set()
+            watch.join()
+
+    def _watch(
+        self, process: subprocess.Popen[bytes], time_limit: float, is_over: threading.Event
+    ) -> None:
+        """Kill a process after a time limit, in which waiting for a processor does not count.
+
+        Otherwise other work on the machine would decide which methods time out.
+        """
+        deadline = time.monotonic() + time_limit - _seconds_waited(process)
+        seconds_left = time_limit
+        while not is_over.wait(seconds_left):
+            seconds_left = deadline + _seconds_waited(process) - time.monotonic()
+            if seconds_left <= 0:
+                self._expire()
+                return
 
     def _expire(self) -> None:
         process = self._process
@@ -184,6 +203,15 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
+
+
+def _seconds_waited(process: subprocess.Popen[bytes]) -> float:
+    """Time in which a process could have run, had a processor been free; 0 except on Linux."""
+    try:
+        # Nanoseconds on a processor, nanoseconds of waiting for one, and the number of turns.
+        return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _how(code: int | None) -> str:
