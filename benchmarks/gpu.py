@@ -2,15 +2,15 @@
 
     python -m benchmarks.gpu --shape 500000,1000,1000
     python -m benchmarks.gpu --shape 500000,1000,1000 --tf32
-    python -m benchmarks.gpu --shape 500000,1000,1000 --split --compare
+    python -m benchmarks.gpu --shape 500000,1000,1000 --compare
+    python -m benchmarks.gpu --shape 500000,1000,1000 --single --compare
     python -m benchmarks.gpu --data eurlex4k            (needs SCHIRN_DATA)
     python -m benchmarks.gpu --shape 2000,100,300 --device cpu
     python -m benchmarks.gpu --steps                           (the time of each step)
     python -m benchmarks.gpu --search --shape 20000,100,20     (choose the parameters, too)
 
-`--split` is an experiment that is not part of the library: products of rows x labels by small
-matrices are computed as three TF32 products of operands split into two parts. The Gram matrix stays
-in single precision.
+`--single` computes all products in single precision. Without it, the library splits the operands of
+large products for the TF32 units of the GPU (`schirn.linalg.products`).
 
 The plain rate is that of one product X W of the same shape and precision; the printed share is the
 fraction of it that the rounds reach, counting 2 n l (d + 2 l) operations per round. The first two
@@ -27,6 +27,7 @@ import torch
 from benchmarks.sieve_gpu import generated as separable
 from schirn import Schirn
 from schirn.datasets import add_noise, load
+from schirn.linalg import products
 from schirn.linalg.arrays import to_numpy
 from schirn.scale.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
 from schirn.solvers import schirn_blocks as solver
@@ -43,9 +44,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tf32", action="store_true", help="compute products in TF32")
-    parser.add_argument(
-        "--split", action="store_true", help="three TF32 products for each large one"
-    )
+    parser.add_argument("--single", action="store_true", help="split no products")
     parser.add_argument("--double", action="store_true", help="use double precision")
     parser.add_argument(
         "--compare", action="store_true", help="compare the scores with double precision"
@@ -59,8 +58,8 @@ def main() -> None:
         search(args)
         return
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
-    if args.split:
-        use_split_products()
+    if args.single:
+        products.split_product = torch.matmul
     X, cells = from_file(args) if args.data else generated(args)
     if args.double:
         X = X.double()
@@ -72,9 +71,7 @@ def main() -> None:
     w, trace, seconds = clocked(args.device, lambda: rounds(F, eigenvalues, cells, args.rounds))
     rate = plain_rate(X, l, args.device)
     share = 2 * n * l * (d + 2 * l) * args.rounds / seconds / rate
-    kind = (
-        "split TF32" if args.split else "TF32" if args.tf32 else str(X.dtype).removeprefix("torch.")
-    )
+    kind = "TF32" if args.tf32 else str(X.dtype).removeprefix("torch.")
     print(f"{args.rounds} rounds, {kind}: {seconds:.2f} s, {share:.0%} of the plain rate "
           f"({rate / 1e12:.1f} TFLOPS); noise {trace.n_noise[-1]}")  # fmt: skip
     if args.device == "cuda":
@@ -135,47 +132,6 @@ def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any
     coordinates = Coordinates(eigenvalues, torch.ones_like(eigenvalues), len(F))
     trace = schirn_on_blocks(store, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
     return trace.w, trace
-
-
-def tf32_parts(A: Any) -> tuple[Any, Any]:
-    """A as the sum of its values rounded to the 10 bits of TF32, and the remainder."""
-    # The last 13 bits of the mantissa go; half of them are added for rounding to nearest.
-    bits = A.contiguous().view(torch.int32)
-    high = ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
-    return high, A - high
-
-
-def split_product(A: Any, B: Any) -> Any:
-    """A B as three products of parts that TF32 units take as they are, or nearly so."""
-    if A.dtype != torch.float32:
-        return A @ B
-    A_high, A_low = tf32_parts(A)
-    B_high, B_low = tf32_parts(B)
-    exact = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        # The product of the remainders is below the rounding error of the sum.
-        product = A_high @ B_low
-        product += A_low @ B_high
-        product += A_high @ B_high
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = exact
-    return product
-
-
-def use_split_products() -> None:
-    """Split the products F w and R G of the solver."""
-
-    def expand(rows: Any, w: Any) -> Any:
-        return split_product(w.T, rows.F.T)
-
-    def times(G: Any, shift: Any) -> Any:
-        mu_R = shift.mu * shift.R
-        mean = None if G.mean is None else mu_R @ G.mean
-        return solver.Centred(split_product(mu_R, G.values), mean)
-
-    DenseRows.expand = expand  # type: ignore[method-assign]
-    solver._times = times  # type: ignore[attr-defined]
 
 
 def by_step(args: argparse.Namespace, work: Any) -> None:

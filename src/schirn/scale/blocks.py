@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.linalg.arrays import Array, cell_rows, cells_product, like, namespace, row_pieces
+from schirn.linalg.products import product
 from schirn.linalg.row_space import RowSpace
 
 _PROJECTED_CELLS = 2**20
@@ -84,7 +85,7 @@ class DenseRows:
         -------
         (l, n) array
         """
-        return w.T @ self.F.T
+        return product(w.T, self.F.T)
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
         """B'F.

@@ -112,8 +112,7 @@ def schirn(
         # eq. (10): W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
         w = (mu * C[n:] - L[n:]) / (mu * eigenvalues + 2 * lam * penalty)
         XW = np.vstack([space.expand(w.astype(space.dtype)), eigenvalues * w])
-        # eq. (15): noise where Y - C is large; candidates have Y = 1, so where C is below the
-        # threshold
+        # eq. (15): candidates have Y = 1, and are noise where C is below the threshold
         N_before = N
         N = Y & (C[:n] < threshold)
         if not np.array_equal(N, N_before):

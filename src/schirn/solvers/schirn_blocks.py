@@ -28,6 +28,7 @@ from schirn._checkpoint import load as checkpoint_load
 from schirn._checkpoint import save as checkpoint_save
 from schirn._progress import track
 from schirn.linalg.arrays import Array, eps, namespace, piece_rows, row_pieces, to_numpy
+from schirn.linalg.products import gram_over_rows, product
 from schirn.linalg.prox import (
     NoiseRule,
     RankTerm,
@@ -124,7 +125,7 @@ class Centred(NamedTuple):
             Rounding error of the Gram matrix.
         """
         xp = namespace(self.values)
-        gram = self.values @ self.values.T
+        gram = gram_over_rows(self.values)
         if self.mean is None:
             return gram, 0.0
         floor = eps(self.values) * float(xp.linalg.matrix_norm(gram))
@@ -488,7 +489,7 @@ def _times(G: Centred, shift: Shift) -> Centred:
         factor = shift.mu * shift.scale
         return Centred(factor * G.values, None if G.mean is None else factor * G.mean)
     mu_R = shift.mu * shift.R
-    return Centred(mu_R @ G.values, None if G.mean is None else mu_R @ G.mean)
+    return Centred(product(mu_R, G.values), None if G.mean is None else mu_R @ G.mean)
 
 
 def _square_of_change(S: Centred, before: Centred, change: tuple[Array, Array] | None) -> float:

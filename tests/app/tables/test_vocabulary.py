@@ -94,4 +94,5 @@ def test_a_vocabulary_is_applied_once_and_undone_exactly(kind, tmp_path):
             n_changes += check_vocabulary(tmp_path, kind, random.Random(seed))
 
     run()
-    assert n_changes > 200
+    # About one change per table, so that the run is not one of empty vocabularies.
+    assert n_changes > 100

@@ -26,6 +26,7 @@ from schirn.lab.bench.suite import (
     run_suite,
     summary,
 )
+from schirn.lab.cli import _bench as bench_command
 
 METHODS = ["CandidateRidge", "OracleRidge"]
 
@@ -44,6 +45,8 @@ def short(suite, monkeypatch):
     short["datasets"] = {"generated": short["datasets"]["generated"]}
     short["datasets"]["generated"]["checksums"] = checksums(short, "generated")
     monkeypatch.setattr(suites, "read_suite", lambda name: short)
+    # The command has a name for it, too, and may have been imported by another test.
+    monkeypatch.setattr(bench_command, "read_suite", lambda name: short)
     return short
 
 
