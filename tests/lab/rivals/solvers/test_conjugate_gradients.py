@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from schirn.lab.rivals.solvers._conjugate_gradients import conjugate_gradients
+from schirn.lab.rivals.solvers._conjugate_gradients import NormalSolution, conjugate_gradients
 
 
 def system(dtype=np.float64):
@@ -53,3 +53,16 @@ def test_slow_convergence_warns():
         conjugate_gradients(
             lambda W: N @ W, np.ones((600, 1)), mu=1.0, ridge=1e-9, diagonal=np.ones(600)
         )
+
+
+def test_a_column_that_is_nearly_zero_is_solved_too():
+    """Its start is far away, and the others take many steps after it is solved."""
+    N = np.diag(np.logspace(0, 2, 60)).astype(np.float32)
+    B = np.ones((60, 2), dtype=np.float32)
+    B[:, 1] = 1e-12
+    start = NormalSolution(np.ones_like(B), N @ np.ones_like(B))
+    options = {"mu": 1.0, "ridge": 1.0, "diagonal": np.ones(60, dtype=np.float32)}
+    W, _ = conjugate_gradients(lambda W: N @ W, B, start=start, **options)
+    exact = 1 / (np.diag(N) + 1)
+    np.testing.assert_allclose(W[:, 0], exact, atol=1e-4)
+    np.testing.assert_allclose(W[:, 1] * 1e12, exact, atol=1e-4)

@@ -42,7 +42,7 @@ def conjugate_gradients(
     diagonal : (d,) array
         The diagonal of N, which preconditions the system.
     start : NormalSolution or None
-        The solution of a similar system.
+        The solution of a similar system. Columns for which 0 is closer start from 0.
     tolerance : float or None
         Relative size of the residuals to stop at; by default 1e-9, or 1e-5 in single precision.
 
@@ -58,21 +58,26 @@ def conjugate_gradients(
         tolerance = 1e-9 if B.dtype == np.float64 else 1e-5
     if start is None or start.W.shape != B.shape:
         start = NormalSolution(np.zeros_like(B), np.zeros_like(B))
-    W = start.W.copy()
-    product = start.product.copy()
+    size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(B.dtype).tiny)
+    r = B - mu * start.product - ridge * start.W
+    is_closer = np.linalg.norm(r, axis=0) <= size
+    W = np.where(is_closer, start.W, 0)
+    product = np.where(is_closer, start.product, 0)
+    r = np.where(is_closer, r, B)
     inverse = 1 / (mu * diagonal + ridge)[:, None]
-    r = B - mu * product - ridge * W
     z = inverse * r
     p = z
     rz = np.sum(r * z, axis=0)
-    size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(B.dtype).tiny)
     for _ in range(_STEPS):
-        if np.max(np.linalg.norm(r, axis=0) / size) <= tolerance:
+        is_open = np.linalg.norm(r, axis=0) > tolerance * size
+        if not is_open.any():
             break
         Np = normal(p)
         Ap = mu * Np + ridge * p
         curvature = np.sum(p * Ap, axis=0)
-        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+        # Further steps of a solved column would divide by what is left of its residual.
+        is_step = is_open & (curvature > 0)
+        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=is_step)
         W += step * p
         product += step * Np
         r -= step * Ap
