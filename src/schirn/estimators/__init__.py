@@ -1,4 +1,4 @@
-"""The methods of the core, one per file, and the list of all methods."""
+"""The library's own methods, one per file, and the registry of all methods."""
 
 from schirn._entry_points import METHODS, registered
 from schirn._input import find_name, suggest
@@ -37,7 +37,7 @@ CORE_METHODS: Methods = {**_OWN, **_REFERENCES}
 
 
 def methods() -> Methods:
-    """Return all methods by name: Sieve, Schirn, the compared methods and the two references.
+    """Return all methods by name: Sieve, Schirn, the rival methods and the two references.
 
     Returns
     -------
@@ -53,12 +53,12 @@ def methods() -> Methods:
 
 
 def method_named(name: str) -> type[PartialMultiLabelClassifier] | None:
-    """Return the method of exactly this name, or None; only a compared method loads the others."""
+    """Return the method with exactly this name, or None. Rivals are imported only if needed."""
     return CORE_METHODS.get(name) or methods().get(name)
 
 
 def find_method(name: str) -> type[PartialMultiLabelClassifier]:
-    """Return the method of this name, ignoring case and hyphens.
+    """Return the method with this name, ignoring case and hyphens.
 
     >>> find_method("sieve").__name__, find_method("PML-MA").__name__
     ('Sieve', 'PMLMA')

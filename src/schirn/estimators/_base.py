@@ -1,4 +1,4 @@
-"""The template of all methods: validation, thresholds, calibration, the public contract."""
+"""Base classes of all methods: validation, thresholds, calibration and the public contract."""
 
 import inspect
 import warnings
@@ -67,7 +67,7 @@ class Fit(NamedTuple):
         Scores of the training rows, leave-one-out if the method has them.
     n_iter : int
     objective : array
-        Its value after each round.
+        Value of the objective after each round.
     confidence : (n, l) array or None
         The method's own label confidences; None means the calibrated posterior of the scores.
     """
@@ -80,18 +80,18 @@ class Fit(NamedTuple):
 
 
 class MethodInfo(NamedTuple):
-    """One line of `schirn methods`.
+    """What `schirn methods` prints about a method.
 
     Attributes
     ----------
     family : str
-        Kind of the method in a few words.
+        The kind of method, in a few words.
     reference : str
         Title of the paper.
     cost, memory : str
-        What a fit takes, in n rows, d features and l labels.
+        Complexity of a fit with n rows, d features and l labels.
     reconstructed : bool
-        Whether parts that the paper leaves open were filled in.
+        Whether details that the paper leaves open had to be filled in.
     """
 
     family: str
@@ -112,13 +112,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     _constraints: ClassVar[dict[str, Constraint]] = {}
     _info: ClassVar[MethodInfo]
     row_locations: ClassVar[tuple[str, ...]] = ()
-    """Where rows may live besides main memory, as in `schirn.scale.input.location`; a method that
-    names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
+    """Where rows may be besides main memory (see `schirn.scale.input.location`). A method that
+    lists any location implements `_fit_blocks(store, layout)` for `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
-    """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
+    """Whether X may be sparse; a dense-only method raises InputError for sparse features."""
     _continues: ClassVar[tuple[str, ...]] = ()
-    """Where rows may live if a killed fit is to go on where it was; a method that names any has a
-    parameter `checkpoint`."""
+    """Where rows may be for a killed fit to be resumed. A method that lists any location has a
+    `checkpoint` parameter."""
     threshold: ThresholdRule
     checkpoint: Any
 
@@ -128,8 +128,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         Parameters
         ----------
         X : (n, d) array, CSR matrix or DataFrame, or sequence of n texts
-            Texts become `TextFeatures`, and later calls take texts too. Some methods also take
-            arrays on a device, Dask arrays and files (docs/scale.md).
+            Texts are converted by `TextFeatures`, and later calls then take texts too. Some methods
+            also take arrays on a device, Dask arrays and files (docs/scale.md).
         y : array-like
             The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
             label names per row.
@@ -139,15 +139,15 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         Returns
         -------
         PartialMultiLabelClassifier
-            The object itself.
+            The fitted estimator.
         """
         self._fit_checked(X, y, label_names)
         return self
 
     def _fit_checked(self, X: Any, y: Any, label_names: Any, **extras: Any) -> None:
-        """Validate, fit and finish; `extras` are for `_fit`.
+        """Validate the data, call `_fit` with `extras`, and set the fitted attributes.
 
-        Progress is reported if `verbose`, and an error restores the previous state.
+        With `verbose`, progress is reported. An error restores the previous state.
         """
         self._check()
         state = dict(vars(self))
@@ -194,7 +194,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             )
 
     def _section(self, X: Any, *data: Any) -> AbstractContextManager[None]:
-        """The section of the open checkpoint for this fit."""
+        """Section of the open checkpoint that belongs to this fit."""
         if not self._continues:
             return no_section()
         name = type(self).__name__
@@ -210,7 +210,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
                 f"a fit of {name} with random_state=None cannot be continued; set it to a number",
                 parameter="checkpoint",
             )
-        # The state of rows in blocks is not that of rows in memory.
+        # The state of a fit differs between rows in blocks and rows in memory.
         return section(name, {**params, "rows": where}, X, *data)
 
     def _check(self) -> None:
@@ -218,7 +218,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         check_params(self.get_params(deep=False), self._constraints)
 
     def _not_finite(self, reason: str) -> InputError:
-        """The error for a fit without a finite result."""
+        """Return the error to raise when a fit has no finite result."""
         extreme = [
             f"{name}={value!r}"
             for name, value in self.get_params(deep=False).items()
@@ -232,18 +232,18 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     @abstractmethod
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        """Train; set what `_scores` needs."""
+        """Train on validated data, and set the attributes that `_scores` needs."""
 
     @abstractmethod
     def _scores(self, X: "Array | sp.csr_array") -> Array:
-        """Scores (n, l) of validated rows."""
+        """Return the scores (n, l) of validated rows."""
 
     def _share_key(self) -> Hashable | None:
-        """Key of models that can share the result of `_share`; None shares nothing."""
+        """Models with equal keys can share a factorisation; None if the model cannot share any."""
         return None
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        """Factor once for all models with this key; return a function (model, Y) -> test scores."""
+        """Factor once for models with equal keys; return a function (model, Y) -> test scores."""
         raise TypeError(f"{type(self).__name__} shares nothing between models")
 
     def decision_function(self, X: Any) -> Array:
@@ -254,7 +254,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         Parameters
         ----------
         X : (n, d) array, CSR matrix or DataFrame
-            Or rows on a device, in files or on Dask workers, if the method takes them.
+            Some methods also take rows on a device, in files or on Dask workers.
 
         Returns
         -------
@@ -269,13 +269,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return self._scores(self._validate_rows(X))
 
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
-        """Return 0/1 predictions (n, l), by `threshold` if given, else by the estimator's own.
+        """Return 0/1 predictions (n, l).
 
         Parameters
         ----------
         X : (n, d) array, CSR matrix or DataFrame
         threshold : float, array or str, optional
-            As the parameter of the method; by default, the rule of the method.
+            Overrides the `threshold` parameter of the estimator for this call.
 
         Returns
         -------
@@ -286,13 +286,13 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return self.apply_threshold(self.decision_function(X), threshold=threshold)
 
     def apply_threshold(self, scores: Array, *, threshold: ThresholdRule | None = None) -> Array:
-        """Return what `predict` makes of scores (n, l) that `decision_function` returned.
+        """Turn scores (n, l) returned by `decision_function` into the predictions of `predict`.
 
         Parameters
         ----------
         scores : (n, l) array
         threshold : float, array or str, optional
-            As the parameter of the method; by default, the rule of the method.
+            Overrides the `threshold` parameter of the estimator for this call.
 
         Returns
         -------
@@ -311,7 +311,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         ----------
         X : (n, d) array, CSR matrix or DataFrame
         threshold : float, array or str, optional
-            As the parameter of the method; by default, the rule of the method.
+            Overrides the `threshold` parameter of the estimator for this call.
 
         Returns
         -------
@@ -336,15 +336,14 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return self.calibration_.probability(scores)
 
     def _map(self, name: str, X: Any, **options: Any) -> Any:
-        """A method on every block of X."""
+        """Apply a method to every block of X."""
         check_is_fitted(self)
         return map_rows(self, name, X, len(self.label_names_), **options)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Return the probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+        """Return the probability (n, l) that each candidate of new rows is true; 0 elsewhere.
 
-        Candidates may come in any container that `fit` takes; names and table columns are
-        matched to the labels known from training.
+        Label names and DataFrame columns are matched to the labels seen during training.
 
         Parameters
         ----------
@@ -362,7 +361,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return near(self.calibration_.confidence(to_numpy(scores), labels.matrix), scores)
 
     def training_row_of(self, X: Any) -> Array:
-        """Find rows that the method was trained on, their copies and their edits.
+        """Find training rows, their copies and edited versions among new rows.
 
         Parameters
         ----------
@@ -371,8 +370,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         Returns
         -------
         (n,) int array
-            Number of the training row; -1 for all other rows. All are -1 for a model that was
-            saved without its training rows or trained on rows in files, on a device or on workers.
+            Index of the training row, or -1 if there is none. Always -1 for a model that was saved
+            without its training rows, or trained on rows in files, on a device or on workers.
         """
         check_is_fitted(self)
         rows = getattr(self, "training_rows_", None)
@@ -381,12 +380,12 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return rows.find(self._validate_rows(X))
 
     def held_out_scores(self, X: Any) -> Array:
-        """Return scores (n, l) from which the influence of the row itself is taken away.
+        """Return scores (n, l) that do not depend on the labels of the scored row itself.
 
-        A model repeats the labels that it was trained with, also the wrong ones. The scores of
-        training rows are those that were computed without the row while the method was trained. An
-        edit of a training row gets the scores of `decision_function` less the influence of the
-        training row on its own scores; all other rows get those of `decision_function`.
+        A model tends to reproduce the labels it was trained on, including the wrong ones. A
+        training row therefore gets the scores that were computed during training with the row left
+        out. An edited training row gets the scores of `decision_function` minus the influence of
+        the training row on its own scores. All other rows get the scores of `decision_function`.
 
         Parameters
         ----------
@@ -405,7 +404,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return scores
 
     def _remember(self, X: "Array | sp.csr_array", scores: Array) -> None:
-        """Keep what `held_out_scores` needs, from the scores of rows that were left out."""
+        """Store what `held_out_scores` needs, given leave-one-out scores of the training rows."""
         self.training_rows_ = TrainingRows.of(X)
         self.training_influence_ = self._scores(X) - scores
 
@@ -424,7 +423,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         -------
         float
         """
-        # Loads much that a fit does not need.
+        # Imported here because it is slow to import and `fit` does not need it.
         from sklearn.metrics import label_ranking_average_precision_score
 
         check_is_fitted(self)
@@ -445,7 +444,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return validated_rows(self, X, reset)
 
     def _features_of_texts(self, X: Any, reset: bool) -> Any:
-        """Features of texts; other rows as they are."""
+        """Convert texts to features; return any other X unchanged."""
         if reset:
             vars(self).pop("text_features_", None)
         if isinstance(X, str):
@@ -464,7 +463,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return self.text_features_.transform(texts)
 
     def _finish(self, fit: Fit, Y: Array) -> None:
-        """Set the fitted attributes that all methods have."""
+        """Set the fitted attributes that all methods share."""
         if not np.isfinite(fit.scores).all():
             raise self._not_finite("the scores overflow")
         self.n_iter_ = fit.n_iter
@@ -477,20 +476,20 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         self._set_verdicts(noise, confidence, fit.scores, Y)
 
     def _set_labels(self, names: list[str], y: Any) -> None:
-        """Set the label names of candidates y, and the type of the predictions."""
+        """Set the label names and the integer type of the predictions."""
         self.label_names_ = names
         self._label_dtype = _integer_type(y)
         self.classes_ = np.arange(max(len(names), 2))
 
     def _set_verdicts(self, noise: Any, confidence: Any, scores: Array, listed: Array) -> None:
-        """Set what a fit says about the candidates; scores and `listed` may be of some rows."""
+        """Set `noise_`, the confidences and the thresholds; `scores` may be those of a sample."""
         self.noise_ = noise
         self.label_confidence_ = confidence
         self.cardinality_ = float(confidence.sum(dtype=np.float64) / confidence.shape[0])
         self._learn_thresholds(scores, listed)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
-        """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""
+        """Learn what thresholds need from scores of training rows, and set `threshold_`."""
         self._cardinality_cut = cardinality_threshold(scores, self.cardinality_)
         self.threshold_ = self._make_threshold(self.threshold)
 
@@ -503,7 +502,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         return label_threshold(rule, len(self.label_names_))
 
     def _solver_options(self, solver: Callable[..., Any]) -> dict[str, Any]:
-        """The parameters that a solver takes under their own names."""
+        """Return the parameters of the estimator that the solver takes by the same name."""
         names = inspect.signature(solver).parameters
         return {k: v for k, v in self.get_params(deep=False).items() if k in names}
 
@@ -518,7 +517,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
 
 class LinearMethod(PartialMultiLabelClassifier):
-    """A method whose scores are X W + b. `coef_` is (l, d) and `intercept_` is (l,)."""
+    """A method with scores X W + b; `coef_` is (l, d) and `intercept_` is (l,)."""
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         scores = X @ near(self.coef_, X).T
@@ -530,41 +529,41 @@ class LinearMethod(PartialMultiLabelClassifier):
 
 
 class RowSpaceMethod(LinearMethod):
-    """A linear method whose solver works on one `RowSpace` of X.
+    """A linear method whose solver needs X only as a `RowSpace`.
 
-    A search over parameters then factors each fold once and calls `_coordinates` instead of `fit`.
+    A parameter search then factors each fold once and calls `_coordinates` instead of `fit`.
     """
 
     fit_intercept: bool
     lam_: float
     _grid: ClassVar[dict[str, tuple[float, ...]]] = {}
-    """The values tried for each parameter that may be None, in order of preference."""
+    """Values to try for each parameter that may be None, in order of preference."""
     _untuned: ClassVar[dict[str, float]] = {}
-    """What these parameters are where no held-out row can be scored."""
+    """Values to use if no held-out row can be scored."""
     _search_rounds: ClassVar[int] = 3
-    """Rounds after which the noise of a search is near that of a fit."""
+    """Number of rounds after which a search approximates the noise found by a full fit."""
 
     def _is_open(self) -> bool:
-        """Return True if some parameter is to be chosen in `fit`."""
+        """Return True if `fit` has to choose a parameter."""
         return any(getattr(self, name) is None for name in self._grid)
 
     def _numbers(self) -> dict[str, Any]:
-        """The parameters of `_grid`: as given, or as chosen by `_choose`."""
+        """Return the parameters of `_grid`, as given or as chosen by `_choose`."""
         values = {name: getattr(self, name) for name in self._grid}
         return {k: getattr(self, f"{k}_") if v is None else v for k, v in values.items()}
 
     def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
-        """The points of a grid, in order of preference."""
+        """Return the points of a grid, in order of preference."""
         raise TypeError(f"{type(self).__name__} has no grid")
 
     def _filters(self, space: RowSpace, which: Sequence[tuple[float, ...]]) -> Filters:
-        """The filters of `schirn.solvers.self_tuning` for some points."""
+        """Return the filters that `schirn.solvers.self_tuning` needs for the given points."""
         raise TypeError(f"{type(self).__name__} has no grid")
 
     def _choose(self, X: Any, Y: Any, n: int | None = None) -> None:
-        """Set the numbers of this fit, `lam_` and so on, and `search_`.
+        """Set `search_` and the parameters used by this fit, such as `lam_`.
 
-        X and Y may be a sample of n rows; of large ones a sample is taken.
+        X and Y may be a sample of n rows. Large X are sampled here.
         """
         values = {name: getattr(self, name) for name in self._grid}
         self.search_: dict[str, Any] | None = None
@@ -579,7 +578,7 @@ class RowSpaceMethod(LinearMethod):
     def _search(
         self, X: Any, Y: Any, n: int | None, values: dict[str, Any]
     ) -> tuple[dict[str, float], dict[str, Any] | None]:
-        """The best numbers, and the table of all that were tried."""
+        """Return the best parameters and the scores of all points that were tried."""
         n = n or X.shape[0]
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
@@ -589,7 +588,7 @@ class RowSpaceMethod(LinearMethod):
         Y = Y.toarray() if sp.issparse(Y) else Y
         points = self._points(values)
         if sp.issparse(X) or np.prod(X.shape) * min(X.shape) > _SVD_OPERATIONS or n > X.shape[0]:
-            # Small ridges on features of very different scales would need an SVD.
+            # With features on very different scales, smaller ridge weights would need an SVD.
             lowest = coarsest_gram_ridge(X) * max(1.0, n / max(1, rows))
             points = [point for point in points if point.ridge >= lowest] or [
                 max(points, key=lambda point: point.ridge)
@@ -617,15 +616,15 @@ class RowSpaceMethod(LinearMethod):
 
     @abstractmethod
     def _smallest_ridge(self) -> float:
-        """The smallest weight that the solver adds to the squared singular values."""
+        """Return the smallest weight that the solver adds to the squared singular values."""
 
     @abstractmethod
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
-        """Coordinates w of the weights in the row space, and nothing else."""
+        """Return only the coordinates w of the weights in the row space."""
 
     @abstractmethod
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
-        """Train on the factored X."""
+        """Train on factored features."""
 
     def _share_key(self) -> Hashable | None:
         return None if self._is_open() else self.fit_intercept
@@ -644,11 +643,11 @@ class RowSpaceMethod(LinearMethod):
 
 
 def sees_truth(method: Any) -> bool:
-    """Return True if a class or model may learn from true labels: its `fit` takes `y_clean`."""
+    """Return True if a method can learn from true labels, that is, if its `fit` takes `y_clean`."""
     return "y_clean" in inspect.signature(method.fit).parameters
 
 
 def _integer_type(y: Any) -> str:
-    """The integer type of the candidates, or int64 if they have none; predictions use it."""
+    """Return the integer type of the predictions: that of the candidates, or int64."""
     dtype = getattr(y, "dtype", None)
     return dtype.str if isinstance(dtype, np.dtype) and dtype.kind in "iu" else "<i8"

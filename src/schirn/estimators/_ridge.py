@@ -1,4 +1,4 @@
-"""The two references: ridge on the candidates, and ridge on the truth."""
+"""The two reference methods: ridge regression on the candidates and on the true labels."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -69,8 +69,8 @@ class CandidateRidge(_Ridge):
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,)
-    lam_ : the ridge weight of this fit, given or chosen.
-    search_ : scores of the ridge weights that were compared, as in `schirn.Schirn`, or None.
+    lam_ : ridge weight used by this fit, given or chosen.
+    search_ : scores of the ridge weights that were tried, as in `schirn.Schirn`, or None.
     label_confidence_ : (n, l) Bayes posterior that a candidate is true, from leave-one-out scores
         and the estimated rate at which false labels are listed.
     noise_ : (n, l) bool, candidates whose confidence is below one half.
@@ -98,13 +98,13 @@ class CandidateRidge(_Ridge):
 
 
 class OracleRidge(_Ridge):
-    r"""Ridge regression on the true labels: what the same ridge reaches without noise.
+    r"""Ridge regression on the true labels: the score of the same ridge without noise.
 
     .. math:: \min_W \|XW - T\|_F^2 + \lambda \|W\|_F^2
 
     This is not a practical method, because noisy data come without true labels. Reports use it to
-    state how much of the gap between `CandidateRidge` and the truth a method closes. It is a
-    reference, not an upper bound: a better model than a ridge can beat it.
+    state how much of the gap between `CandidateRidge` and this oracle a method closes. It is a
+    reference, not an upper bound: a model better than a ridge can beat it.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ class OracleRidge(_Ridge):
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,)
-    lam_ : the ridge weight of this fit, given or chosen.
-    search_ : scores of the ridge weights that were compared, as in `schirn.Schirn`, or None.
+    lam_ : ridge weight used by this fit, given or chosen.
+    search_ : scores of the ridge weights that were tried, as in `schirn.Schirn`, or None.
     noise_ : (n, l) bool, candidates that are not true.
     label_confidence_ : (n, l) Bayes posterior that a candidate is true, from leave-one-out scores.
     calibration_, cardinality_, objective_, n_iter_, label_names_, n_features_in_, threshold_
@@ -157,9 +157,9 @@ class OracleRidge(_Ridge):
         ----------
         X : (n, d) array, CSR matrix or DataFrame
         y : array-like
-            The candidates that `noise_` and `label_confidence_` refer to.
+            Candidates, to which `noise_` and `label_confidence_` refer.
         y_clean : array-like or None
-            The true labels; None takes y as the truth. Request it for cross-validation with
+            True labels; None takes y as the truth. For cross-validation, request it with
             ``set_fit_request(y_clean=True)``.
         label_names : list of str or None
             Names of the label columns, for candidates that carry none.
@@ -167,7 +167,7 @@ class OracleRidge(_Ridge):
         Returns
         -------
         OracleRidge
-            The object itself.
+            The fitted estimator.
         """
         self._fit_checked(X, y, label_names, y_clean=y_clean)
         del self._truth
@@ -189,12 +189,12 @@ class OracleRidge(_Ridge):
         return Fit(noise, result.loo_scores, 1, np.array([result.objective]))
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
-        """Set the rule of `predict` by the true labels: it does not depend on the noise."""
+        """Learn the thresholds from the true labels, so that they do not depend on the noise."""
         self.cardinality_ = float(self._truth.sum() / len(Y))
         super()._learn_thresholds(scores, self._truth)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        """Fit the sigmoid to the truth and count the noise rate."""
+        """Fit the sigmoid to the true labels, and compute the noise rate by counting."""
         false = self._truth == 0
         rate = float(np.clip((Y[false] == 1).mean() if false.any() else 0.0, 1e-6, 0.999))
         return calibrate(scores, self._truth, noise_rate=1e-6)._replace(noise_rate=rate)

@@ -1,13 +1,13 @@
-"""Recognise rows that a model was trained on, their copies and their edits.
+"""Recognise rows that a model was trained on, their copies and edited versions.
 
-A model believes the labels that it was trained with, also the wrong ones. Asked about the same row
-again, or about the row with a word more, it repeats them. A fitted method therefore keeps a sketch
-of its training rows, and judges what it recognises by scores that were computed without the row.
+A model tends to reproduce the labels it was trained on, including the wrong ones, for the same row
+and for the row with one more word. A fitted method therefore keeps a sketch of its training rows,
+and scores the rows that it recognises as if they had been left out of training.
 
 Sparse rows, such as texts, are compared as sets of features. The share of positions at which the
 smallest hashes of two sets agree estimates |A ∩ B| / |A ∪ B| (MinHash); rows are compared if two
-neighbouring hashes agree. Dense rows are compared by their distance, after standardisation and a
-random projection; a copy lies much nearer than other rows do.
+neighbouring hashes agree. Dense rows are compared by their distance after standardisation and a
+random projection; a copy is much closer than any other row.
 """
 
 from typing import Any, NamedTuple
@@ -20,21 +20,21 @@ from schirn._input import Array
 
 # 48 hashes estimate a similarity of 0.6 with a standard error of 0.07.
 _N_HASHES = 48
-# Rows whose sets of features overlap as much are the same row, before and after an edit: a share
-# of the union, and a share of the smaller set, which is high if something was added or deleted.
+# Two rows are versions of the same row if their feature sets overlap by this share of the union, or
+# by this share of the smaller set, which stays high if something was only added or deleted.
 _SIMILARITY = 0.5
 _CONTAINMENT = 0.8
-# Rows that are compared with a new row because of one pair of hashes.
+# Maximum number of training rows compared with a new row per matching pair of hashes.
 _MOST_CANDIDATES = 4
 _N_DIRECTIONS = 16
-# A copy is nearer than this share of the median distance to the nearest other row.
+# A copy is closer than this share of the median distance to the nearest neighbour.
 _NEARNESS = 0.2
 _MOST_DISTANCES = 2000
 _SEED = 2047
 
 
 class TrainingRows(NamedTuple):
-    """What is kept of the training rows: hashes of sparse ones, or points of dense ones.
+    """Sketch of the training rows: hashes of sparse rows, projections of dense rows.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class TrainingRows(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> "TrainingRows":
-        """Return the sketch of rows.
+        """Compute the sketch of the rows of X.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class TrainingRows(NamedTuple):
         return cls(no_hashes, no_sizes, points, mean, deviation, _radius(points))
 
     def find(self, X: Any) -> Array:
-        """Find rows among the training rows.
+        """Find the training rows that rows of X are versions of.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class TrainingRows(NamedTuple):
         Returns
         -------
         (m,) int array
-            The training row that each row is, is a copy of or an edit of; -1 for other rows.
+            Index of the same, copied or edited training row; -1 if there is none.
         """
         n_rows = X.shape[0]
         if sp.issparse(X) != bool(len(self.sizes)) or not n_rows:
@@ -104,7 +104,7 @@ class TrainingRows(NamedTuple):
         return np.where(distance <= self.radius, index, -1)
 
     def _find_sets(self, hashes: Array, sizes: Array) -> Array:
-        """Return the most similar training row of each set of features, if it is the same row."""
+        """Return the most similar training row of each feature set, or -1 if none is close."""
         best = np.full(len(hashes), -1)
         most_similar = np.zeros(len(hashes))
         is_filled = sizes > 0
@@ -129,7 +129,7 @@ class TrainingRows(NamedTuple):
 
 
 def _smallest_hashes(X: Any) -> Array:
-    """Return the smallest of many hashes of the features of each sparse row, (n, 48)."""
+    """Return the MinHash signatures (n, 48) of sparse rows."""
     X = sp.csr_array(X)
     random = np.random.default_rng(_SEED)
     factors = random.integers(1, 2**63, size=_N_HASHES, dtype=np.uint64) | np.uint64(1)
@@ -148,13 +148,13 @@ def _smallest_hashes(X: Any) -> Array:
 
 
 def _pair(hashes: Array, band: int) -> Array:
-    """Return two neighbouring hashes of each row as one number."""
+    """Combine two neighbouring hashes of each row into one number."""
     upper = hashes[:, band].astype(np.uint64) << np.uint64(32)
     return upper | hashes[:, band + 1]
 
 
 def _projected(X: Array, mean: Array, deviation: Array) -> Array:
-    """Return standardised rows in few random directions, (n, k)."""
+    """Standardise the rows and project them onto k random directions."""
     standardised = (X - mean) / deviation
     n_features = X.shape[1]
     if n_features <= _N_DIRECTIONS:
@@ -165,11 +165,11 @@ def _projected(X: Array, mean: Array, deviation: Array) -> Array:
 
 
 def _radius(points: Array) -> float:
-    """Return the distance within which a point is a copy of another one."""
+    """Return the distance below which two points count as copies."""
     sample = points[:: -(-len(points) // _MOST_DISTANCES)]
     if len(sample) < 2:
         return 0.0
     distance = cKDTree(sample).query(sample, k=2)[0][:, 1]
     positive = distance[distance > 0]
-    # Rounding must not hide a row that is the same.
+    # The lower bound tolerates rounding errors of identical rows.
     return max(_NEARNESS * float(np.median(positive)) if len(positive) else 0.0, 1e-5)

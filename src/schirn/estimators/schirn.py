@@ -20,8 +20,8 @@ from schirn.solvers.schirn import SchirnFit, schirn
 from schirn.solvers.schirn_blocks import schirn_in_one_block, schirn_on_blocks
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
-# Up to this many cells (rows x labels) the loop of the paper is the fastest. Larger matrices do not
-# fit into the cache, and the solver for blocks passes over them less often.
+# Up to this many cells (rows x labels), the loop of the paper is fastest. Larger matrices do not
+# fit into the cache, and the solver for blocks reads them less often.
 _LOOP_CELLS = 2**18
 
 
@@ -33,14 +33,14 @@ class Schirn(RowSpaceMethod):
         \min_{W, N} \|XW - (Y - N)\|_F^2 + \alpha \|N\|_1 - \beta \|XW\|_* + \lambda \|W\|_F^2
         \quad \text{s.t. } N \in \{0, 1\}^{n \times l},\; N \le Y
 
-    by augmented Lagrange multipliers on C = XW. Wrong labels are few (the norm of N), and the
-    matrix of predictions keeps a high rank (the nuclear norm is maximised).
+    by augmented Lagrange multipliers on C = XW. The norm of N keeps wrong labels few; maximising
+    the nuclear norm keeps the rank of the prediction matrix high.
 
     Parameters
     ----------
     alpha : float or None
-        Penalty for declaring a candidate noise. None chooses it on held-out candidates, as it does
-        for `beta` and `lam`; a number is used as it is.
+        Penalty for declaring a candidate noise. None chooses `alpha` on held-out candidates, and
+        likewise `beta` and `lam`; a number is used as it is.
     beta : float or None
         Weight of the rank term.
     lam : float or None
@@ -55,21 +55,21 @@ class Schirn(RowSpaceMethod):
     sparsity : bool
         False drops the penalty on noise (alpha = 0), an ablation of the paper.
     mu, mu_max, rho : float
-        First penalty, its upper bound, and its growth per round.
+        Initial penalty of the multipliers, its upper bound, and its growth factor per round.
     max_iter : int
-        Number of rounds.
-    tol : float
+        Maximum number of rounds.
+        tol : float
         Stop when the relative primal residual is below this value and the noise no longer changes;
         0 runs all rounds, as the paper does.
     fit_intercept : bool
-        Add an unpenalised intercept. The paper has none; centred features need it, because without
-        it the scores cannot represent label frequencies.
+        Add an unpenalised intercept. The paper has none, but centred features need one: without it
+        the scores cannot represent label frequencies.
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality", which predicts
         as many labels per row as `label_confidence_` expects.
     checkpoint : path, optional
-        Folder for the state of a long fit. A fit that was killed goes on there if it is started
-        again with the same data and parameters; when it is done, the folder is removed.
+        Folder for the state of a long fit. A killed fit resumes from it when started again with the
+        same data and parameters. The folder is removed at the end of the fit.
     verbose : bool
         Show stage, round, share done and time left on stderr.
 
@@ -79,11 +79,11 @@ class Schirn(RowSpaceMethod):
         Weights of the features.
     intercept_ : array of shape (l,)
     alpha_, beta_, lam_ : float
-        The numbers of this fit, given or chosen.
+        Parameters used by this fit, given or chosen.
     search_ : dict or None
         Arrays with one entry per point of the grid: "alpha", "beta", "lam", the "score" (average
-        precision of held-out candidates) and the "rounds" after which the point was scored last.
-        "rows" is the number of rows used. None if nothing was chosen.
+        precision of held-out candidates) and the "rounds" after which the point was last scored.
+        "rows" is the number of rows used. None if all parameters were given.
     noise_ : array of shape (n, l)
         The matrix N, as bool: candidates judged wrong.
     label_confidence_ : array of shape (n, l)
@@ -101,7 +101,7 @@ class Schirn(RowSpaceMethod):
     cardinality_ : float
         Estimated number of true labels per row.
     threshold_ : LabelThreshold
-        The rule of `predict`.
+        The rule that `predict` applies.
     n_iter_ : int
         Number of rounds.
     label_names_ : list of str
@@ -109,18 +109,19 @@ class Schirn(RowSpaceMethod):
         Indices of the labels.
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
-        Only for a DataFrame.
+        Only after training on a DataFrame.
 
     Notes
     -----
-    X is factored once and a round costs one product with the factor: O(n l min(n, d)) time and
-    O(n min(n, d)) memory. The singular values are shifted by 2 beta/(2 + mu) as printed, which is
-    exact for a rank weight of 2 beta; `objective_` uses the weight beta of the formula above.
+    X is factored once, and each round costs one product with the factor: O(n l min(n, d)) time and
+    O(n min(n, d)) memory. The singular values are shifted by 2 beta/(2 + mu) as printed in the
+    paper, which is exact for a rank weight of 2 beta; `objective_` uses the weight beta of the
+    formula above.
 
     Parameters left at None are chosen from 7 alphas, 2 betas and 7 lams on three splits, each
-    factored once. All points go through rounds of noise step and ridge side by side, the worse half
-    is dropped after each round, and the full rounds of the best point confirm it on one split (see
-    docs/schirn.md). Of very large X a sample of rows is used.
+    factored once. All points run rounds of noise step and ridge side by side, the worse half is
+    dropped after each round, and a full fit confirms the best point on one split (see
+    docs/schirn.md). For very large X, a sample of the rows is used.
 
     Examples
     --------
@@ -178,7 +179,7 @@ class Schirn(RowSpaceMethod):
         return float(2 / largest_mu)
 
     def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
-        # The printed rule is the exact one with alpha shifted by one.
+        # The printed rule is the exact rule with alpha shifted by one.
         shift = 1.0 if self.noise_rule == "printed" and self.alpha is None else 0.0
         sign = {"high": 1.0, "low": -1.0, "none": 0.0}[self.rank_term]
         per_lam = min(1.0, self._ridge_per_lam())
@@ -205,13 +206,13 @@ class Schirn(RowSpaceMethod):
         self._set_weights(space, fit.w)
         self.residual_ = fit.residual
         self.n_noise_ = fit.n_noise
-        # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
+        # At the solution, W is the ridge on Y - N, whose leave-one-out scores have a closed form.
         clean = (Y.astype(bool) & ~fit.N).astype(space.dtype)
         loo_scores = ridge(space, clean, self.lam_).loo_scores
         return Fit(fit.N, loo_scores, len(fit.objective), fit.objective)
 
     def _run(self, space: RowSpace, Y: Array) -> SchirnFit:
-        """The rounds on a factored X in memory or on a device."""
+        """Run the rounds on factored features, in memory or on a device."""
         is_small = Y.size <= _LOOP_CELLS and not is_device_array(space.eigenvalues)
         solver = schirn if is_small else schirn_in_one_block
         with threads_for(2 * np.prod(space.shape) * Y.shape[1]):

@@ -1,4 +1,4 @@
-"""Sieve, the default method: no tuning, no true labels."""
+"""Sieve, the default method, which needs neither tuning nor true labels."""
 
 import os
 from collections.abc import Sequence
@@ -40,11 +40,11 @@ from schirn.solvers.sieve_blocks import sieve_blocks
 from schirn.solvers.sparse_ridges import fit_sparse
 
 _BLOCK_ROWS = 5000
-# Rows sampled to set the threshold when there are many.
+# Maximum number of rows used to set the threshold.
 SAMPLE_ROWS = 10_000
-# Never 0, so that confidences keep their order.
+# Above 0, so that confidences keep their order.
 _LEAST_BELIEF = 0.02
-# Numbers of a block of rows in files.
+# Size of a block of rows in files, in numbers.
 _FILE_CELLS = 2**23
 
 
@@ -57,40 +57,42 @@ class Sieve(PartialMultiLabelClassifier):
 
     .. math:: \min_f \|f(X) - Q\|_F^2 + \lambda \|f\|^2 ,
 
-    takes their leave-one-out scores in closed form (a row does not influence its own verdict), adds
-    an expert for label correlations, and pools all experts into new log-odds. The pool is fitted to
-    held-out rows. The noise model estimates the rate at which false labels are listed, how many
-    there are per row and, if labels clearly differ, which labels are listed too often.
+    computes their leave-one-out scores in closed form (a row does not influence its own verdict),
+    adds an expert for label correlations, and pools all experts into new log-odds. The pool is
+    fitted to held-out rows. The noise model estimates the rate at which false labels are listed,
+    how many there are per row and, if labels clearly differ, which labels are listed too often.
 
     Parameters
     ----------
     features : {"auto", "text", "spread", "none"} or transformer
         Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
-        other features by their spread. A scikit-learn transformer is fitted and used instead.
+        other features by their spread. A scikit-learn transformer replaces the scaling.
     kernel : {"rbf", "linear"}
         "rbf" takes its width from the median distance. Both have an intercept. For texts, "linear"
-        is as good, and predicts faster.
+        is as accurate and predicts faster.
     estimate_noise : bool
-        False trusts every candidate, which makes this a tuned ridge.
+        False trusts every candidate, which reduces Sieve to a tuned ridge.
     lam : float, optional
-        Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
+        Ridge weight. None chooses it on candidates of held-out rows, and pools several ridges with
+        weights around it.
     max_iter : int
-        Number of rounds.
+        Maximum number of rounds.
     max_kernel_rows : int
         With more rows than this, the kernel is approximated from `n_landmarks` rows. A linear model
-        of more than `n_landmarks` sparse features uses all of them, and scores each row by folds
+        with more than `n_landmarks` sparse features uses all features, and scores each row by folds
         that leave it out.
     n_landmarks : int
         Number of landmarks of the Nyström approximation.
     threshold : float, array or str
-        Rule of `predict`; 0.0 on log-odds predicts labels that are more likely true than not.
+        Rule of `predict`; a log-odds threshold of 0.0 predicts labels that are more likely true
+        than not.
     keep_log_odds : bool
-        Keep `training_log_odds_` also of rows in files or on Dask workers.
+        Keep `training_log_odds_` for rows in files or on Dask workers too.
     random_state : int, optional
-        Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
+        Seed for drawing the inner splits, the landmarks and the cells that the pool is fitted to.
     checkpoint : path, optional
-        Folder for the state of a long fit. A fit that was killed goes on there if it is started
-        again with the same data and parameters; when it is done, the folder is removed.
+        Folder for the state of a long fit. A killed fit resumes from it when started again with the
+        same data and parameters. The folder is removed at the end of the fit.
     verbose : bool
         Show stage, round, share done and time left on stderr.
 
@@ -98,46 +100,46 @@ class Sieve(PartialMultiLabelClassifier):
     ----------
     label_confidence_ : array or CSR array of shape (n, l)
         Confidence that a candidate is true, given its row's features, all candidates of the row,
-        and the other rows; 0 outside the candidates. It is a ranking with a model behind it, not a
-        claim of how many candidates are wrong: candidates alone cannot tell. Labels given as known
-        get 1 or 0.
+        and the other rows; 0 outside the candidates. Read it as a model-based ranking, not as a
+        claim about how many candidates are wrong, which candidates alone cannot reveal. Known
+        labels get 1 or 0.
     noise_ : array of shape (n, l)
         Whether a label is a candidate whose confidence is below one half.
     informativeness_ : float
-        How much the features say about the labels, from 0.02 to 1. Confidences go back towards 1
-        as it falls; their order stays.
+        How much the features say about the labels, from 0.02 to 1. The lower it is, the more
+        confidences are shrunk towards 1; their order does not change.
     training_log_odds_ : array of shape (n, l)
-        Log-odds that each label is true, each row left out of its own fit; of rows in main memory
-        or on a device, or with `keep_log_odds`.
+        Log-odds that each label is true, each row left out of its own fit. Available for rows in
+        main memory or on a device, and otherwise with `keep_log_odds`.
     noise_model_ : NoiseModel
-        Rate at which false labels are listed, law of their number, label propensities.
+        Rate at which false labels are listed, distribution of their number, label propensities.
     noise_rates_ : ndarray of shape (n_iter_,)
         Estimated rate in each round.
     evidence_ : ndarray of shape (n_iter_,)
-        Mean log-likelihood of held-out cells after each round. The rounds end with the first one
-        that lowers it, and that one is not taken. NaN with votes.
+        Mean log-likelihood of held-out cells after each round. The first round that lowers it is
+        discarded and ends the fit. NaN with votes.
     objective_ : ndarray of shape (n_iter_,)
         Mean cross-entropy of the soft labels in each round.
     n_iter_ : int
-        Number of rounds, with the one that was not taken.
+        Number of rounds, including a discarded last round.
     vote_model_ : VoteModel or None
-        Quality of the votes and of every annotator, if `fit` was given votes.
+        Quality of the votes and of every annotator, if votes were passed to `fit`.
     pool_ : Pool
         Weights of the experts in the log-odds.
     lams_ : ndarray
         Ridge weights of the experts.
     scale_ : FeatureScale
-        How features are scaled.
+        Scaling of the features.
     transformer_ : transformer or None
         The fitted transformer, if `features` is one.
     expansion_ : KernelExpansion
-        How the ridges score new rows.
+        The ridges in the form that scores new rows.
     calibration_ : Calibration
-        Probabilities from log-odds.
+        Maps log-odds to probabilities.
     cardinality_ : float
-        Mean number of labels per row, for the threshold "cardinality".
+        Mean number of labels per row, used by the threshold "cardinality".
     threshold_ : LabelThreshold
-        The rule of `predict`.
+        The rule that `predict` applies.
     label_names_ : list of str
     classes_ : int array of shape (max(l, 2),)
         Indices of the labels.
@@ -145,11 +147,11 @@ class Sieve(PartialMultiLabelClassifier):
 
     Notes
     -----
-    `decision_function` returns log-odds and `predict_proba` their sigmoid; they are calibrated by
-    the pool, which is fitted to posteriors of candidates, never to true labels. Time is three
-    Cholesky inverses of n x n, or two eigendecompositions of the landmark features, then products:
-    linear in the number of labels as soon as there are more labels than rows. Memory is 6 n^2, or
-    n times the number of landmarks.
+    `decision_function` returns log-odds and `predict_proba` their sigmoid. The pool calibrates
+    them; it is fitted to posteriors of candidates, never to true labels. A fit takes three Cholesky
+    inverses of n x n matrices, or two eigendecompositions of the landmark features, and then only
+    products: time is linear in the number of labels once there are more labels than rows. Memory is
+    6 n^2, or n times the number of landmarks.
 
     Examples
     --------
@@ -201,27 +203,28 @@ class Sieve(PartialMultiLabelClassifier):
         Parameters
         ----------
         X : array, CSR matrix or DataFrame of shape (n, d)
-            Or tensors, a `RowFile` or a Dask array (docs/scale.md). A `RowFile` is mapped into
-            memory if `known`, `votes` or `groups` are given; the others do not take these.
+            Also tensors, a `RowFile` or a Dask array (docs/scale.md). With `known`, `votes` or
+            `groups`, a `RowFile` is mapped into memory; tensors and Dask arrays do not take these.
         y : array, sparse matrix or DataFrame of shape (n, l), or list of lists
             Candidates: 0/1 or bool, or one list of label names per row.
         label_names : sequence of str, optional
             Names of the label columns, for candidates that carry none.
         known : array, sparse matrix or DataFrame of shape (n, l), optional
-            1 for candidates known to be true, -1 for wrong ones, 0 for the others. Similar rows
-            learn from them, and they teach how often each label is wrongly listed. Leave a wrong
-            label among the candidates if it was listed: it tells how much noise there is.
+            1 for candidates known to be true, -1 for candidates known to be wrong, 0 for the
+            others. Similar rows learn from known labels, which also inform the rate at which each
+            label is wrongly listed. Keep a wrong label among the candidates if it was listed,
+            because it is evidence of noise.
         votes : Votes or (counts, voters), optional
-            How many of several annotators chose each label, from `votes_to_candidates` or as an
-            (n, l) array with the number of annotators, for all rows or for each. With `Votes`,
-            every annotator gets a quality of their own.
+            How many annotators chose each label: the result of `votes_to_candidates`, or an (n, l)
+            array of counts with the number of annotators, one for all rows or one per row. With
+            `Votes`, the quality of each annotator is estimated separately.
         groups : array of shape (n,), optional
-            Rows of one group, such as copies, never judge each other.
+            Rows of the same group, such as copies, never judge each other.
 
         Returns
         -------
         Sieve
-            The object itself.
+            The fitted estimator.
         """
         extras = {"known": known, "votes": votes, "groups": groups}
         extras = {name: value for name, value in extras.items() if value is not None}
@@ -233,10 +236,10 @@ class Sieve(PartialMultiLabelClassifier):
         return self
 
     def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
-        """Rows in files, on a device or on workers, as `fit` uses them."""
+        """Convert rows in files, on a device or on workers to the form that `fit` uses."""
         name = next(iter(extras), None)
         if name is not None and location(X) == "files":
-            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
+            # Only the in-memory solver takes `extras`; it reads a mapped file in pieces.
             return X.mapped()
         if name is not None:
             raise InputError(
@@ -249,9 +252,9 @@ class Sieve(PartialMultiLabelClassifier):
     def _knowledge(
         self, Y: Array, known: Any = None, votes: Any = None, groups: Any = None
     ) -> Knowledge:
-        """What the user knows about the rows, checked."""
+        """Validate what the user knows about the rows."""
         if groups is not None:
-            # Numbered by their first row: what the groups are called does not matter.
+            # Number groups by their first row, so that results do not depend on their names.
             _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
             check_same_length(len(Y), len(groups))
             groups = np.argsort(np.argsort(first))[groups]
@@ -262,13 +265,13 @@ class Sieve(PartialMultiLabelClassifier):
         return Knowledge(certain, quality, groups)
 
     def _file_rows(self, X: Any, y: Any) -> int:
-        """Rows of a block in files, by their features, landmarks and scores of all ridges."""
+        """Number of rows per block in files, given the memory that features and scores take."""
         shape: tuple[int, ...] = getattr(y, "shape", ())
         width = max(X.shape[1], self.n_landmarks, 3 * shape[1] if len(shape) == 2 else 0)
         return max(1, _FILE_CELLS // width)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere.
+        """Return the confidence (n, l) in candidates of new rows, given the whole set; 0 elsewhere.
 
         Parameters
         ----------
@@ -289,7 +292,7 @@ class Sieve(PartialMultiLabelClassifier):
         )
 
     def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
-        """Return the confidence (n, l) in candidates Y, from log-odds of rows that were left out.
+        """Return the confidence (n, l) in candidates Y, given held-out log-odds.
 
         Parameters
         ----------
@@ -314,13 +317,13 @@ class Sieve(PartialMultiLabelClassifier):
         known = knowledge.known
         trusted = Y
         if known is not None and self._trusts():
-            # What is known to be wrong is not learned by a trusting model.
+            # A trusting model must not learn labels that are known to be wrong.
             trusted = np.where(known < 0, 0, Y)
             knowledge = knowledge._replace(known=None)
         self._learn_features(X)
         result, expansion = self._solve(X, trusted, knowledge)
         if expansion.support is None:
-            # Weights per feature are as precise as the features.
+            # Store linear weights in the precision of the features.
             expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
         self.expansion_ = expansion
         scores = result.log_odds()
@@ -332,7 +335,7 @@ class Sieve(PartialMultiLabelClassifier):
         return Fit(None, scores, len(self.objective_), self.objective_, confidence)
 
     def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
-        """Run the rounds on rows in memory, by the ridges that suit them."""
+        """Run the rounds on rows in memory, with the ridges that suit their number."""
         Z = self._transformed(X)
         is_wide = Z.shape[1] > Z.shape[0] and self.kernel == "linear" and not sp.issparse(Z)
         if Z.shape[0] <= self.max_kernel_rows or is_wide:
@@ -342,13 +345,13 @@ class Sieve(PartialMultiLabelClassifier):
     def _solve_many(
         self, Z: Any, Y: Array, knowledge: Knowledge
     ) -> tuple[SieveResult, KernelExpansion]:
-        """The same for rows whose kernel matrix would be too large."""
+        """Run the rounds on rows whose kernel matrix would be too large."""
         n, d = Z.shape
         options = self._options()
         scaled = self.scale_.transform
         has_groups = knowledge.groups is not None
         if self._has_texts():
-            # Landmarks stand for dense features, not for many rare words.
+            # Landmarks represent dense features well, but not many rare words.
             options = options._replace(kernel="linear")
         if options.kernel == "linear" and sp.issparse(Z) and (d > self.n_landmarks or has_groups):
             return fit_sparse(scaled(Z), Y, options, knowledge)
@@ -358,11 +361,11 @@ class Sieve(PartialMultiLabelClassifier):
                 f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
                 parameter="groups",
             )
-        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
+        # Scale the rows in pieces: a scaled copy takes as much memory as X.
         return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
 
     def _judge(self, result: SieveResult, posterior: sp.csr_array) -> sp.csr_array:
-        """Set what a fit says about the noise; return the confidences of all candidates."""
+        """Set the noise estimates of the fit, and return the confidences of all candidates."""
         votes = result.fitted.splits[0].train.knowledge.votes
         self.pool_ = result.pool
         self.lams_ = np.asarray(result.lams, dtype=float)
@@ -428,7 +431,7 @@ class Sieve(PartialMultiLabelClassifier):
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
             self.transformer_ = None
-            # Those of texts are scaled already.
+            # Text features are already scaled.
             is_scaled = self.features == "auto" and self._has_texts()
             self.scale_ = learn_scale(X, "none" if is_scaled else self.features)
         else:
@@ -444,7 +447,7 @@ class Sieve(PartialMultiLabelClassifier):
         self.scale_ = learn_scale(X, "none")
 
     def _transformed(self, X: "Array | sp.csr_array") -> Any:
-        """The output of the transformer of the user, if there is one; it is not scaled."""
+        """Return the unscaled output of the user's transformer, if there is one."""
         return X if self.transformer_ is None else _plain_output(self.transformer_.transform(X))
 
     def _options(self) -> SieveOptions:
@@ -454,17 +457,17 @@ class Sieve(PartialMultiLabelClassifier):
         return "text_features_" in vars(self)
 
     def _trusts(self) -> bool:
-        """Whether every candidate is taken as true."""
+        """Return True if every candidate is taken as true."""
         return not self.estimate_noise
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        """Calibrate the trusting ridge; the pool is calibrated already."""
+        """Calibrate the scores of a trusting ridge; pooled log-odds are already calibrated."""
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, self.noise_model_.rate)
 
 
 def _plain_output(X: Any) -> Any:
-    """The output of a transformer as an array or CSR array."""
+    """Convert the output of a transformer to an array or CSR array."""
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
     return sp.csr_array(X) if sp.issparse(X) else X

@@ -1,9 +1,9 @@
-"""Ridges of Sieve for many rows: features whose Gram matrix is a sum over blocks of rows.
+"""Ridges of Sieve for many rows, on features whose Gram matrix is a sum over blocks of rows.
 
-The features are those of the Nyström approximation, or the rows themselves for a linear kernel. All
-rows and one inner split share them, each with eigenvectors of its own. Rows in memory or on a
-device are one block; those in files or on workers are many (`schirn.scale.blocks`). Features never
-leave their block: soft labels of candidates go in, scores of cells and sums over rows come out.
+The features are Nyström features, or the rows themselves for a linear kernel. The fit on all rows
+and the one inner split share them, each with its own eigenvectors. Rows in memory or on a device
+form one block, rows in files or on workers many (`schirn.scale.blocks`). Features never leave their
+block: soft labels of candidates go in, scores of cells and sums over rows come out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,9 +61,9 @@ from schirn.solvers.sieve import (
 )
 
 _BLOCK_ROWS = 5000
-# Rows held out whose rankings compare ridge weights.
+# Number of held-out rows whose rankings are used to compare ridge weights.
 RANKED_ROWS = 2000
-# The label stack is cubic in the labels; above this many it is left out.
+# The cost of the label stack is cubic in the labels; it is left out above this many.
 MOST_STACKED = 3000
 
 
@@ -93,7 +93,7 @@ def fit_features(
 
 
 class FeatureRidges(Ridges):
-    """Ridges on the features of all rows, and of the rows that are not held out: three quarters.
+    """Ridges on the features of all rows, and of the three quarters that are not held out.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ class FeatureRidges(Ridges):
     ----------
     source : FeatureMap
     drawn : ndarray
-        Rows held out, in the order of the draw.
+        Held-out rows in the order in which they were drawn.
     rows : list of ndarray
-        Rows of each block, those held out last.
+        Rows of each block, with the held-out rows last.
     edges : list of int
         Number of rows of each block that are not held out.
     """
@@ -140,8 +140,8 @@ class FeatureRidges(Ridges):
         self._single = self.source.support is not None or "float32" in str(dtype)
         stage("factoring the features")
         spectra = remembered("spectra", partial(_spectra, store, sums, self._single))
-        # The sums of many blocks take much memory on the workers. Eigenvectors are sent back,
-        # because what was made there from all blocks would take all blocks to make again if lost.
+        # Free the sums of the blocks, which take much memory on the workers. Eigenvectors are sent
+        # back here: if a worker lost them, all blocks would be needed to recompute them.
         del sums
         self._spectra = [
             Spectrum(eigenvalues, m, store.near(same, basis, place=k), mean)
@@ -150,17 +150,17 @@ class FeatureRidges(Ridges):
         self.rows, self.edges = map(list, zip(*store.gather(_row_order), strict=True))
 
     def use_candidates(self, Y: sp.csr_array, knowledge: Knowledge = NOTHING_KNOWN) -> None:
-        """Learn from 0/1 candidates (n, l)."""
+        """Set the 0/1 candidates (n, l) to learn from."""
         store = self._store
         blocks = self.rows
         inner = [rows[:edge] for rows, edge in zip(blocks, self.edges, strict=True)]
         held = [rows[edge:] for rows, edge in zip(blocks, self.edges, strict=True)]
-        # An inner split without a candidate teaches nothing.
+        # An inner split without any candidate has nothing to learn from.
         kinds = (
             [blocks, inner, held] if np.diff(Y.indptr)[np.concatenate(inner)].any() else [blocks]
         )
         store.step(_set_candidates, PerBlock(Y[rows] for rows in blocks), len(kinds) > 1)
-        # Rows that are one block share its candidates, which may lie on a device.
+        # With a single block, use its candidates, which may be on a device.
         candidates, self.values = store.gather(_candidates)[0]
         if len(blocks) > 1:
             self.values = to_numpy(self.values)
@@ -190,12 +190,12 @@ class FeatureRidges(Ridges):
         self.use_lams(lams or remembered("lams", choose))
 
     def use_lams(self, lams: Sequence[float]) -> None:
-        """Set the ridge weights, and compute the leverages of all rows for them."""
+        """Set the ridge weights, and compute the leverages of all rows."""
         self.lams = list(lams)
         self._store.step(_set_leverages, self._spectra[: len(self.splits)], self.lams)
 
     def losses(self, grid: np.ndarray, ranked: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Losses of ridges on the candidates of the inner split, for its held-out rows."""
+        """Losses on the held-out rows of ridges fitted to the candidates of the inner split."""
         if len(self.splits) == 1:
             return np.arange(len(grid)), np.zeros((len(grid), 0))
         ones = [split.train.candidates.ones(self.values) for split in self.splits]
@@ -206,7 +206,7 @@ class FeatureRidges(Ridges):
         return np.sum(errors, axis=0), np.concatenate(precisions, axis=1)
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
-        """Fit the ridges of every split to soft labels q, and score its candidates."""
+        """Fit the ridges of every split to soft labels q, and score the candidates of the split."""
         self._q = list(q)
         self._leader = leader
         self._stacks: list[FittedStack | None] = [None] * len(q)
@@ -230,7 +230,7 @@ class FeatureRidges(Ridges):
         ]
 
     def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
-        """Scores of the candidates held out, and of cells held out."""
+        """Scores of the held-out candidates and of the given held-out cells."""
         ends = np.searchsorted(row, self._held_edges)
         parts = [
             (row[i:j] - first, label[i:j])
@@ -274,7 +274,7 @@ class FeatureRidges(Ridges):
         return list(self._store.step(_project, self._blocks(q)))
 
     def _ridges(self, k: int, sums: Any, lams: Sequence[float]) -> Any:
-        """Weights and intercepts of split k, made where the rows are: only sums travel there."""
+        """Weights and intercepts of split k, computed where the rows are; only sums travel."""
         message = self._spectra[k], sums, lams, self._single
         return self._store.near(_joined_ridges, *message, place=k)
 
@@ -289,13 +289,13 @@ class FeatureRidges(Ridges):
 
 
 def _edges(Y: sp.csr_array, blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Where the candidates of each block begin and end."""
+    """Positions at which the candidates of each block begin and end."""
     sizes = np.diff(Y.indptr)
     return np.cumsum([0, *(sizes[rows].sum() for rows in blocks)])
 
 
 def _joined(blocks: Sequence[Array]) -> Array:
-    """Scores (e, cells) of all blocks."""
+    """Concatenate the scores (e, cells) of all blocks."""
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
 
@@ -358,12 +358,12 @@ class FeatureMap:
     support: Any = None
     """Landmarks; None for a linear kernel."""
     nystroem: Array | None = None
-    """R, where the landmarks were drawn."""
+    """R, on the device where the landmarks were drawn."""
     shift: np.ndarray | None = None
-    """About the mean of dense features, so that single precision has digits for the rest."""
+    """Approximate mean of dense features, subtracted to preserve digits in single precision."""
 
     def features(self, Z: Any) -> Any:
-        """The features, in single precision if they come from landmarks."""
+        """Features of scaled rows Z, in single precision if they come from landmarks."""
         if self.support is None:
             return Z if self.shift is None else Z - like(self.shift, Z)
         R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
@@ -374,7 +374,7 @@ class FeatureMap:
         """Features of the rows of X in a new order, a few thousand rows at a time."""
         if self.support is None or not len(order):
             return pick(self.features(scaled(X)), order)
-        # What the features are made of moves to the rows once, not with every block.
+        # Move R and the shift to the device of the rows once instead of with every piece.
         first = scaled(pick(X, order[:1]))
         R, shift = (like(A, dense_part(first)) for A in (self.nystroem, self.shift))
         moved = replace(self, support=on_device(self.support, first), nystroem=R, shift=shift)
@@ -389,7 +389,7 @@ class FeatureMap:
         return out
 
     def expansion(self, ridges: Sequence[Ridge]) -> KernelExpansion:
-        """Expansion of the ridges of all experts."""
+        """Combine the ridges of all experts with the feature map, to score new rows."""
         shift = self.shift
         R = self.nystroem
         offsets = [b if shift is None else b - shift @ W for W, b in ridges]
@@ -403,7 +403,7 @@ def draw_features(
     rng: np.random.RandomState,
     scaled_rows: Callable[[np.ndarray], Any],
 ) -> FeatureMap:
-    """Draw landmarks and the kernel width, from rows that `scaled_rows` gets by sorted index."""
+    """Draw landmarks and estimate the kernel width; `scaled_rows` takes sorted row indices."""
     stage("drawing landmarks" if options.kernel == "rbf" else "looking at some rows")
     sample = scaled_rows(width_sample(n, rng))
     if options.kernel == "linear":
@@ -417,7 +417,7 @@ def draw_features(
     return FeatureMap(function, landmarks, R, to_numpy(shift))
 
 
-# ---- Label stack from sums
+# ---- Label stack computed from sums
 
 
 def stack_sums(S: Array, q: Array, c: Candidates) -> tuple[np.ndarray, ...]:
@@ -438,11 +438,11 @@ def fit_stack(sums: Sequence[np.ndarray], soft: np.ndarray, n: float) -> "Fitted
 
 @dataclass(frozen=True, eq=False)
 class FittedStack:
-    """A label stack, and what its own rows need to be left out."""
+    """A label stack together with the leverages of the rows that it was fitted to."""
 
     stack: LabelStack
     half: np.ndarray
-    """The squared columns of half (S - centre)' sum to the leverages."""
+    """Leverages are the squared column norms of half (S - centre)'."""
     n: float
 
     def factors(self, S: Array) -> Array:
@@ -451,31 +451,31 @@ class FittedStack:
         return 1 / (1 - below_one(1 / self.n + namespace(S).sum(D**2, axis=1), SMALLEST))
 
     def left_out(self, S: Array, targets: Array) -> Array:
-        """Scores (n, l) of its own rows, each left out of the fit to these targets."""
+        """Scores (n, l) of the fitted rows, each left out of the fit to these targets."""
         return targets - (targets - self.stack.scores(S)) * self.factors(S)[:, None]
 
 
-# ---- Steps, which run where the rows are
+# ---- Steps that run where the rows are
 
 
 class State(NamedTuple):
-    """What a block keeps: features, and of all rows and of the inner split what fits them."""
+    """State of a block: its features, and what the fits on all rows and on the inner split need."""
 
     X: Any
-    """Features, the rows held out last."""
+    """Features, with the held-out rows last."""
     edge: int
     """Number of rows that are not held out."""
     rows: np.ndarray
-    """Which row of the data each row of X is."""
+    """Index of each row of X in the data."""
     candidates: tuple[Candidates, ...] = ()
-    """Of all rows, of those of the inner split, and of those held out."""
+    """Candidates of all rows, of the rows of the inner split, and of the held-out rows."""
     factors: tuple[Any, ...] = ()
     """1/(1 - h) with the leverage h of each row, (n, e), per split."""
     S: tuple[Any, ...] = ()
     """Left-out scores (n, l) of the leading ridge, per split."""
 
     def features(self, split: int) -> Any:
-        """Features of the rows that a split learns from."""
+        """Features of the rows that a split is fitted to."""
         return self.X[: self.edge] if split else self.X
 
 
@@ -483,13 +483,13 @@ Sums = tuple[Any, ...]
 
 
 def _pick_rows(block: Block, state: Any, index: np.ndarray) -> Any:
-    """Those of the sorted rows that are in this block."""
+    """Rows of this block among the sorted row indices."""
     X = block.rows.X
     return pick(X, _inside(index, block.rows.first, X.shape[0]))
 
 
 def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:
-    """Positions in a block of the sorted rows that are in it."""
+    """Positions within a block of those sorted row indices that fall into it."""
     low, high = np.searchsorted(index, [first, first + n])
     return index[low:high] - first
 
@@ -497,7 +497,7 @@ def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:
 def _make_features(
     block: Block, state: Any, scaled: Any, source: FeatureMap, held: np.ndarray
 ) -> tuple[State, Sums]:
-    """Features of a block; sums over the rows learned from and over those held out."""
+    """Features of a block, and sums over its training rows and over its held-out rows."""
     X = block.rows.X
     first = block.rows.first
     n = X.shape[0]
@@ -511,7 +511,7 @@ def _make_features(
 
 
 def _spectra(store: RowStore, sums: Any, single: bool) -> list[Spectrum]:
-    """Spectra of all rows, and of those that are not held out, from sums of `_make_features`."""
+    """Spectra of all rows and of the rows that are not held out, given sums of `_make_features`."""
     spectra = [store.near(_split_spectrum, sums, k, single, place=k) for k in range(2)]
     return [store.here(result) for result in spectra]
 
@@ -558,18 +558,18 @@ def _project(block: Block, state: State, q: Sequence[Array]) -> tuple[State, Sum
 def _joined_ridges(
     spectrum: Spectrum, sums: tuple[Array, Any], lams: Sequence[float], single: bool
 ) -> tuple[Array, ...]:
-    """Weights (d, e l) and intercepts (e l,) of all ridges, side by side."""
+    """Weights (d, e l) and intercepts (e l,) of all ridges, concatenated."""
     W, b = zip(*spectrum.ridges(sums, lams), strict=True)
     xp = namespace(W[0])
     joined = xp.concat(list(W), axis=1), xp.concat(list(b))
-    # Rows of single precision use ridges of single precision: half of the bytes for other workers.
+    # Ridges for rows in single precision are cast too, which halves what is sent to workers.
     return tuple(xp.astype(A, xp.float32) for A in joined) if single else joined
 
 
 def _pieces(X: Any, ridges: tuple[Array, Array], n_ridges: int) -> Iterator[tuple[int, Array]]:
-    """First row, and scores (m, e, l) of all ridges, of some rows at a time."""
+    """Yield the first row and the scores (m, e, l) of all ridges, a few rows at a time."""
     W, b = (like(A, dense_part(X)) for A in ridges)
-    # On a device the rows are there already, and only their scores take memory.
+    # On a device the rows are already there, so that only the scores take extra memory.
     width = W.shape[1] if is_device_array(W) else max(W.shape)
     for i, rows in row_pieces(X, piece_rows(dense_part(X), width)):
         S = rows @ W + b
@@ -577,7 +577,7 @@ def _pieces(X: Any, ridges: tuple[Array, Array], n_ridges: int) -> Iterator[tupl
 
 
 def _left_out(S: Array, factors: Array, q: Array, row: Array, label: Array) -> Array:
-    """Q - (Q - S) factors for scores S (m, e, l), where Q has the values q at the candidates."""
+    """Q - (Q - S) factors for scores S (m, e, l), where Q holds q at the candidates and else 0."""
     S = S * factors[:, :, None]
     S[row, :, label] += q[:, None] * (1 - factors[row])
     return S
@@ -586,7 +586,7 @@ def _left_out(S: Array, factors: Array, q: Array, row: Array, label: Array) -> A
 def _left_out_pieces(
     state: State, split: int, ridges: Any, n_ridges: int, q: Array
 ) -> Iterator[tuple[slice, tuple[Array, Array, Array], Array]]:
-    """Some rows of a split at a time: the rows, their candidates (q, row, label), scores (m, e, l).
+    """Yield rows of a split in pieces, with their candidates (q, row, label) and scores (m, e, l).
 
     Each row is left out of its own fit.
     """
@@ -600,14 +600,14 @@ def _left_out_pieces(
 
 
 def _cells_of(c: Candidates, first: int, n: int) -> slice:
-    """Places of the candidates of some rows."""
+    """Positions of the candidates of n rows."""
     return slice(int(c.indptr[first]), int(c.indptr[first + n]))
 
 
 def _score(
     block: Block, state: State, ridges: Any, q: Any, n_ridges: int, leader: int | None
 ) -> tuple[State, Sums]:
-    """Of every split: left-out scores of the candidates, and sums for the label stack or total."""
+    """Left-out scores of the candidates of every split, and sums for the stack or the unlisted."""
     sums = []
     leading = []
     for k, (pair, values) in enumerate(zip(ridges, q, strict=True)):
@@ -636,7 +636,7 @@ def _score(
 
 
 def _stack(block: Block, state: State, stacks: Sequence[FittedStack], q: Any) -> list[Array]:
-    """Left-out scores (1, candidates) by the label stack of every split."""
+    """Left-out scores (1, candidates) of the label stack of every split."""
     scores = []
     for c, S, stack, values in zip(state.candidates, state.S, stacks, q, strict=False):
         f = stack.factors(S)[c.row]
@@ -654,7 +654,7 @@ def _score_held(
     stack: FittedStack | None,
     cells: tuple[np.ndarray, np.ndarray],
 ) -> tuple[Array, Array]:
-    """Scores of the candidates held out, and of cells held out."""
+    """Scores of the held-out candidates and of the given held-out cells."""
     row, label = cells
     X = state.X[state.edge :]
     c = state.candidates[2]
@@ -684,7 +684,7 @@ def _map_log_odds(
     combination: Combination,
     function: Callable[..., Any] | None,
 ) -> Any:
-    """The log-odds (n, l) of all cells of a split, or a function of its rows and these."""
+    """Log-odds (n, l) of all cells of a split, or function(rows, log-odds) if one is given."""
     q = like(q, dense_part(state.X))
     pieces = []
     xp = namespace(q)
@@ -702,7 +702,7 @@ def _map_log_odds(
 def _held_losses(
     block: Block, state: State, ridges: Any, n_ridges: int, ranked: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Squared errors of the rows held out, and average precisions of those in `ranked`."""
+    """Squared errors on the held-out rows, and average precisions of the rows in `ranked`."""
     c = state.candidates[2]
     X = state.X[state.edge :]
     listed = sp.csr_array((np.ones(c.size), c.indices, c.indptr), c.shape)

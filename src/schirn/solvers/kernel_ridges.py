@@ -1,4 +1,4 @@
-"""Ridges of Sieve for rows whose kernel matrix fits in memory: one inverse per ridge weight.
+"""Ridges of Sieve for rows whose kernel matrix fits into memory: one inverse per ridge weight.
 
 All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.leave_one_out`).
 Rows of one group are left out together.
@@ -41,16 +41,16 @@ from schirn.solvers.sieve import (
     sieve,
 )
 
-# Rows that choose the ridge weights; many rare features need more.
+# Size of the sample that chooses the ridge weights; many rare features need more rows.
 TUNING_ROWS = 600
 WIDE_TUNING_ROWS = 1000
-# A third of the rows is held out to fit the pool; few rows need all three thirds. For many rows,
-# whose inverses take most of the time, the outer two experts are as good as all three, and for
-# words the last one alone.
+# The pool is fitted to a held-out third of the rows; with fewer rows than this, each third is held
+# out in turn. With more rows the inverses take most of the time, and the outer two experts are as
+# good as all three; for words, the last expert is enough.
 FEW_ROWS = 2500
-# Ridge of the label stack, relative to the mean variance of its inputs.
+# Ridge weight of the label stack, relative to the mean variance of its inputs.
 STACK_RIDGE = 0.3
-# Lower bound of 1 minus the leverage of a row of the stack.
+# Lower bound of 1 - h for the leverage h of a row in the label stack.
 SMALLEST = 1e-3
 
 
@@ -86,8 +86,8 @@ def fit_kernel_matrix(
 def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
     """The kernel, with the median distance as its width, and its matrix for scaled rows Z.
 
-    A linear kernel is computed in double precision: in single precision, features in small units
-    would drown in those in large ones.
+    A linear kernel is computed in double precision: in single precision, features with large values
+    would swamp those with small ones.
     """
     stage("computing the kernel")
     if name == "linear":
@@ -110,7 +110,7 @@ def kernel_lams(
 
 
 def tuning_rows(n: int, options: SieveOptions, rng: np.random.RandomState) -> np.ndarray:
-    """Draw rows that choose the ridge weights, sorted."""
+    """Draw the rows that choose the ridge weights, and sort them."""
     most = WIDE_TUNING_ROWS if options.wide else TUNING_ROWS
     return np.sort(rng.choice(n, min(n, most), replace=False))
 
@@ -124,7 +124,7 @@ def sample_lams(
     knowledge: Knowledge,
     least: float = 0.0,
 ) -> list[float]:
-    """Two or three ridge weights, chosen on a sample of rows left out.
+    """Two or three ridge weights, chosen by left-out scores of a sample of rows.
 
     Parameters
     ----------
@@ -140,14 +140,14 @@ def sample_lams(
         As in `KernelRidges`.
     """
     y = sp.csr_array(Y[rows]).toarray().astype(np.float64)
-    # Words have no units that differ, so that the squared error, which is steadier, decides.
+    # Words all have the same unit, so that the more stable squared error can decide.
     is_ranked = (options.kernel == "linear" or options.trusting) and not options.wide
     ranked = rankable(y) if is_ranked else rows[:0]
 
     def losses(grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         errors = np.empty(len(grid))
         precisions = np.empty((len(grid), len(ranked)))
-        # One ridge weight at a time: the scores of all labels take much memory.
+        # One ridge weight at a time, because the scores of all labels take much memory.
         for k, S in enumerate(left_out_scores(K, y, grid, knowledge.of(rows).groups)):
             errors[k] = np.mean((S - y) ** 2, axis=0).mean()
             if len(ranked):
@@ -161,7 +161,7 @@ def sample_lams(
 
 
 class KernelRidges(Ridges):
-    """Ridges on all rows, and on inner splits that hold out a third of the rows or groups each.
+    """Ridges on all rows, and on inner splits that each hold out a third of the rows or groups.
 
     Parameters
     ----------
@@ -195,12 +195,12 @@ class KernelRidges(Ridges):
         permutation = groups[:0] if rng is None else rng.permutation(np.unique(groups))
         thirds = np.array_split(permutation, 3)[: 3 if len(Y) < FEW_ROWS else 1]
         self.splits = []
-        # The first split holds out none.
+        # The first split holds out no rows.
         for third in [permutation[:0], *thirds]:
             is_held = np.isin(groups, third)
             train = np.flatnonzero(~is_held)
             held = np.flatnonzero(is_held)
-            # Without candidates there is nothing to learn from.
+            # Skip splits without held-out rows or without candidates to learn from.
             if self.splits and not (len(held) and Y[train].any()):
                 continue
             labels = [RowLabels(Candidates(Y[rows]), knowledge.of(rows)) for rows in (train, held)]
@@ -208,7 +208,7 @@ class KernelRidges(Ridges):
             self._inverses.append(self._inverse.hold_out(held))
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
-        """Fit the ridges of every split to soft labels q, and score its candidates."""
+        """Fit the ridges of every split to soft labels q, and score the candidates of the split."""
         self._fits = []
         experts = []
         for split, inverse, values in zip(self.splits, self._inverses, q, strict=False):
@@ -225,7 +225,7 @@ class KernelRidges(Ridges):
         return experts
 
     def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
-        """Scores of the candidates held out, and of cells held out."""
+        """Scores of the held-out candidates and of the given held-out cells."""
         _, S, *_ = self._fits[split]
         return take_cells(S, self.splits[split].held.candidates.flat), S[:, row, label]
 
@@ -249,9 +249,9 @@ class KernelRidges(Ridges):
 def fit_stack(
     S: np.ndarray, Q: np.ndarray, groups: np.ndarray | None = None
 ) -> tuple[LabelStack, np.ndarray]:
-    """Fit the label stack, and score its rows, each row or group left out of its own fit.
+    """Fit the label stack, and score every row with the row or its group left out.
 
-    The cost is cubic in min(n, l) only.
+    The cost is cubic only in min(n, l).
     """
     n, l = S.shape
     centre = S.mean(axis=0)
@@ -274,7 +274,7 @@ def fit_stack(
 
 
 def wide_stack(D: np.ndarray, R: np.ndarray, squares: float) -> tuple[np.ndarray, np.ndarray]:
-    """Right factor of the weights, and a root E of the hat matrix E E', for fewer rows than labels.
+    """Right factor of the weights, and E with hat matrix E E', for fewer rows than labels.
 
     With G = D D', the hat matrix is G (G + t I)^-1.
     """
@@ -293,16 +293,16 @@ def leave_groups_out(
     E: np.ndarray,
     groups: np.ndarray,
 ) -> None:
-    """Replace scores of groups: Q_G - (I - H_GG)^-1 (Q_G - S_G), H the hat matrix."""
+    """Replace scores of groups by Q_G - (I - H_GG)^-1 (Q_G - S_G), with the hat matrix H."""
     for rows in groups_by_size(groups):
         H = E[rows] @ E[rows].transpose(0, 2, 1) + 1 / len(Q)
-        # A group of all rows leaves nothing to learn from, and a singular matrix.
+        # If a group contains all rows, I - H is singular.
         singular = (1 + 1e-9) * np.eye(rows.shape[1]) - H
         left_out[rows] = Q[rows] - np.linalg.solve(singular, (Q - fitted)[rows])
 
 
 def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
-    """half with half' half = (G + t I)^-1 for the Gram matrix G (l, l) of centred scores."""
+    """A matrix `half` with half' half = (G + t I)^-1, for the Gram matrix G of centred scores."""
     l = len(G)
     t = stack_ridge(float(np.trace(G)), l, squares)
     R, _ = cho_factor(G + t * np.eye(l), lower=False)
@@ -310,7 +310,7 @@ def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
 
 
 def stack_ridge(trace: float, l: int, squares: float) -> float:
-    """Ridge weight; where all scores are equal, the last term outweighs rounding errors."""
+    """Ridge weight of the stack; its last term exceeds rounding errors if all scores are equal."""
     return trace / l * STACK_RIDGE + 1e-12 + 1e-14 * squares
 
 
@@ -318,7 +318,7 @@ def stack_ridge(trace: float, l: int, squares: float) -> float:
 
 
 def kernel_expansion(kernel: Kernel, Z: Any, ridges: Sequence[Ridge]) -> KernelExpansion:
-    """How the ridges of a fit score new rows; Z are the scaled training rows."""
+    """Expansion that scores new rows by the ridges of a fit, given scaled training rows Z."""
     weights, offsets = (np.stack(arrays) for arrays in zip(*ridges, strict=True))
     if kernel.name == "linear":
         return KernelExpansion(kernel, None, np.stack([Z.T @ A for A in weights]), offsets)

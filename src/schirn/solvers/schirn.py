@@ -13,14 +13,14 @@ linear systems and singular value decompositions out of the loop.
     W = (mu X'X + 2 lam I)^(-1) X'(mu C - L),
 
 an entrywise division, and X W = F w. In the code, `eigenvalues` are S^2, and 2 lam is multiplied by
-`penalty`, which is 0 for the intercept and 1 otherwise. The division needs C and L in projection
-only, and F'C and F'L need no product with the features: G is a linear combination of Y - N, L and
-X W, C = G R with an l x l matrix R (below), and L changes by mu (X W - C). All of these act on rows
-alike, so that the projection of each matrix follows from the projections of the others by the same
-formula, starting from F'X W = S^2 w. Here an n x l matrix A therefore has the rows of its
+`penalty`, which is 0 for the intercept and 1 otherwise. The division needs only the projections F'C
+and F'L, and these need no product with the features: G is a linear combination of Y - N, L and X W,
+C = G R with an l x l matrix R (below), and L changes by mu (X W - C). All of these operations treat
+every row alike, so the projection of each matrix follows from the projections of the others by the
+same formula, starting from F'X W = S^2 w. Each n x l matrix A is therefore stored with its
 projection F'A below its own n rows, and one expression updates both: C[:n] is C, and C[n:] is F'C.
-Only the noise step is not linear: after it, the labels that changed are projected, a few cells. A
-round costs one product with the features, F w.
+Only the noise step is not linear; after it, the few cells that changed are projected. A round costs
+one product with the features, F w.
 
 **The singular values of G are shifted through its Gram matrix.** If G = P D Q', then
 P f(D) Q' = G R with R = Q f(D)/D Q', and Q and D come from the l x l matrix G'G.
@@ -43,7 +43,7 @@ from schirn.linalg.row_space import RowSpace
 
 @dataclass(frozen=True, eq=False)
 class SchirnFit:
-    """The result of the rounds on rows in memory; the trace has one entry per round."""
+    """Result of a fit on rows in memory; the trace has one entry per round."""
 
     w: Array
     """Coordinates of W in the row space, (r, l)."""
@@ -80,15 +80,16 @@ def schirn(
     Y : (n, l) array
         Candidates, 0/1.
     alpha, beta, lam : float
-        Price of calling a candidate noise, weight of the rank term, ridge weight.
+        Penalty for declaring a candidate noise, weight of the rank term, ridge weight.
     noise_rule : {"exact", "printed"}
         "exact" solves the noise step, "printed" is the formula of the paper.
     rank_term : {"high", "low", "none"}
-        Raise the singular values of C, shrink them, or leave them alone.
+        Raise the singular values of C, shrink them, or leave them unchanged.
     mu, mu_max, rho : float
-        First penalty, its upper bound, and its growth per round.
+        Initial penalty of the multipliers, its upper bound, and its growth factor per round.
     max_iter, tol : int, float
-        Number of rounds; stop when ||X W - C||_F <= tol ||C||_F and the noise no longer changes.
+        Maximum number of rounds; stop when ||X W - C||_F <= tol ||C||_F and the noise no longer
+        changes.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def schirn(
     threshold = noise_threshold(alpha, noise_rule)
     rank_weight = {"high": -beta, "low": beta, "none": 0.0}[rank_term]
     N = np.zeros_like(Y)
-    # Rows from n on are the projections F'(Y - N), F'C, F'L, and F'XW and F'G in the loop.
+    # The rows from n on are projections: F'(Y - N), F'C, F'L and, in the loop, F'XW and F'G.
     Y_N = _with_projection(space, Y)
     C = L = _with_projection(space, np.ones(Y.shape))
     trace: list[tuple[float, float, int]] = []
@@ -140,7 +141,7 @@ def schirn(
 
 
 def _rank_step(G: Array, n: int, shift: float, rank_term: RankTerm) -> tuple[Array, float]:
-    """C and its nuclear norm; the first n rows of G decide, and the projection follows them."""
+    """C and its nuclear norm; the first n rows of G determine R, which maps the projection too."""
     if shift == 0 or rank_term == "none":
         return G, 0.0
     R, singular_values = shift_singular_values(G[:n], shift, rank_term)
@@ -148,6 +149,6 @@ def _rank_step(G: Array, n: int, shift: float, rank_term: RankTerm) -> tuple[Arr
 
 
 def _with_projection(space: RowSpace, A: Array) -> Array:
-    """A with F'A below it, in double precision."""
+    """Stack A and its projection F'A, in double precision."""
     FA = space.project(sp.csr_array(A, dtype=space.dtype))
     return np.vstack([A, FA]).astype(np.float64, order="C")

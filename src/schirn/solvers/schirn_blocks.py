@@ -1,20 +1,20 @@
 """Schirn on blocks of rows: on a device, in files, on workers, or many rows in memory.
 
 The rounds are those of `schirn.solvers.schirn`, and projections follow the same recursions. Three
-things differ, because the n x l matrices are large or far away:
+things differ, because the n x l matrices are large or remote:
 
-**A block keeps one matrix.** C is needed at the candidates alone, and L and Y - N only in the sum
-S = L + 2(Y - N). With G = S + mu X W (here without the division by 2 + mu, which goes into R) and
-C = G R, the next S is G - mu C: equation (19) says that L becomes L + mu X W - mu C. Where the
-noise step changes Y - N, twice the change is added to G.
+***A block keeps one matrix.** C is needed only at the candidates, and L and Y - N only in the sum
+S = L + 2(Y - N). With G = S + mu X W (the division by 2 + mu is part of R here) and C = G R, the
+next S is G - mu C, because equation (19) turns L into L + mu X W - mu C. Where the noise step
+changes Y - N, twice the change is added to G.
 
-**A round takes one exchange.** R is known once the Gram matrices of all blocks are added up. The w
-of the next round depends on projections only, so both travel to the blocks together, and one step
-of the blocks (`finish_and_begin`) ends a round and begins the next. What the trace needs to know
-about C comes back with the sums of that step.
+***A round takes one exchange.** R is known once the Gram matrices of all blocks are added up. The w
+of the next round depends only on projections, so R and w are sent to the blocks together, and one
+step of the blocks (`finish_and_begin`) ends a round and begins the next. What the trace needs to
+know about C is returned with the sums of that step.
 
-**Means are kept apart in single precision.** L starts at 1, so the mean of each label would drown
-the small singular values; it is subtracted from S and G and kept beside them (`Centred`).
+***Means are stored separately in single precision.** L starts at 1, so the mean of each label would
+swamp the small singular values; it is subtracted from S and G and stored beside them (`Centred`).
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from schirn.solvers.schirn import SchirnFit
 
 @dataclass(frozen=True, eq=False)
 class SchirnTrace:
-    """The result of the rounds, with one trace entry per round; the noise stays in the blocks."""
+    """Result of a fit, with one trace entry per round; the noise stays in the blocks."""
 
     w: Array
     """Coordinates of W in the row space, (r, l)."""
@@ -57,7 +57,7 @@ class SchirnTrace:
 
 
 class Centred(NamedTuple):
-    """An (l, n) matrix, as its values and the mean that was subtracted from each of its rows."""
+    """An (l, n) matrix, split into centred values and the mean of each row."""
 
     values: Array
     mean: Array | None
@@ -65,12 +65,12 @@ class Centred(NamedTuple):
 
     @classmethod
     def of(cls, A: Array) -> "Centred":
-        """A itself in double precision; in single precision its means are subtracted in place.
+        """Wrap A in double precision; in single precision, subtract the means in place.
 
         Parameters
         ----------
         A : (l, n) array
-            Overwritten in single precision.
+            Overwritten if it is in single precision.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class Centred(NamedTuple):
         return cls(A, mean)
 
     def whole(self) -> Array:
-        """The matrix itself.
+        """Return the matrix with its means added back.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Centred(NamedTuple):
         return self.values if self.mean is None else self.values + self.mean[:, None]
 
     def at(self, cells: Cells) -> Array:
-        """Its entries at the candidates.
+        """Return the entries at the candidates.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Centred(NamedTuple):
         return entries if self.mean is None else entries + xp.take(self.mean, cells.label)
 
     def square(self) -> float:
-        """Its squared Frobenius norm, for rows that are centred.
+        """Return the squared Frobenius norm, for centred rows.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class Centred(NamedTuple):
         return _square(self.values) + _square_of_mean(self.mean, self.values.shape[1])
 
     def gram(self) -> tuple[Array, float]:
-        """Its Gram matrix over the labels, in double precision, and the rounding error of that.
+        """Return the Gram matrix over the labels, in double precision, and its rounding error.
 
         Returns
         -------
@@ -135,10 +135,10 @@ class Centred(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of a block after `begin_round`; G and `change` are None between two rounds."""
+    """State of a block after `begin_round`; G and `change` are None between rounds."""
 
     S: Centred
-    """L + 2(Y - N), one label after the other."""
+    """L + 2(Y - N), one row per label."""
     C: Array
     """C at the candidates of the block."""
     noise: Array
@@ -146,7 +146,7 @@ class State(NamedTuple):
     G: Centred | None = None
     """S + mu X W, with the new noise."""
     change: tuple[Array, Array] | None = None
-    """Flat indices of the cells of S where Y - N has changed since, and twice the change."""
+    """Flat indices of the cells of S where Y - N has just changed, and twice the change."""
 
 
 class Shift(NamedTuple):
@@ -160,7 +160,7 @@ class Shift(NamedTuple):
     square: float | None
     """||C||_F^2, or None if the blocks have to sum it up."""
     rank_penalty: float
-    """-beta ||C||_* in the objective, or +beta ||C||_* for a low rank."""
+    """-beta ||C||_*, or +beta ||C||_* for a low rank: the rank term of the objective."""
 
 
 class SumsOverC(NamedTuple):
@@ -202,7 +202,7 @@ def schirn_in_one_block(space: RowSpace, Y: np.ndarray, **options: Any) -> Schir
     Returns
     -------
     SchirnFit
-        N is a NumPy array wherever X lies.
+        N is a NumPy array even if X is on a device.
     """
     store, coordinates = memory_rows(space, Y)
 
@@ -241,7 +241,8 @@ def schirn_on_blocks(
     alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter, tol
         As in `schirn.Schirn`.
     whole_G : callable or None
-        Returns G (n, l) if it lies in one piece: an SVD takes over from a coarse Gram matrix.
+        Returns G (n, l) if it is in one piece; its SVD replaces a Gram matrix that is too
+        inaccurate.
 
     Returns
     -------
@@ -253,7 +254,7 @@ def schirn_on_blocks(
     term = "none" if beta == 0 else rank_term
     threshold = noise_threshold(alpha, noise_rule)
     trace: list[tuple[float, float, int]] = []
-    # Equation (18) of a round, until the blocks have applied it.
+    # Equation (18) of a round that the blocks have not applied yet.
     shift: Shift | None = None
     last: _Round | None = None
     rounds = Rounds(max_iter)
@@ -263,7 +264,7 @@ def schirn_on_blocks(
     for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
         # eq. (10)
         w, FXW = coordinates.solve(mu * FC - FL, mu, 2 * lam)
-        # eq. (15) and (17), after eq. (18) and (19) of the round before
+        # eq. (15) and (17), after eq. (18) and (19) of the previous round
         message = coordinates.send(mu * w), threshold, term != "none"
         over_C, over_G = store.step(finish_and_begin, shift, message)
         if last is not None and over_C is not None:
@@ -282,7 +283,7 @@ def schirn_on_blocks(
         # eq. (20)
         mu = min(mu_max, rho * mu)
 
-        # The blocks wait for the next round, unless something needs their sums or states now.
+        # Blocks finish a round together with the next one, unless their sums or states are due now.
         may_stop = tol > 0 and over_G.n_changed == 0
         is_due = rounds.due(n_iter)
         if may_stop or is_due or n_iter == max_iter:
@@ -299,7 +300,7 @@ def schirn_on_blocks(
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """A round whose sums over C are still to come."""
+    """A round whose sums over C are still pending."""
 
     shift: Shift
     penalties: float
@@ -309,8 +310,8 @@ class _Round:
     """Number of candidates."""
 
     def measure(self, over_C: SumsOverC) -> tuple[float, float, int]:
-        """Objective, residual ||X W - C||_F and number of wrong candidates."""
-        # ||C - (Y - N)||^2, where ||Y - N||^2 is the number of candidates that are not noise.
+        """Objective, residual ||X W - C||_F and number of noise candidates."""
+        # ||C - (Y - N)||^2 expanded; ||Y - N||^2 is the number of candidates that are not noise.
         n_clean = self.n_cells - self.n_noise
         loss = self.norm(over_C) ** 2 - 2 * over_C.inside + n_clean
         residual = float(np.sqrt(over_C.residual)) / self.shift.mu
@@ -381,14 +382,14 @@ def start(block: Block, state: None) -> tuple[State, tuple[Array, Array, int]]:
 def finish_and_begin(
     block: Block, state: State, shift: Shift | None, message: tuple[Any, float, bool]
 ) -> tuple[State, tuple[SumsOverC | None, SumsOverG]]:
-    """Finish the round before, unless that is done already, and begin the next one.
+    """Finish the previous round, unless that is already done, and begin the next.
 
     Parameters
     ----------
     block : Block
     state : State
     shift : Shift or None
-        Equation (18) of the round before; None if `finish_round` ran already.
+        Equation (18) of the previous round; None if `finish_round` already ran.
     message : tuple
         The other arguments of `begin_round`.
 
@@ -436,7 +437,7 @@ def begin_round(
     G += state.S.values
     change = projection = None
     if n_changed:
-        # Y - N becomes 0 where a candidate is noise now, and 1 where it no longer is.
+        # Y - N drops by 1 where a candidate became noise, and rises by 1 where it no longer is.
         values = 1 - 2 * xp.astype(noise[changed], G.dtype)
         change = cells.flat[changed], 2 * values
         _add_at(G, *change)
@@ -475,7 +476,7 @@ def finish_round(block: Block, state: State, shift: Shift) -> tuple[State, SumsO
     xp = namespace(C)
     inside = float(xp.sum(C) - xp.sum(C[state.noise]))
     square = mu_C.square() / shift.mu**2 if shift.R is None else None
-    # eq. (19), in the memory of mu C
+    # eq. (19), computed in the memory of mu C
     values = xp.subtract(G.values, mu_C.values, out=mu_C.values)
     mean = None if G.mean is None else G.mean - mu_C.mean
     S = Centred(values, mean)
@@ -493,9 +494,9 @@ def _times(G: Centred, shift: Shift) -> Centred:
 
 
 def _square_of_change(S: Centred, before: Centred, change: tuple[Array, Array] | None) -> float:
-    """||mu (X W - C)||_F^2: how much S changed, apart from its part 2(Y - N).
+    """||mu (X W - C)||_F^2: the squared change of S, ignoring the part 2(Y - N).
 
-    The cells that `change` names are put right for the moment.
+    The cells in `change` are reset temporarily.
     """
     n = S.values.shape[1]
     if change is not None:
@@ -511,7 +512,7 @@ def _square_of_change(S: Centred, before: Centred, change: tuple[Array, Array] |
     rise = S.mean - before.mean
     total += _square_of_mean(rise, n)
     if change is not None:
-        # Without the change of N, the rows of S no longer have mean 0.
+        # Without the change of N, the rows of S do not have mean 0.
         total -= 2 * float(namespace(rise).sum(namespace(rise).take(rise, cells // n) * values))
     return total
 
@@ -528,7 +529,7 @@ def _square(A: Array) -> float:
 
 
 def _square_of_mean(mean: Array | None, n: int) -> float:
-    """What the mean that was subtracted from n columns would add to ||A||_F^2."""
+    """What a mean that was subtracted from n columns contributes to ||A||_F^2."""
     return 0.0 if mean is None else n * _square(mean)
 
 
@@ -543,7 +544,7 @@ def write_state(block: Block, state: State, name: str) -> None:
     block : Block
     state : State
     name : str
-        How the name of its file starts.
+        Prefix of the file name.
     """
     first = getattr(block.rows, "first", 0)
     checkpoint_save(f"{name}{first}", (state.S, state.C, state.noise))
@@ -557,7 +558,7 @@ def read_state(block: Block, state: State, name: str) -> tuple[State, tuple[()]]
     block : Block
     state : State
     name : str
-        How the name of its file starts.
+        Prefix of the file name.
 
     Returns
     -------
@@ -570,7 +571,7 @@ def read_state(block: Block, state: State, name: str) -> tuple[State, tuple[()]]
 
 
 def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:
-    """The candidates of a block and which of them are noise.
+    """Return the candidates of a block and which of them are noise.
 
     Parameters
     ----------
@@ -586,7 +587,7 @@ def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:
 
 
 def noise_matrix(store: MemoryRows, shape: tuple[int, int]) -> np.ndarray:
-    """N as a boolean matrix, for rows in one block.
+    """Return N as a boolean matrix, for rows in one block.
 
     Parameters
     ----------

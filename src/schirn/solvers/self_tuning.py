@@ -1,17 +1,18 @@
-"""Parameters chosen on held-out candidates: all points of a grid, one factorisation per split.
+"""Choose parameters on held-out candidates: all points of a grid, one factorisation per split.
 
-A method that smooths the kept candidates linearly and then compares a margin with a threshold,
+A method that smooths the candidates linearly and then compares a margin with a threshold,
 
     w = a F'(Y - N) + b F'1,    N = 1 on candidates where F m < threshold,
 
 differs between the points of its grid only in the filters a, b (one number per singular direction)
-and in the threshold. So X is factored once per split, and a round of all points is one product
-with F for the margins and one for the kept candidates. Two or three such rounds bring N near the
-noise that the method's own hundred rounds end with, and the ridge on Y - N near its scores.
+and in the threshold. So X is factored once per split, and a round of all points takes one product
+with F for the margins and one for the remaining candidates. After two or three such rounds, N is
+close to the noise that the method itself finds in a hundred rounds, and the ridge on Y - N is close
+to its scores.
 
-Points are scored by the average precision of the *candidates* of the held-out rows, and after every
-round the worse half is dropped. A point that calls nearly every candidate noise has nothing left
-to learn from and ranks held-out candidates badly, so it loses.
+Points are scored by the average precision of the *candidates* of the held-out rows, and the worse
+half is dropped after every round. A point that declares nearly every candidate noise has nothing
+left to learn from, ranks held-out candidates badly, and is dropped.
 """
 
 import math
@@ -26,17 +27,17 @@ from schirn.linalg.arrays import Array, eps, like, namespace, pick, to_numpy
 from schirn.linalg.row_space import RowSpace, row_space
 
 _SPLITS = 3
-# Points that survive every halving, and those for which rank weights are compared.
+# Fewest groups of points left by halving, and how many of them go on to the final comparisons.
 _KEPT = 12
 _FINALISTS = 4
-# Points closer than a hundredth of a point of average precision count as equal.
+# Average precisions that differ by less than this count as equal.
 _TIE = 1e-4
-# A fit that falls short of its rounds by half a point does something else than they.
+# If the full fit scores lower than its few rounds by more than this, they do not represent it.
 _SHORTFALL = 5e-3
-# Numbers of an (n, points, l) array that are handled at a time, and how much more on a device.
+# Maximum size of an (n, points, l) array in numbers, and the factor by which a device raises it.
 _BATCH_CELLS = 2**18
 _DEVICE_FACTOR = 64
-# Rows times the smaller side of X: 128 MB in double precision.
+# Maximum size of the factors, rows times the smaller side of X: 128 MB in double precision.
 _MOST_CELLS = 2**24
 
 
@@ -46,18 +47,18 @@ class Point:
 
     params: dict[str, float]
     filters: tuple[float, ...]
-    """What the filters depend on."""
+    """Parameters that the filters depend on."""
     threshold: float = -np.inf
     """Candidates with a smaller margin are noise."""
     tilt: float = 0.0
     """Weight of the rank term: the ridge target is Y - N + tilt U V', with U, V of X W."""
     ridge: float = 1.0
-    """The smallest ridge weight that this point needs."""
+    """The smallest ridge weight that this point uses."""
 
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """Filters of several points, each (points, directions); None is zero."""
+    """Filters of several points, each (points, directions); None stands for zero."""
 
     a: Array
     b: Array | None = None
@@ -67,7 +68,7 @@ class Filters:
 
 
 def ridge_filters(space: RowSpace, lams: Sequence[float]) -> Filters:
-    """Ridge regressions with these weights.
+    """Return the filters of ridge regressions with these weights.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class Search:
 
 
 def search_rows(n: int, d: int) -> int:
-    """Number of rows that a search uses: all, unless the factors would be too large.
+    """Return the number of rows to search on: all, unless the factors would be too large.
 
     Parameters
     ----------
@@ -138,15 +139,15 @@ def search_grid(
     Y : (n, l) array
         Candidates, 0/1.
     points : list of Point
-        In order of preference: of equally good points the first one wins.
+        In order of preference: the first of equally good points wins.
     make_filters : callable
         Returns the filters for a factored X and a list of `Point.filters`.
     rounds : int
-        Rounds of noise step and ridge for the points that are not dropped.
+        Rounds of noise step and ridge for points that are not dropped.
     fit_intercept : bool
     fit : callable or None
-        The method itself: coordinates of its weights for a factored X, candidates and parameters.
-        It confirms the choice on one split.
+        The method itself, to confirm the choice on one split: returns the coordinates of the
+        weights for a factored X, candidates and parameters.
 
     Returns
     -------
@@ -158,7 +159,7 @@ def search_grid(
     groups = [_Group(names.index(point.filters), point.threshold) for point in points]
     ridge = min(point.ridge for point in points)
     tilts = {point.tilt for point in points}
-    # The weights of a grid are small and compared at the end; a single one may be large.
+    # Several rank weights are small and compared at the end; a single one may be large.
     tilt = tilts.pop() if len(tilts) == 1 else 0.0
     splits = []
     for train, test in track(_split_rows(X), "factoring split", minor=True):
@@ -201,7 +202,7 @@ def search_grid(
 
 
 def _leaders(points: Sequence[Point], score: np.ndarray, final: np.ndarray) -> list[int]:
-    """The best point of each threshold, best first; of equally good ones the preferred one."""
+    """The best point of each threshold, best first; ties go to the preferred point."""
     points_left: list[int] = np.flatnonzero(final).tolist()
     leaders: list[int] = []
     while points_left:
@@ -220,9 +221,9 @@ def _confirmed(
     split: "_Split",
     fit: Callable[[RowSpace, np.ndarray, dict[str, float]], Array],
 ) -> int:
-    """The first leader whose own fit is as good on one split as its rounds here promise.
+    """The first leader whose full fit is as good on one split as its few rounds suggest.
 
-    A few rounds are not the method's own hundred, which may go on to remove what these keep.
+    A full fit of a hundred rounds may remove candidates that a few rounds keep.
     """
     scores = []
     for p in leaders[:_FINALISTS]:
@@ -236,14 +237,14 @@ def _confirmed(
 
 
 class _Group(NamedTuple):
-    """Points with the same noise: they share filters and threshold."""
+    """Points with the same filters and threshold, hence with the same noise."""
 
     filters: int
     threshold: float
 
 
 def _best(groups: list[_Group], score: dict[_Group, float], count: int) -> list[_Group]:
-    """The best groups in their order; the first of equal ones."""
+    """The best groups in their original order; ties go to the first."""
     chosen = set(sorted(groups, key=lambda group: -score[group])[:count])
     return [group for group in groups if group in chosen]
 
@@ -251,8 +252,8 @@ def _best(groups: list[_Group], score: dict[_Group, float], count: int) -> list[
 def _split_rows(X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and held-out rows of each split.
 
-    Rows are shuffled by a fixed seed after they were sorted by a random projection, so that their
-    order does not matter.
+    Rows are sorted by a random projection and then shuffled with a fixed seed, so that their
+    original order does not matter.
     """
     n, d = X.shape
     random = np.random.RandomState(0)
@@ -266,7 +267,7 @@ def _split_rows(X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 def _held_out(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows with both listed and unlisted labels, and their candidates as bool.
 
-    Of one label alone, these are all rows if it varies.
+    With a single label, these are all rows, provided that it varies.
     """
     listed = np.asarray(Y) != 0
     if listed.shape[1] == 1:
@@ -277,7 +278,7 @@ def _held_out(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Split:
-    """One factored split: the noise of every group, and the precision on its held-out rows."""
+    """A factored split, with the noise of every group."""
 
     def __init__(
         self, space: RowSpace, Y: np.ndarray, rows: Array, listed: np.ndarray, filters: Filters
@@ -296,14 +297,14 @@ class _Split:
         self.noise: dict[_Group, Array] = {}
 
     def judge(self, groups: list[_Group], tilt: float) -> None:
-        """One noise step of every group."""
+        """Take a noise step for every group."""
         for batch in self._batches(groups):
             margins = self._margins(self._kept(batch), batch, tilt)
             for p, group in enumerate(batch):
                 self.noise[group] = margins[:, p] < group.threshold
 
     def precision(self, groups: Sequence[_Group], tilts: Sequence[float]) -> np.ndarray:
-        """Sum of the average precisions of the held-out rows, for every group."""
+        """Sum of the average precisions of the held-out rows, per group."""
         sums = []
         for batch, weights in zip(self._batches(groups), self._batches(tilts), strict=True):
             sums.append(self.precision_of(self._solve(self._kept(batch), batch, weights)))
@@ -323,7 +324,7 @@ class _Split:
         row, label = self.cells
         targets = self.xp.stack([self.Y] * len(groups), axis=1)
         for p, group in enumerate(groups):
-            # Before the first step nothing is noise.
+            # Before the first noise step, no candidate is noise.
             if group in self.noise:
                 targets[row, p, label] -= self.xp.astype(self.noise[group], targets.dtype)
         return _map_points(self.space.project, targets)
@@ -364,7 +365,7 @@ def _map_points(linear: Callable[[Array], Array], A: Array) -> Array:
 
 
 def _inverse_root(gram: Array) -> Array:
-    """(G'G)^(-1/2) of a Gram matrix, zero in its null directions."""
+    """Inverse square root of a Gram matrix, zero in its null directions."""
     xp = namespace(gram)
     values, V = xp.linalg.eigh(gram)
     known = values > eps(gram) * 1e3 * xp.max(values)
@@ -375,8 +376,8 @@ def _inverse_root(gram: Array) -> Array:
 def _sum_of_precisions(listed: Array, scores: Array) -> np.ndarray:
     """Sum over rows of the average precision of scores (m, points, l), for every point.
 
-    Of tied labels the unlisted ones come first, so equal scores earn nothing. The only label of a
-    data set ranks rows instead of labels.
+    Among tied labels the unlisted ones come first, so that constant scores gain nothing. With a
+    single label, rows are ranked instead of labels.
     """
     xp = namespace(scores)
     if scores.shape[2] == 1:

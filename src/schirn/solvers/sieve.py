@@ -1,7 +1,7 @@
 """Sieve: alternate leave-one-out ridges with the exact posterior of the candidates.
 
-docs/math/sieve.md states the method, and tests/reference/sieve.py writes it out with plain loops.
-This file is the reference made fast. `sieve` holds the rounds, in this order:
+docs/math/sieve.md states the method, tests/reference/sieve.py implements it with plain loops, and
+this module implements it fast. A round of `sieve` has five steps:
 
 1. posterior: soft labels q of the candidates from their probabilities p and the noise model;
 2. noise: the rate at which false labels are listed, their number per row, label propensities;
@@ -10,10 +10,11 @@ This file is the reference made fast. `sieve` holds the rounds, in this order:
 5. new probabilities p.
 
 The rounds run on all rows and, alongside, on inner splits whose held-out rows fit the pool: rows
-that shaped their own soft labels would favour the least regularised ridge. What the ridges learn
-from, and where the rows are, is up to the `Ridges`: `kernel_ridges` inverts the kernel matrix of
-few rows, `feature_ridges` makes features of many rows, in memory, on a device, in files or on
-workers. Shapes: n rows, l labels, e experts. Only candidates have p and q, row by row.
+that shaped their own soft labels would favour the least regularised ridge. The features and the
+location of the rows are up to the `Ridges`: `kernel_ridges` inverts the kernel matrix of few rows;
+`feature_ridges` computes features of many rows in memory, on a device, in files or on workers;
+`sparse_ridges` uses all features of many sparse rows. Shapes: n rows, l labels, e experts. p and q
+are stored for candidates only, row by row.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,14 +43,14 @@ from schirn.noise.model import (
 )
 from schirn.noise.votes import VoteModel, frequency_shift
 
-# Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
-# in large units has all the variance, and others need a small weight.
+# Ridge weights to try, relative to the mean variance of the features. With a linear kernel, a
+# feature in large units dominates the variance, and the others need a small weight.
 GRIDS = {
     "rbf": 10.0 ** np.arange(-3, 3.01, 0.5),
     "linear": 10.0 ** np.arange(3, -9.01, -0.5),
 }
-# Weights of the experts, relative to the best one for the candidates: cleaned labels need less
-# regularisation than noisy ones. A kernel with a width needs no more than the cap.
+# Ridge weights of the experts, relative to the best weight for the candidates: cleaned labels need
+# less regularisation than noisy ones. The weights of a Gaussian kernel are capped.
 WINDOW = np.array([0.05, 0.25, 1.0])
 LARGEST_RBF_LAM = 6.0
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
@@ -59,10 +60,11 @@ CERTAIN = 1e-9
 _LARGEST_LOG_ODDS = 11.0
 # Width of the smooth clipping that turns ridge scores into positive numbers.
 SOFT = 0.02
-# Pseudo-observations that pull the pool towards equal experts and no shift; cells that fit it.
+# Number of pseudo-observations that pull the pool towards equal experts and no bias, and maximum
+# number of cells that the pool is fitted to.
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
-# From this size on, cells are drawn without listing all of them.
+# Above this number, cells are drawn without enumerating all of them.
 MANY_CELLS = 1_000_000
 KNOWN_ROUNDS = 4
 
@@ -72,7 +74,7 @@ Losses = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class SieveOptions(NamedTuple):
-    """Parameters of `schirn.Sieve` that matter for every kind of ridges."""
+    """Parameters of `schirn.Sieve` that apply to every kind of ridges."""
 
     kernel: str = "rbf"
     lam: float | None = None
@@ -83,20 +85,20 @@ class SieveOptions(NamedTuple):
     max_kernel_rows: int = 4000
     n_landmarks: int = 1500
     wide: bool = False
-    """The kernel is that of many rare features in the same units, such as words."""
+    """Whether the features are many, rare and in the same unit, such as words."""
 
 
 class Knowledge(NamedTuple):
-    """What the user knows about the rows beforehand."""
+    """What the user knows about the rows before the fit."""
 
     known: np.ndarray | None = None
-    """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
+    """1 for known true labels, -1 for known wrong labels, 0 for all others, (n, l)."""
     votes: VoteModel | None = None
     groups: np.ndarray | None = None
-    """Rows of one group never judge each other."""
+    """Group of each row; rows of the same group never judge each other."""
 
     def of(self, rows: np.ndarray) -> "Knowledge":
-        """What is known about the given rows."""
+        """Return the knowledge about the given rows."""
         known, votes, groups = self
         if votes is not None and votes.log_ratio is not None:
             votes = votes._replace(log_ratio=votes.log_ratio[rows])
@@ -109,7 +111,7 @@ NOTHING_KNOWN = Knowledge()
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """Candidates of some rows, and what is known about these rows."""
+    """Candidates of some rows, with the knowledge about these rows."""
 
     candidates: Candidates
     knowledge: Knowledge = NOTHING_KNOWN
@@ -117,43 +119,43 @@ class RowLabels:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows to learn from, and rows held out; the first split holds out none."""
+    """Training rows and held-out rows; the first split holds out none."""
 
     train: RowLabels
     rows: np.ndarray
-    """Which rows of the data are learned from."""
+    """Indices of the training rows in the data."""
     held: Any = None
-    """`RowLabels` of the rows held out."""
+    """`RowLabels` of the held-out rows."""
     drawn: Any = None
-    """Positions of the rows held out, in the order of the draw."""
+    """Indices of the held-out rows in the order in which they were drawn."""
 
 
 class Ridges(Protocol):
-    """What Sieve needs of its ridges, on all rows and on inner splits of them.
+    """Interface of the ridges that Sieve fits to all rows and to inner splits.
 
     `left_out` fits the ridges; the other methods refer to its last call. It may be called for the
-    first split alone. Scores are those of the experts: one ridge per weight in `lams` and, with a
+    first split alone. Scores have one row per expert: one ridge per weight in `lams` and, with a
     leader, the label stack.
     """
 
     splits: list[Split]
     lams: list[float]
     values: Array
-    """An empty array of the type and on the device of all values of candidates."""
+    """An empty array with the type and device of all values of candidates."""
     most_stacked: float
     """Largest number of labels that get a label stack."""
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
-        """Fit the ridges of every split to soft labels q, and score its candidates.
+        """Fit the ridges of every split to soft labels q, and score the candidates of the split.
 
-        Returns one array (e, candidates) per split, each row left out of its own fit. The label
-        stack, if there is a leader, is fitted to the scores of that ridge.
+        Returns one array (e, candidates) per split, with each row left out of its own fit. The
+        label stack, if there is a leader, is fitted to the scores of that ridge.
         """
 
     def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
-        """Scores of the candidates that an inner split holds out, and of cells held out.
+        """Scores of the held-out candidates of an inner split, and of the given held-out cells.
 
-        The cells are sorted by row. Both are arrays (e, candidates) and (e, cells).
+        The cells are sorted by row. The arrays are (e, candidates) and (e, cells).
         """
 
     def weights(self) -> "tuple[list[Ridge], LabelStack | None]":
@@ -165,7 +167,7 @@ class Ridges(Protocol):
     def log_odds(self, combination: Combination, split: int = 0) -> Array:
         """Log-odds (n, l) of all cells of a split, in the order of its rows.
 
-        `combination` makes log-odds (m, l) of left-out scores (e, m, l).
+        `combination` turns left-out scores (e, m, l) into log-odds (m, l).
         """
 
 
@@ -176,7 +178,7 @@ def mean_outside(S: np.ndarray, c: Candidates) -> float:
 
 
 class TraceEntry(NamedTuple):
-    """What a round came to."""
+    """Summary of a round."""
 
     rate: float
     """Estimated rate of false labels."""
@@ -191,21 +193,21 @@ class SieveResult:
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
 
     ridges: list[Ridge]
-    """Weights and intercepts of every ridge: dual ones (n, l), or those of the features."""
+    """Dual weights (n, l) or feature weights, and intercepts, of every ridge."""
     lams: list[float]
     pool: "Pool"
     noise: NoiseModel
     trace: list[TraceEntry]
-    """All rounds, also the one that was not taken if the evidence fell."""
+    """All rounds, including a last one that was discarded because the evidence fell."""
     fitted: Ridges
     p: Array
-    """Probability of every candidate in the order of the first split."""
+    """Probability of every candidate, in the order of the first split."""
     combination: Combination
     held_auc: float = 0.5
-    """How well scores of held-out rows separate listed from other cells, at least."""
+    """Lower bound of the mean AUC of listed against unlisted cells on held-out rows."""
 
     def confidence(self) -> sp.csr_array:
-        """Posterior (n, l) of the candidates; all of them are stored."""
+        """Return the posterior (n, l) of the candidates; zeros are stored too."""
         rows = self.fitted.splits[0].train
         posterior = soft_labels if rows.knowledge.known is None else known_soft_labels
         q, _ = posterior(rows, self.p, self.noise)
@@ -213,13 +215,13 @@ class SieveResult:
         return sp.csr_array((to_numpy(q), c.indices, c.indptr), shape=c.shape)[self._order()]
 
     def log_odds(self) -> Array:
-        """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
+        """Log-odds (n, l) of all cells, each row left out of its own fit, on the rows' device."""
         z = self.fitted.log_odds(self.combination)
         return namespace(z).take(z, like(self._order(), z, "own"), axis=0)
 
     def _order(self) -> np.ndarray:
-        """Where each row of the data is among those of the first split."""
-        # Stable, because it takes no time where rows are sorted but for those held out.
+        """Position of each row of the data in the first split."""
+        # A stable sort is fast here: apart from held-out rows, the rows are already sorted.
         return np.argsort(self.fitted.splits[0].rows, kind="stable")
 
 
@@ -227,7 +229,7 @@ class SieveResult:
 
 
 class Round(NamedTuple):
-    """Where the rounds stand: what a round leaves for the next one, split by split."""
+    """State that a round leaves for the next one, split by split."""
 
     p: list[Array]
     """Probabilities of the candidates."""
@@ -249,14 +251,14 @@ class Round(NamedTuple):
 def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
-    A round is taken only if the evidence of held-out cells does not fall; the first one that lowers
-    it ends the rounds.
+    A round is kept only if the evidence of held-out cells does not fall; the first round that
+    lowers it is discarded and ends the fit.
 
     Parameters
     ----------
     ridges : Ridges
     options : SieveOptions
-        Trusting ones have one ridge, and no rounds.
+        With `trusting`, there is a single ridge and no rounds.
     rng : RandomState
         Draws the cells that fit the pool and measure the evidence.
 
@@ -274,7 +276,7 @@ def sieve(ridges: Ridges, options: SieveOptions, rng: np.random.RandomState) -> 
     if knowledge.votes is not None:
         return condition_on_known(result)
     rates = rates_of_answers(result)
-    # The checkpoint is that of the first rounds.
+    # Only the first rounds are checkpointed.
     with no_section():
         result = run_rounds(ridges, cells, options.max_iter, rates)
     return condition_on_known(result, rates)
@@ -286,7 +288,7 @@ def run_rounds(
     max_iter: int,
     rates: np.ndarray | None = None,
 ) -> SieveResult:
-    """Take rounds as long as they do not lower the evidence.
+    """Run rounds as long as they do not lower the evidence.
 
     Parameters
     ----------
@@ -306,7 +308,7 @@ def run_rounds(
     passes = list(rounds.left())
     n_before = rounds.done
     if rounds.state is None:
-        # The first guess takes as long as a round, and is counted with them.
+        # The first guess takes as long as a round, so progress counts it as one.
         passes.insert(0, 0)
     else:
         n_before += 1
@@ -321,7 +323,7 @@ def run_rounds(
         entropy = mean_cross_entropy(following.p[0], following.q[0])
         trace.append(TraceEntry(following.noises[0].rate, entropy, following.evidence))
         if n_iter > 1 and following.evidence < state.evidence:
-            # The ridges go back to the soft labels of the round before.
+            # Refit the ridges to the soft labels of the previous round.
             ridges.left_out(state.q[:1], state.leader)
             break
         state = following
@@ -343,9 +345,9 @@ def run_rounds(
 
 
 def rates_of_answers(result: SieveResult) -> np.ndarray:
-    """Rates at which false labels are listed, corrected by what is known about some candidates.
+    """Rates at which false labels are listed, corrected by the known candidates.
 
-    Only rows with an undecided candidate teach them: others may be corrected.
+    Only rows with an undecided candidate are used, because others may already be cleaned.
     """
     rows = result.fitted.splits[0].train
     c = rows.candidates
@@ -373,7 +375,7 @@ def next_round(
     rates: np.ndarray | None,
     is_first: bool,
 ) -> Round:
-    """Take one round; the ridges are those of the new soft labels afterwards."""
+    """Run one round, which leaves the ridges fitted to the new soft labels."""
     n_ridges = len(ridges.lams)
     n_labels = ridges.splits[0].train.candidates.shape[1]
     noises = []
@@ -409,7 +411,7 @@ def next_round(
 
 
 def saved(state: Round, trace: "Sequence[TraceEntry]") -> tuple[Any, ...]:
-    """What a checkpoint holds of the rounds."""
+    """Values to store in a checkpoint."""
     p = [to_numpy(values) for values in state.p]
     q = [to_numpy(values) for values in state.q]
     held = [to_numpy(values) for values in state.held]
@@ -417,7 +419,7 @@ def saved(state: Round, trace: "Sequence[TraceEntry]") -> tuple[Any, ...]:
 
 
 def restored(values: Sequence[Any], ridges: Ridges) -> "tuple[Round, list[TraceEntry]]":
-    """State and trace of a checkpoint."""
+    """State and trace restored from a checkpoint."""
     state = Round(*values[0])
     state = state._replace(
         p=[like(each, ridges.values) for each in state.p],
@@ -428,11 +430,11 @@ def restored(values: Sequence[Any], ridges: Ridges) -> "tuple[Round, list[TraceE
 
 
 def first_guess(ridges: Ridges, rates: np.ndarray | None = None) -> Round:
-    """Probabilities of the candidates by the most regularised ridge, and first noise models.
+    """Probabilities of the candidates from the most regularised ridge, and first noise models.
 
     Unlisted cells are false, so their mean score estimates the rate at which false labels are
-    listed, unless `rates` holds those of the labels. The probability of a candidate is what its
-    score exceeds that rate by.
+    listed, unless `rates` gives one rate per label. The probability of a candidate is the excess of
+    its score over that rate.
     """
     stage("scoring the candidates for the first time")
     n_labels = ridges.splits[0].train.candidates.shape[1]
@@ -454,12 +456,12 @@ def first_guess(ridges: Ridges, rates: np.ndarray | None = None) -> Round:
 
 
 def equal_weights(n_experts: int) -> np.ndarray:
-    """Weights of a pool in which all experts count the same, without bias and label prior."""
+    """Weights of a pool with equal experts, and without bias or label prior."""
     return np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
 
 
 def excess_log_odds(S: Array, rate: Any) -> Array:
-    """Log-odds of what scores of the last ridge exceed the rate of false labels by."""
+    """Log-odds of the excess of the last ridge's scores over the rate of false labels."""
     xp = namespace(S)
     p = xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
     return xp.log(p) - xp.log1p(-p)
@@ -468,9 +470,9 @@ def excess_log_odds(S: Array, rate: Any) -> Array:
 def condition_on_known(result: SieveResult, rates: np.ndarray | None = None) -> SieveResult:
     """Run a few more rounds on all rows, conditioned on the known labels.
 
-    Before every posterior the probability of a known label is put next to 1 or 0, so that its row,
-    similar rows and correlated labels learn from it. A wrong candidate still counts as listed. The
-    pool stays as it is.
+    Before every posterior, the probability of a known label is set close to 1 or 0, so that its
+    row, similar rows and correlated labels learn from it. A wrong candidate still counts as listed.
+    The pool is not refitted.
     """
     ridges = result.fitted
     noise = result.noise
@@ -488,7 +490,7 @@ def condition_on_known(result: SieveResult, rates: np.ndarray | None = None) -> 
 
 
 def trusting_ridge(ridges: Ridges) -> SieveResult:
-    """Return the most regularised ridge on the candidates as they are."""
+    """Fit only the most regularised ridge, to the candidates as they are."""
     candidates = ridges.splits[0].train.candidates
     n_labels = candidates.shape[1]
     ones = candidates.ones(ridges.values)
@@ -520,16 +522,16 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, No
     c = rows.candidates
     n, l = rows.candidates.shape
     if rows.knowledge.votes is not None:
-        # What votes say is part of p.
+        # p already includes the votes.
         return p, NoiseSums(n, c.listed, c.total(p), np.zeros(l + 1), np.zeros(l + 1))
     q, *counts = cell_posterior(p, c.indptr, c.label, noise, c.blocks)
     return q, NoiseSums(n, c.listed, c.total(q), *counts)
 
 
 def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Array, NoiseSums]:
-    """The same given the known labels, which enter next to 1 or 0 and get 1 or 0.
+    """Posterior given the known labels, which enter as almost 1 or 0 and get exactly 1 or 0.
 
-    Only rows with an undecided candidate show the noise: others may be corrected.
+    The noise is estimated from rows with an undecided candidate: others may already be cleaned.
     """
     c = rows.candidates
     n, l = rows.candidates.shape
@@ -551,9 +553,9 @@ def known_soft_labels(rows: RowLabels, p: Array, noise: NoiseModel) -> tuple[Arr
 def probabilities(
     ridges: Ridges, split: int, rows: RowLabels, z: Array, combination: Combination
 ) -> Array:
-    """Probabilities of the candidates of `rows` from log-odds z, with what votes say about them.
+    """Probabilities of the candidates of `rows`, given their log-odds z and their votes.
 
-    `combination` makes log-odds of the scores of all rows that the split learns from.
+    `combination` turns scores of all training rows of the split into log-odds.
     """
     votes = rows.knowledge.votes
     if votes is None:
@@ -566,7 +568,7 @@ def voted_probability(
 ) -> Array:
     """Probabilities of candidates from their log-odds and their votes.
 
-    Votes know how often a label is true; the features move it between rows.
+    Votes determine how often a label is true; features only redistribute it between rows.
     """
     limits = -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS
     evidence: Any = votes.log_ratio
@@ -576,7 +578,7 @@ def voted_probability(
 
 
 def probability(z: Array) -> Array:
-    """Probabilities of log-odds, kept off 0 and 1."""
+    """Convert log-odds to probabilities, clipped away from 0 and 1."""
     xp = namespace(z)
     return xp.clip(1 / (1 + xp.exp(-xp.clip(z, -30, 30))), MARGIN, 1 - MARGIN)
 
@@ -597,7 +599,7 @@ class LabelStack(NamedTuple):
     """Label correlations: a ridge from the scores of all labels to the soft labels."""
 
     W: np.ndarray
-    """Weights (l, l), or their left factor (l, n) if there are fewer rows than labels."""
+    """Weights (l, l), or their left factor (l, n) with fewer rows than labels."""
     centre: np.ndarray
     mean: np.ndarray
     right: np.ndarray | None = None
@@ -612,10 +614,10 @@ class LabelStack(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """How bias, experts and label prior add up to log-odds."""
+    """Linear combination of bias, experts and label prior to log-odds."""
 
     weights: np.ndarray
-    """Their coefficients, a on the page of the mathematics."""
+    """Coefficients, called a in docs/math/sieve.md."""
     prior: np.ndarray
     """Log-odds of the mean soft label of each label."""
     leader: int
@@ -638,7 +640,7 @@ def combine(a: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
 
 
 def soft_logit(s: Array) -> Array:
-    """Log-odds of ridge scores, clipped smoothly to positive numbers so that no ties arise.
+    """Log-odds of ridge scores, clipped smoothly to positive numbers to avoid ties.
 
     The clipped score is (s + sqrt(s^2 + 4 SOFT^2))/2 = SOFT exp(asinh(s/(2 SOFT))), likewise 1 - s.
     """
@@ -647,27 +649,27 @@ def soft_logit(s: Array) -> Array:
 
 
 class HeldCells(NamedTuple):
-    """Cells of the rows that an inner split holds out."""
+    """Sampled cells of the held-out rows of an inner split."""
 
     split: int
     row: np.ndarray
     label: np.ndarray
     candidate: Array
-    """Which candidate of the rows held out each cell is, or one past the last."""
+    """Index of each cell among the held-out candidates, or their number for unlisted cells."""
 
 
 class HeldScores(NamedTuple):
-    """Inputs of the pool for the cells and the candidates that a split holds out."""
+    """Inputs of the pool for the held-out cells and candidates of a split."""
 
     cells: HeldCells
     inputs: Array
     """Bias, log-odds of the experts and label prior of every cell, (cells, experts + 2)."""
     listed: Array
-    """Scores (e, candidates) of the candidates."""
+    """Scores (e, candidates) of the held-out candidates."""
 
 
 def draw_held_cells(ridges: Ridges, rng: np.random.RandomState) -> list[HeldCells]:
-    """Draw the cells that fit the pool: the same in all rounds, so that evidence is comparable."""
+    """Draw cells that fit the pool, once for all rounds so that their evidence is comparable."""
     most = POOL_CELLS // max(len(ridges.splits) - 1, 1)
     return [
         HeldCells(k, *draw_cells(split, most, rng))
@@ -677,7 +679,7 @@ def draw_held_cells(ridges: Ridges, rng: np.random.RandomState) -> list[HeldCell
 
 
 def score_held_cells(ridges: Ridges, cells: HeldCells, prior: np.ndarray) -> HeldScores:
-    """Score held-out cells by the ridges as they are."""
+    """Score held-out cells with the current ridges."""
     listed, S = ridges.held_out(cells.split, cells.row, cells.label)
     inputs = pool_inputs(S, prior[cells.label])
     return HeldScores(cells, inputs, listed)
@@ -690,7 +692,7 @@ def fit_pool(
     a: np.ndarray,
     held: Sequence[HeldScores],
 ) -> np.ndarray:
-    """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
+    """Logistic regression of the posterior of held-out cells on expert scores, in two passes."""
     equal = equal_weights(len(a) - 2)
     xp = namespace(held[0].inputs)
     Z = xp.concat([scores.inputs for scores in held])
@@ -703,7 +705,7 @@ def fit_pool(
             z = combine(a, S, like(priors[k], S)[rows.candidates.label])
             p = probabilities(ridges, k, rows, z, partial(combine, a, prior=priors[k]))
             q = like(soft_labels(rows, p, noises[k])[0], Z)
-            # Cells that are not listed are false.
+            # Unlisted cells are false; their index points at the appended 0.
             targets.append(xp.concat([q, 0 * Z[:1, 0]])[scores.cells.candidate])
         a = newton(Z, xp.concat(targets), a, equal)
     return a
@@ -717,9 +719,9 @@ def held_evidence(
 ) -> float:
     """Mean log-likelihood of the held-out cells, listed or not; NaN if there are none.
 
-    A cell is listed if its label is true, or false and listed at the rate of its label. That the
-    labels of a row depend on each other is left out. With votes there is no evidence: they and the
-    candidates come from the same people, so neither checks the other.
+    A cell is listed if its label is true, or false and listed at the rate of its label. Dependence
+    between the labels of a row is ignored. With votes there is no evidence: votes and candidates
+    come from the same people, so neither can check the other.
     """
     if ridges.splits[0].train.knowledge.votes is not None:
         return float("nan")
@@ -736,15 +738,15 @@ def held_evidence(
 
 
 def are_listed(ridges: Ridges, cells: HeldCells) -> Array:
-    """Which held-out cells are candidates."""
+    """Return True for held-out cells that are candidates."""
     return cells.candidate < ridges.splits[cells.split].held.candidates.size
 
 
 def held_auc(ridges: Ridges, held: Sequence[HeldCells], log_odds: Sequence[Array]) -> float:
-    """Least mean AUC of the labels on held-out rows, split by split; one half without any.
+    """Lower bound of the mean AUC, computed per label and split on held-out rows; 0.5 without any.
 
-    Scores of rows left out of their own fit would not do: of features that say nothing, they fall
-    with the soft label of the row.
+    Leave-one-out scores would be misleading: with uninformative features, they decrease with the
+    soft label of the row.
     """
     n_labels = ridges.splits[0].train.candidates.shape[1]
     if not held:
@@ -759,9 +761,9 @@ def held_auc(ridges: Ridges, held: Sequence[HeldCells], log_odds: Sequence[Array
 def draw_cells(
     split: Split, most: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray, Array]:
-    """Row and label of at most `most` cells of the rows held out, sorted by row.
+    """Row and label of at most `most` cells of the held-out rows, sorted by row.
 
-    The last array tells which candidate each cell is, or one past the last.
+    The last array is the index of each cell among the candidates, or their number if unlisted.
     """
     c = split.held.candidates
     l = c.shape[1]
@@ -769,11 +771,11 @@ def draw_cells(
     if size <= MANY_CELLS:
         picked = rng.choice(size, min(size, most), replace=False)
     else:
-        # A generator of the new kind does not list all cells to draw a few of them.
+        # Unlike RandomState, a Generator draws a few cells without enumerating all of them.
         generator = np.random.default_rng(rng.randint(2**31))
         picked = generator.choice(size, most, replace=False, shuffle=False)
     drawn = np.sort(split.drawn[picked // l] * l + picked % l)
-    # Which of the sorted candidates each cell is, where they are.
+    # Look up each cell among the sorted candidates, on their device.
     xp = namespace(c.flat)
     cells = like(drawn, c.flat)
     candidate = xp.searchsorted(c.flat, cells)
@@ -807,19 +809,19 @@ def newton(Z: Array, q: Array, a: np.ndarray, equal: np.ndarray, steps: int = 3)
 def choose_lams(
     losses: Losses, variance: float, options: SieveOptions, window: Array = WINDOW, least: float = 0
 ) -> list[float]:
-    """Ridge weights of the experts: around the best one for the candidates of rows left out.
+    """Ridge weights of the experts, around the best weight for candidates of left-out rows.
 
     Parameters
     ----------
     losses : function from g ridge weights to squared errors (g,) and average precisions (g, rows)
     variance : float
-        Mean variance of the features, to which the grid is relative.
+        Mean variance of the features, which scales the grid.
     options : SieveOptions
-        Trusting ones have one ridge.
+        With `trusting`, a single weight is returned.
     window : ndarray
-        Weights of the experts, relative to the best one.
+        Weights of the experts relative to the best weight.
     least : float
-        Smaller ridge weights would drown in rounding errors.
+        Lower bound, below which rounding errors would dominate.
     """
     stage("choosing the ridge weights")
     variance = max(variance, 1e-12)
@@ -831,12 +833,13 @@ def choose_lams(
 
 
 def best_weight(errors: np.ndarray, precisions: np.ndarray, options: SieveOptions) -> int:
-    """Which ridge weight predicts the candidates of other rows best.
+    """Index of the ridge weight that best predicts the candidates of left-out rows.
 
-    For the Gaussian kernel the one with the least squared error or, if candidates are trusted, with
-    the best average precision. With a linear kernel on features in different units, the least
-    squared error may belong to a weight that hides all features but a few in large units. There it
-    decides only between weights whose average precision is within one standard error of the best.
+    For the Gaussian kernel, the weight with the least squared error or, if candidates are trusted,
+    with the best average precision. With a linear kernel on features in different units, the weight
+    with the least squared error may hide all features but a few in large units. There, the squared
+    error only decides between weights whose average precision is within one standard error of the
+    best.
     """
     n = precisions.shape[1]
     totals = precisions.sum(axis=1)
@@ -848,7 +851,7 @@ def best_weight(errors: np.ndarray, precisions: np.ndarray, options: SieveOption
 
 
 def rankable(Y: Array) -> np.ndarray:
-    """Rows with listed and unlisted labels, which have an average precision."""
+    """Rows with both listed and unlisted labels, for which average precision is defined."""
     listed = (Y > 0).sum(axis=1)
     return np.flatnonzero((listed > 0) & (listed < Y.shape[1]))
 

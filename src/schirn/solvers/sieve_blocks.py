@@ -1,4 +1,4 @@
-"""Sieve on rows wherever they live: few rows are brought together, many stay in their blocks."""
+"""Sieve on rows in blocks: few rows are gathered in memory, many rows stay in their blocks."""
 
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -28,7 +28,7 @@ DEFAULTS = SieveOptions()
 
 @dataclass(frozen=True, eq=False)
 class SieveFit:
-    """A Sieve fitted to rows wherever they are."""
+    """Result of Sieve on rows in blocks."""
 
     expansion: KernelExpansion
     result: SieveResult
@@ -36,9 +36,10 @@ class SieveFit:
     posterior: sp.csr_array
     """Posterior of all candidates, (n, l)."""
     sample: tuple[np.ndarray, np.ndarray]
-    """Of every k-th row: log-odds of all cells, and candidates, (m, l) each."""
+    """Log-odds of all cells and candidates of every k-th row, (m, l) each."""
     log_odds: Any = None
-    """Log-odds (n, l) of all rows, each left out of its own fit: on a device, or if asked for."""
+    """Log-odds (n, l) of all rows, each left out of its own fit; for rows on a device, or if
+    requested."""
 
 
 def sieve_blocks(
@@ -52,7 +53,7 @@ def sieve_blocks(
 ) -> SieveFit:
     """Train on rows in blocks.
 
-    Up to `max_kernel_rows` rows are brought together, in main memory.
+    Up to `max_kernel_rows` rows are gathered in main memory.
 
     Parameters
     ----------
@@ -63,10 +64,10 @@ def sieve_blocks(
     options : SieveOptions
     features : {"auto", "text", "spread", "none"}
     sample_rows : int
-        The sample has every k-th row, where k is the number of rows divided by this.
+        Approximate size of the sample, which takes every k-th row.
     all_log_odds : bool
-        Whether to bring back the log-odds of all rows: in `log_odds` for rows in files;
-        elsewhere the sample has all rows.
+        Whether to return the log-odds of all rows: for rows in files in `log_odds`, elsewhere as
+        a sample that contains all rows.
     """
     stage("looking at the rows")
     statistics = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
@@ -126,12 +127,12 @@ def _rows(block: Block, state: Any) -> Any:
 
 
 def _every(stride: int, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Log-odds of the rows 0, stride, 2 stride, ... of the data."""
+    """Log-odds of rows 0, stride, 2 stride, ... of the data."""
     order = np.argsort(rows)
     return z[order[rows[order] % stride == 0]]
 
 
 def _write(out: np.ndarray, rows: np.ndarray, z: np.ndarray) -> None:
-    """Write the log-odds of a block in this process to their rows of `out`."""
+    """Write the log-odds of a block in this process to the corresponding rows of `out`."""
     first = int(rows.min())
     out[first : first + len(rows)] = z[np.argsort(rows)]

@@ -1,9 +1,9 @@
 """Ridges of Sieve for many sparse rows, such as texts: a linear model on all features.
 
-A sparse row has few of very many features, so that neither landmarks nor a Gram matrix can stand
-for them. Here the ridges see every feature: conjugate gradients solve them for all labels and all
-ridge weights together, by products with the sparse matrix alone. Each row is scored by the ridges
-of the folds that it is not in. The pool is learned from a sample of rows, on their kernel matrix.
+A sparse row has few out of very many features, which neither landmarks nor a Gram matrix can
+represent. Here the ridges use every feature: conjugate gradients solve for many labels together,
+using only products with the sparse matrix. Each row is scored by the ridges of folds that do not
+contain it. The pool is fitted to a sample of rows, using their kernel matrix.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,14 +41,14 @@ from schirn.solvers.sieve import (
 )
 
 FOLDS = 5
-# Each round costs a pass over all folds, and texts are ranked best after two.
+# Each round costs a pass over all folds, and the ranking of texts is best after two.
 MOST_ROUNDS = 2
-# Rows whose kernel matrix learns the pool.
+# Size of the sample whose kernel matrix fits the pool.
 POOL_ROWS = 2400
-# Labels that are solved together, for memory.
+# Number of labels solved at a time, to limit memory.
 _LABELS = 128
-# Conjugate gradients stop when the gradient is this small, relative to the first one. Later steps
-# fit the wrong labels, and tags are ranked less well.
+# Conjugate gradients stop when the gradient is this small relative to the first one. Further steps
+# would fit the wrong labels and make the ranking worse.
 _TOLERANCE = 0.1
 _MOST_STEPS = 60
 
@@ -87,7 +87,7 @@ def linear_lam(
 
 
 class SparseRidges(Ridges):
-    """A linear ridge on all rows, which scores each row by folds that leave it out.
+    """A linear ridge on all rows, with scores of each row from folds that do not contain it.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ class SparseRidges(Ridges):
     Y : CSR array of shape (n, l)
         Candidates, 0/1.
     lam : float
-        Ridge weight: of texts, one expert and the label stack rank as well as several.
+        Ridge weight. On texts, one expert and the label stack rank as well as several experts.
     knowledge : Knowledge
-        Rows of one group are in one fold.
+        Rows of the same group are in the same fold.
     rng : RandomState, optional
-        Draws the rows that learn the pool; None leaves its weights equal.
+        Draws the sample that fits the pool; None keeps its weights equal.
     """
 
     most_stacked = MOST_STACKED
@@ -125,11 +125,11 @@ class SparseRidges(Ridges):
             known = knowledge.of(rows)
             self._inner = KernelRidges((Z @ Z.T).toarray(), Y[rows].toarray(), [lam], known, rng)
             self.splits += self._inner.splits[1:]
-        # By position: another seed or more rows at the end change the folds of no row.
+        # Assigned by position: neither the seed nor rows appended later change the fold of a row.
         self._fold = (every if knowledge.groups is None else knowledge.groups) % FOLDS
 
     def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
-        """Fit the ridge of every fold to soft labels q, and score its candidates."""
+        """Fit the ridge of every fold to soft labels q, and score the candidates."""
         c = self.splits[0].train.candidates
         self._Q = sp.csr_array((q[0].astype(self._X.dtype), c.label, c.indptr), shape=c.shape)
         self._scores = np.empty((1 + (leader is not None), *c.shape), dtype=self._X.dtype)
@@ -152,13 +152,13 @@ class SparseRidges(Ridges):
                 self._scores[-1, rows] = fitted.left_out(S[rows], Q[rows].toarray())
         experts = [take_cells(self._scores, c.flat)]
         if self._inner is not None and len(q) > 1:
-            # The sample as a whole teaches nothing that all rows do not.
+            # Skip the fit on the whole sample: the fit on all rows covers it.
             ones = np.ones(self._inner.splits[0].train.candidates.size)
             experts += self._inner.left_out([ones, *q[1:]], leader)[1:]
         return experts
 
     def held_out(self, split: int, row: np.ndarray, label: np.ndarray) -> tuple[Array, Array]:
-        """Scores of the candidates held out, and of cells held out."""
+        """Scores of the held-out candidates and of the given held-out cells."""
         assert self._inner is not None
         return self._inner.held_out(split, row, label)
 
@@ -183,14 +183,14 @@ class SparseRidges(Ridges):
 def solve_ridge(
     X: sp.csr_array, Q: sp.csr_array, lam: float
 ) -> Iterator[tuple[slice, tuple[Array, Array]]]:
-    """Weights and intercepts of the ridge of rows in memory, as `solve_on_blocks` yields them."""
+    """Yield the weights and intercepts of a ridge on rows in memory, as `solve_on_blocks` does."""
     store = one_block(X)
     store.step(lambda block, state: (Lesson(X, Q), (None,)))
     return solve_on_blocks(store, lesson_sums(store), Q.shape[1], lam)
 
 
 class Lesson(NamedTuple):
-    """Rows of a block that teach a ridge.
+    """Rows of a block that a ridge is fitted to.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class Lesson(NamedTuple):
     Q : CSR array of shape (n, l)
         Soft labels.
     scores : array
-        Whatever the caller keeps with the block.
+        Anything that the caller stores with the block.
     """
 
     X: sp.csr_array
@@ -207,7 +207,7 @@ class Lesson(NamedTuple):
 
 
 class LessonSums(NamedTuple):
-    """Sums over all rows that teach: their number, features (d,), labels (l,) and X'Q (d, l)."""
+    """Sums over all fitted rows: number, features (d,), labels (l,) and X'Q (d, l)."""
 
     n: int
     features: Array
@@ -216,7 +216,7 @@ class LessonSums(NamedTuple):
 
 
 def lesson_sums(store: RowStore) -> Any:
-    """Return the sums over blocks whose state is a `Lesson`, where the rows are."""
+    """Sum over blocks whose state is a `Lesson`; the result stays where the rows are."""
     return store.near(_joined_sums, store.start(_sum_lesson))
 
 
@@ -233,22 +233,22 @@ def _sum_lesson(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Any, ...]]:
 def solve_on_blocks(
     store: RowStore, sums: Any, n_labels: int, lam: float, n_steps: int | None = None
 ) -> Iterator[tuple[slice, Any]]:
-    """Weights and intercepts of argmin ||X W + b - Q||^2 + lam ||W||^2, some labels at a time.
+    """Solve argmin ||X W + b - Q||^2 + lam ||W||^2 for W and b, some labels at a time.
 
-    With centred rows, (X'X + lam I) W = X'Q. Conjugate gradients solve it for every label at once.
-    The blocks multiply a direction by X'X and keep nothing, and what is computed of the products
-    stays where the rows are.
+    With centred rows, (X'X + lam I) W = X'Q, which conjugate gradients solve for many labels at
+    once. The blocks only multiply a direction by X'X and keep no state; everything computed from
+    these products stays where the rows are.
 
     Parameters
     ----------
     store : RowStore
         Blocks whose state is a `Lesson`.
     sums : LessonSums
-        What `lesson_sums` returns.
+        Result of `lesson_sums`.
     n_labels : int
     lam : float
     n_steps : int, optional
-        Steps of conjugate gradients for every label. None stops each label by itself, so that a few
+        Number of steps for every label. None stops each label when it has converged, so that a few
         more rows may change the number of steps.
 
     Yields
@@ -256,7 +256,7 @@ def solve_on_blocks(
     columns : slice
         Labels.
     ridge : (W, b)
-        Where the rows are, as a result of `RowStore.near`.
+        A result of `RowStore.near`, which stays where the rows are.
     """
     for first in range(0, n_labels, _LABELS):
         columns = slice(first, min(first + _LABELS, n_labels))
@@ -270,7 +270,7 @@ def solve_on_blocks(
 
 
 def _multiply(block: Block, lesson: Lesson, W: Array) -> tuple[Lesson, tuple[Array]]:
-    """X'X W of the rows that teach."""
+    """X'X W for the rows of a block."""
     return lesson, (lesson.X.T @ (lesson.X @ W),)
 
 
@@ -281,7 +281,7 @@ class _Systems(NamedTuple):
     ----------
     residual, direction, solution : arrays of shape (d, k)
     squares, enough : arrays of shape (k,)
-        Squared length of the residual, and the one at which a label is done.
+        Squared norm of the residual, and the value at which a label has converged.
     """
 
     residual: Array
@@ -292,7 +292,7 @@ class _Systems(NamedTuple):
 
 
 def _begin(sums: LessonSums, columns: slice, tolerance: float) -> _Systems:
-    """The residual is the right-hand side: X'Q of centred rows."""
+    """Start from zero weights, where the residual is the right-hand side X'Q of centred rows."""
     target = sums.cross[:, columns] - sums.features[:, None] * (sums.labels[columns] / sums.n)
     target = target.astype(sums.cross.dtype, copy=False)
     squares = _squared_lengths(target)
@@ -316,11 +316,11 @@ def _advance(
     running = squares > enough
     real = direction.dtype.type
     (image,) = reduce(add_sums, products)
-    # Of centred rows, and with the ridge weight.
+    # Account for the centring of the rows, and add the ridge weight.
     image = image - sums.features[:, None] * (sums.features @ direction / real(sums.n))
     image += direction * real(lam)
     curvature = np.einsum("ij,ij->j", direction, image, dtype=np.float64)
-    # Columns that are done take steps of length 0.
+    # Converged columns take steps of length 0.
     step = np.where(running, squares / np.maximum(curvature, 1e-300), 0.0).astype(real)
     residual = residual - image * step
     left = np.where(running, _squared_lengths(residual), squares)
@@ -331,7 +331,7 @@ def _advance(
 
 
 def _weights(systems: _Systems, sums: LessonSums, columns: slice) -> tuple[Array, Array]:
-    """Weights and intercepts."""
+    """Weights, and the intercepts that follow from the means."""
     W = systems.solution
     return W, sums.labels[columns] / sums.n - sums.features / sums.n @ W
 
