@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
 KINDS = ("removal", "addition", "merge", "rename")
+# Columns of the file in the order of `ChangeList.write`; schirn.app.tables.read_changes, which says
+# what each of them holds, takes them in the same order.
 FIELDS = (
     *("row", "change", "before", "after", "confidence", "why", "key"),
     *("cell", "raw", "column", "separator", "id_column"),
@@ -259,7 +261,7 @@ class ChangeList:
         """Write the list to a .csv file, completely or not at all.
 
         A text that a spreadsheet would run as a formula gets an apostrophe in front, which
-        `read` takes away.
+        `read_changes` takes away.
 
         Parameters
         ----------
