@@ -13,13 +13,13 @@ Paths are relative to the current folder, wherever the file is.
 
 import argparse
 import json
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from schirn._files import brief
 from schirn.exceptions import InputError, suggest
+from schirn.program.configuration import read_configuration
 
 FILES = ("schirn.toml", "pyproject.toml")
 
@@ -31,24 +31,16 @@ def configuration(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """
     for k, word in enumerate(words):
         if word == "--config" and k + 1 < len(words):
-            return _read(words[k + 1])
+            path = words[k + 1]
+            return path, read_configuration(path)
         if word.startswith("--config="):
-            return _read(word.partition("=")[2])
+            path = word.partition("=")[2]
+            return path, read_configuration(path)
     for name in FILES:
-        path, options = _read(name) if Path(name).is_file() else ("", {})
+        options = read_configuration(name) if Path(name).is_file() else {}
         if options:
-            return path, options
+            return name, options
     return "", {}
-
-
-def _read(name: str) -> tuple[str, dict[str, Any]]:
-    try:
-        options = tomllib.loads(Path(name).read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{name}: not TOML ({str(error)[:100]})") from None
-    if Path(name).name == "pyproject.toml":
-        options = options.get("tool", {}).get("schirn", {})
-    return name, options
 
 
 def with_configuration(

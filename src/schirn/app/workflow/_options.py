@@ -1,7 +1,6 @@
 """The options of a cleaning: one object that the program, schirn.toml and Python fill alike."""
 
 import argparse
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import FIRST_STEP
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import InputError, suggest
+from schirn.program.configuration import read_configuration
 
 # Options that name several columns; in Python, a text names one.
 _COLUMN_LISTS = ("text", "columns", "categories")
@@ -228,12 +228,7 @@ class CleaningOptions:
         InputError
             If the file is not TOML, or its table has another option.
         """
-        try:
-            content = tomllib.loads(Path(path).read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"{path}: not TOML ({str(error)[:100]})") from None
-        if Path(path).name == "pyproject.toml":
-            content = content.get("tool", {}).get("schirn", {})
+        content = read_configuration(path)
         names = [field.name for field in fields(cls)]
         top = {_name(key): value for key, value in content.items() if not isinstance(value, dict)}
         if isinstance(content.get("param"), dict):
