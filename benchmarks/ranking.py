@@ -205,14 +205,15 @@ def measure(scores: Array, table: Table) -> Result:
         "labels": truth.shape[1],
         "wrong": float(wrong.mean()),
         "missing": int((truth & ~listed).sum()),
-        "auc": _auc(wrong, -confidence),
+        "auc": auc(wrong, -confidence),
         **heads,
         "precision": [float(wrong[order[:depth]].mean()) for depth in depths],
-        "auc_missing": _auc(truth[~listed], scores[~listed]),
+        "auc_missing": auc(truth[~listed], scores[~listed]),
     }
 
 
-def _auc(positive: Array, scores: Array) -> float | None:
+def auc(positive: Array, scores: Array) -> float | None:
+    """AUC of scores that should be high for positive cells; None if all or none are."""
     return float(roc_auc_score(positive, scores)) if 0 < positive.sum() < len(positive) else None
 
 

@@ -142,15 +142,16 @@ def emoji(seed: int = 0) -> TagList:
         for package in ("emojilib", "emojibase-data"):
             subprocess.run(["npm", "pack", package], cwd=folder, capture_output=True, check=True)
         files = sorted(Path(folder).glob("*.tgz"))
-        names = json.loads(_member(files[0], "package/en/data.json"))
-        lists = json.loads(_member(files[1], "package/dist/emoji-en-US.json"))
+        names = json.loads(member(files[0], "package/en/data.json"))
+        lists = json.loads(member(files[1], "package/dist/emoji-en-US.json"))
     name_of = {each["emoji"]: each["label"] for each in names}
     tags = [words[1:] for words in lists.values()]
     texts = [name_of.get(sign, words[0]).replace("_", " ") for sign, words in lists.items()]
     return TagList(tags, texts)
 
 
-def _member(path: Path, name: str) -> bytes:
+def member(path: Path, name: str) -> bytes:
+    """Return the content of a file of an archive."""
     with tarfile.open(path) as archive:
         stream = archive.extractfile(name)
         assert stream is not None

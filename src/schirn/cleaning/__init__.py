@@ -30,6 +30,7 @@ from schirn.cleaning.ranker import (
     RankingTask,
     UnlistedCells,
 )
+from schirn.cleaning.relation_ranker import RelationRanker
 from schirn.cleaning.swaps import Swaps
 from schirn.cleaning.vocabulary import (
     AppliedVocabulary,
@@ -63,6 +64,7 @@ __all__ = [
     "Ranker",
     "RankingTask",
     "Reasons",
+    "RelationRanker",
     "Round",
     "Sample",
     "SieveRanker",

@@ -42,8 +42,8 @@ def incidence(tags: Tags) -> sp.csr_array:
     return Y
 
 
-def common_rows(Y: sp.csr_array) -> sp.csr_array:
-    """Return the number of rows that two tags share, for tags that share any.
+def countable_rows(Y: sp.csr_array) -> Array:
+    """Return the rows in which pairs of tags are counted: all, or those with the fewest tags.
 
     Rows with very many tags say little about pairs and cost most; they are left out if all rows
     together have more than 20 million pairs.
@@ -54,14 +54,29 @@ def common_rows(Y: sp.csr_array) -> sp.csr_array:
 
     Returns
     -------
-    csr_array of shape (l, l)
-        Symmetric, with the counts of the tags on the diagonal.
+    int array
+        Ascending.
     """
     sizes = np.diff(Y.indptr).astype(np.int64)
     order = np.argsort(sizes, kind="stable")
     fits = np.cumsum(sizes[order] ** 2) <= _MAX_PAIRS
-    rows = np.sort(order[fits])
-    part = Y[rows] if len(rows) < len(sizes) else Y
+    return np.sort(order[fits])
+
+
+def common_rows(Y: sp.csr_array) -> sp.csr_array:
+    """Return the number of rows that two tags share, for tags that share any.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n, l)
+
+    Returns
+    -------
+    csr_array of shape (l, l)
+        Symmetric, with the counts of the tags on the diagonal.
+    """
+    rows = countable_rows(Y)
+    part = Y[rows] if len(rows) < Y.shape[0] else Y
     return sp.csr_array(part.T @ part)
 
 

@@ -219,7 +219,7 @@ class _Verdicts:
         self._sum = WeightedSum(experts, _WEIGHTS, float(log_odds.std()))
         z = self._sum(experts, self._shares[label])
         # The mean probability stays that of the law.
-        self._shift = _shift_to_mean(z, self._neutral[-1])
+        self._shift = shift_to_mean(z, self._neutral[-1])
         self.log_odds = z + self._shift
 
     def judge(self, linear: Array, centroids: Array, label: Array) -> Array:
@@ -239,8 +239,14 @@ class _Verdicts:
         return [linear - log_rate, centroid, p]
 
 
-def _shift_to_mean(log_odds: Array, mean: float) -> float:
-    """Return what to add to log-odds so that the probabilities have this mean."""
+def shift_to_mean(log_odds: Array, mean: float) -> float:
+    """Return what to add to log-odds so that the probabilities have this mean.
+
+    Parameters
+    ----------
+    log_odds : float array
+    mean : float
+    """
     mean = min(max(mean, 1e-6), 1 - 1e-6)
     ends = -20 - log_odds.max(), 20 - log_odds.min()
     return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))

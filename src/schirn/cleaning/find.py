@@ -22,6 +22,8 @@ from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION, Policy
 from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
+from schirn.cleaning.relation_ranker import RelationRanker
+from schirn.cleaning.vocabulary import Vocabulary
 from schirn.estimators import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
@@ -59,6 +61,7 @@ def find_noisy_labels(
     prior: Any = None,
     votes: Any = None,
     opinions: Any = None,
+    vocabulary: Vocabulary | None = None,
     groups: Any = None,
     min_count: int = MIN_COUNT,
     scaled: bool = False,
@@ -99,6 +102,10 @@ def find_noisy_labels(
         Result of `votes_to_candidates`, or votes for each cell and the number of voters.
     opinions : array, dict, DataFrame or iterable of (row, tag, opinion, who), optional
         What others think of some tags; see `NoisyLabels.with_opinions`.
+    vocabulary : Vocabulary, optional
+        With one, even without lines, the other tags of a row speak for or against a tag, as far as
+        the table shows that they go together. Accepted implications and exclusions count in full,
+        rejected ones not at all. Apply its other lines first (`Vocabulary.apply`).
     groups : sequence of n values, optional
         Rows with the same value are left out together.
     min_count : int, default=5
@@ -149,6 +156,8 @@ def find_noisy_labels(
     tags = _read(candidates, label_names, separator, votes)
     task = _task(tags, knowledge, min_count, random_state)
     X, ranker = _ranker(X, task, method, cv, scaled)
+    if vocabulary is not None:
+        ranker = RelationRanker(ranker, vocabulary)
     with memory_limit(max_memory):
         X, storage = _store(X, task, ranker, {**knowledge, "cv": cv, "checkpoint": checkpoint})
         folder = ranker.checkpoint if checkpoint is None else checkpoint
