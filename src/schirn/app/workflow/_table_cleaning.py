@@ -361,6 +361,7 @@ class TableCleaning:
             method=model,
             known_clean=self.source.known_clean(),
             groups=features.groups,
+            vocabulary=self.source.vocabulary if options.vocabulary else None,
             min_count=options.min_count,
             scaled=features.is_scaled,
             max_memory=options.max_memory,
