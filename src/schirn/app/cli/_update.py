@@ -151,9 +151,9 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         for violation in violations:
             note(str(violation), error=True)
     if outputs.questions and outputs.tool is not None:
-        words = ("schirn", "update", args.data, "--model", args.model, "--id", args.id)
-        kept = ("--decisions", args.decisions or "FILE.jsonl")
-        note(describe_import(args, outputs, shlex.join([*words, *kept])))
+        words = ["schirn", "update", args.data, "--model", args.model, "--id", args.id]
+        words += ["--decisions", args.decisions or "FILE.jsonl"]
+        note(describe_import(args, outputs, shlex.join(words)))
     return UNEXPECTED if violations else 0
 
 

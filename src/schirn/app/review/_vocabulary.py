@@ -198,8 +198,8 @@ class VocabularyRoom:
         """Return the rows that list a tag, or one that is merged into it."""
         merges = self.current.merges
         final = merges.get(name, name)
-        others = [tag for tag, target in merges.items() if target == final]
-        return np.unique(np.concatenate([self.rows(each) for each in (final, *others)]))
+        synonyms = [tag for tag, target in merges.items() if target == final]
+        return np.unique(np.concatenate([self.rows(tag) for tag in (final, *synonyms)]))
 
     @property
     def is_changed(self) -> bool:
@@ -276,10 +276,9 @@ class VocabularyRoom:
         target = record.get("to")
         if target not in (None, line.target):
             line = self._with_target(line, target)
-            others = (other for k, other in enumerate(self.current) if k != position)
-            same = next((other for other in others if LineKey.of(other) == LineKey.of(line)), None)
-            if same is not None:
-                raise InputError(f"line {same.number} is the same; answer that one")
+            for k, duplicate in enumerate(self.current):
+                if k != position and LineKey.of(duplicate) == LineKey.of(line):
+                    raise InputError(f"line {duplicate.number} is the same; answer that one")
         lines = list(self.current)
         lines[position] = replace(line, accept=accept)
         return _numbered(lines)
@@ -363,11 +362,9 @@ class VocabularyRoom:
                 rows_target=line.rows,
             )
         rows = self.rows(target)
-        both = np.intersect1d(self.rows(line.tag), rows)
+        n_both = len(np.intersect1d(self.rows(line.tag), rows))
         evidence = f"target chosen by a person instead of {line.target}"
-        return replace(
-            line, target=target, rows_target=len(rows), both=len(both), evidence=evidence
-        )
+        return replace(line, target=target, rows_target=len(rows), both=n_both, evidence=evidence)
 
 
 def _numbered(lines: Iterable[VocabularyLine]) -> Vocabulary:
@@ -458,6 +455,8 @@ def final_rows(
         verdicts = _verdicts(answers.get(i, ()), renaming.merges)
         stays = set(answered[i])
         names = {renaming.merges.get(name, name) for name in stays}
+        # A removal that no person ordered (seq 0) is about one of the names that were merged; the
+        # tag stays if the row has it under another one.
         after = [
             name
             for name in tags
@@ -481,8 +480,8 @@ def _verdicts(answers: Iterable[TagAnswer], names: Mapping[str, str]) -> dict[st
     verdicts: dict[str, TagAnswer] = {}
     for answer in answers:
         name = names.get(answer.label, answer.label)
-        other = verdicts.get(name)
-        if other is None or answer.seq > other.seq:
+        latest = verdicts.get(name)
+        if latest is None or answer.seq > latest.seq:
             verdicts[name] = answer
     return verdicts
 

@@ -143,9 +143,9 @@ def _effect(session: Session, line: VocabularyLine) -> str:
     if line.action == "imply":
         return f"{target} is added to {_rows(n)} with {tag}."
     if line.action == "exclude":
-        both = len(np.intersect1d(room.rows(line.tag), room.rows(line.target)))
-        verb = "has" if both == 1 else "have"
-        return f"No row changes; {_rows(both)} {verb} both tags, and are left to you."
+        n_both = len(np.intersect1d(room.rows(line.tag), room.rows(line.target)))
+        verb = "has" if n_both == 1 else "have"
+        return f"No row changes; {_rows(n_both)} {verb} both tags, and are left to you."
     if line.action == "drop":
         return f"{tag} is removed from {_rows(n)}, unless you keep it in a row."
     if line.action == "split":
@@ -162,7 +162,7 @@ def _examples(session: Session, line: VocabularyLine) -> list[tuple[str, list[in
     room = session.room
     tag = room.rows(line.tag)
     target = room.rows(line.target)
-    both = np.intersect1d(tag, target)
+    intersection = np.intersect1d(tag, target)
     tag_only = np.setdiff1d(tag, target)
     target_only = np.setdiff1d(target, tag)
     groups: list[tuple[str, Array, int]]
@@ -170,12 +170,12 @@ def _examples(session: Session, line: VocabularyLine) -> list[tuple[str, list[in
         groups = [
             (f"Rows with {line.tag} only", tag_only, 3),
             (f"Rows with {line.target} only", target_only, 3),
-            ("Rows with both", both, 2),
+            ("Rows with both", intersection, 2),
         ]
     elif line.action == "imply":
         groups = [
             (f"Rows with {line.tag}, without {line.target}", tag_only, 4),
-            ("Rows with both", both, 2),
+            ("Rows with both", intersection, 2),
         ]
     else:
         groups = [(f"Rows with {line.tag}", tag, 6)]
@@ -194,13 +194,13 @@ def _describe_row(session: Session, row: int, line: VocabularyLine) -> dict[str,
     """Return a row as an example."""
     project = session.project
     text = shortened(project.texts[row], _LONGEST_TEXT)
-    others = [] if text else list(session.table.others(row))[:_MOST_CELLS]
+    cells = [] if text else list(session.table.others(row))[:_MOST_CELLS]
     tags = [session.name(k) for k in project.tags_of_row(row) if project.listed[k]]
     return {
         "row": row,
         "item": project.ids[row],
         "text": text,
-        "others": [(name, shortened(cell, _LONGEST_TEXT)) for name, cell in others],
+        "others": [(name, shortened(cell, _LONGEST_TEXT)) for name, cell in cells],
         "has_image": session.table.image_file(row) is not None,
         "tags": [{"label": tag, "current": tag in (line.tag, line.target)} for tag in tags],
     }

@@ -357,8 +357,8 @@ def write_questions_by_id(
     columns = ",".join(rows.columns)
     for task in tasks_by_id(questions, rows, texts=texts, earlier=earlier):
         i = task.row
-        before = task.before or ""
-        lines.append((rows.ids[i], texts[i], task.tag, before, "", columns, rows.hashes[i]))
+        earlier_answer = task.before or ""
+        lines.append((rows.ids[i], texts[i], task.tag, earlier_answer, "", columns, rows.hashes[i]))
     _write(path, ("id", "text", "tag", "before", "right", "columns", "content"), lines)
 
 

@@ -200,10 +200,10 @@ class LabelStudio:
         str
             The .json file.
         """
-        near = local_path(table)
-        folder = RankingStore(near).folder
+        table_path = local_path(table)
+        folder = RankingStore(table_path).folder
         folder.mkdir(exist_ok=True)
-        path = folder / f"{Path(near).name}.label-studio-{self.project}.json"
+        path = folder / f"{Path(table_path).name}.label-studio-{self.project}.json"
         self.download(path)
         return str(path)
 
