@@ -58,7 +58,7 @@ class Schirn(RowSpaceMethod):
         Initial penalty of the multipliers, its upper bound, and its growth factor per round.
     max_iter : int
         Maximum number of rounds.
-        tol : float
+    tol : float
         Stop when the relative primal residual is below this value and the noise no longer changes;
         0 runs all rounds, as the paper does.
     fit_intercept : bool

@@ -1,4 +1,4 @@
-"""Features of texts, pictures, tables and kernels, and the pipeline from a table to tags."""
+"""Features of texts, pictures, tables and kernels, and a pipeline from tables to tags."""
 
 from schirn._text_features import TextFeatures
 from schirn.features._kernel import KernelFeatures

@@ -1,4 +1,4 @@
-"""The kernel features of Sieve, for any method and any scikit-learn pipeline."""
+"""The kernel features of Sieve as a transformer for other methods and pipelines."""
 
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     The features are scaled as in `Sieve`, the width of the kernel is the median squared distance
     between rows, and the map is exact on the landmarks. A linear method on these features is a
-    kernel method, so that methods can be compared with equal features.
+    kernel method, so that methods can be compared on equal features.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
         other features by their spread.
     n_landmarks : int
-        Number of training rows that span the features, drawn at random. With at most this many
-        training rows all of them do, and the inner products of training rows are exact.
+        Number of landmarks, drawn at random from the training rows. With at most this many training
+        rows, all of them are landmarks, and their inner products are exact.
     random_state : int, RandomState or None
-        Seed of the landmarks and of the rows whose distances determine the width.
+        Seed for drawing the landmarks and the rows whose distances determine the width.
 
     Attributes
     ----------
-    scale_ : the learned scaling.
+    scale_ : learned scaling.
     width_ : width w of the kernel exp(-||a - b||^2 / w).
     landmarks_ : scaled landmarks, an array or a CSR array.
     weights_ : (landmarks, features) matrix; the features of a row are its kernel with the landmarks
@@ -54,9 +54,9 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Notes
     -----
-    Time is O(m^3 + n m (d + m)) for n rows and m landmarks. There are as many features as linearly
-    independent landmarks. The features are not centred; methods with a parameter `fit_intercept`
-    are usually better with it.
+    Time is O(m^3 + n m (d + m)) for n rows and m landmarks. The number of features is the number of
+    linearly independent landmarks. The features are not centred: set `fit_intercept` in methods
+    that have this parameter.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Returns
         -------
         KernelFeatures
-            The object itself.
+            The fitted transformer.
         """
         check_params(self.get_params(deep=False), self._constraints)
         X = validated_rows(self, X, reset=True)
@@ -100,7 +100,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if n > self.n_landmarks:
             rows = np.sort(rng.choice(n, self.n_landmarks, replace=False))
         self.landmarks_ = Z[rows]
-        # In double precision, where the small eigenvalues of a kernel are more than rounding.
+        # In double precision, so that small eigenvalues of the kernel are not rounding errors.
         weights = nystroem_map(self._kernel(), self.landmarks_.astype(np.float64))
         self.weights_ = weights.astype(X.dtype)
         return self
@@ -115,7 +115,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Returns
         -------
         (n, k) array
-            `k` is the number of landmarks.
+            k is the number of linearly independent landmarks.
         """
         check_is_fitted(self)
         X = validated_rows(self, X)

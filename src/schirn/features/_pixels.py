@@ -1,4 +1,4 @@
-"""Pictures as numbers without a trained network: their colours, where they are, and edges."""
+"""Features of pictures without a trained network: colours, their positions, and edges."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ _CELLS = 4
 _LEVELS = 4
 _ORIENTATIONS = 8
 N_FEATURES = _LEVELS**3 + 3 * _CELLS**2 + _ORIENTATIONS * _CELLS**2
-# Changes when the features do, so that no model is used with others than it was trained with.
+# Change this whenever the features change, so that a model is never used with different features.
 FINGERPRINT = "pixels 1"
 
 
 def describe(picture: Any) -> Array:
-    """Return the features of an image of Pillow in RGB, resized to 64 x 64 pixels.
+    """Return the features of a Pillow image in RGB, resized to 64 x 64 pixels.
 
-    - How much of the picture has each of 64 colours (4 levels of red, green and blue), as square
-      roots: inner products then compare the histograms as distributions.
-    - The mean colour of each field of a 4 x 4 grid, minus grey.
-    - In each field, the strength of edges in 8 orientations; all fields together have length 1,
-      or less if there are hardly any edges.
+    - The share of each of 64 colours (4 levels of red, green and blue), as square roots, so that
+      inner products compare the histograms as distributions.
+    - The mean colour of each cell of a 4 x 4 grid, minus grey.
+    - The strength of edges in 8 orientations in each cell; all cells together have norm 1, or
+      less if there are hardly any edges.
     """
     pixels = np.asarray(picture.resize((_SIDE, _SIDE)), dtype=np.float32) / 255
     levels = np.minimum((pixels * _LEVELS).astype(int), _LEVELS - 1)
@@ -31,7 +31,7 @@ def describe(picture: Any) -> Array:
     step = _SIDE // _CELLS
     means = pixels.reshape(_CELLS, step, _CELLS, step, 3).mean(axis=(1, 3)) - 0.5
     down, right = np.gradient(pixels.mean(axis=2))
-    # Upright and level edges are in the middle of their ranges, so noise does not move them.
+    # Vertical and horizontal edges are in the middle of their bins, so noise does not move them.
     angle = np.arctan2(down, right)
     orientation = np.rint(angle / np.pi * _ORIENTATIONS).astype(int) % _ORIENTATIONS
     place = np.arange(_SIDE) // step

@@ -1,4 +1,4 @@
-"""How much each kind of column counts: what tells most about the tags of rows left out."""
+"""Choose the weight of each kind of column by how well it helps to predict left-out tags."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,28 +13,27 @@ from schirn.linalg.leave_one_out import leave_one_out
 _MAX_ROWS = 600
 _MAX_TAGS = 100
 _MIN_ROWS = 20
-# Weights to try for one kind, while the others keep theirs.
+# Weights to try for one kind of column while the others are fixed.
 _WEIGHTS = (0.25, 0.5, 1.0, 2.0)
 _SWEEPS = 2
 _RIDGES = 10.0 ** np.arange(-2, 1.01)
-# Another weight must lower the error by this share.
+# A new weight must reduce the error by this share.
 _GAIN = 0.005
 
 
 def choose_weights(blocks: Sequence[Any], tags: Tags) -> Array:
-    """Return the factors of blocks of features that best predict the tags of rows left out.
+    """Return the factors of blocks of features that best predict the tags of left-out rows.
 
-    Kernel ridges with exp(-d/median), d the sum of the weighted squared distances of all blocks,
-    are compared by their squared leave-one-out error, relative to the variance of each tag. One
-    weight at a time is changed, twice for every block, starting from 1.
+    Kernel ridges with exp(-d/median), where d sums the weighted squared distances of all blocks,
+    are compared by their squared leave-one-out error relative to the variance of each tag.
+    Coordinate descent changes one weight at a time in two sweeps, starting from 1.
 
     Parameters
     ----------
     blocks : sequence of (n, d) arrays or CSR matrices
         Features of the same rows, each block of unit variance.
     tags : Tags
-        Of more than 600 rows, a random sample is looked at, and of more than 100 tags the most
-        frequent.
+        At most 600 rows, drawn at random, and the 100 most frequent tags are used.
     """
     weights = np.ones(len(blocks))
     rng = np.random.RandomState(0)
@@ -57,7 +56,7 @@ def choose_weights(blocks: Sequence[Any], tags: Tags) -> Array:
 
 
 def _left_out_error(distances: Array, Y: Array) -> float:
-    """Return the relative squared error of the best ridge at rows left out of its fit."""
+    """Return the relative squared leave-one-out error of the best ridge."""
     width = np.median(distances[np.triu_indices(len(Y), 1)])
     K = np.exp(-distances / (width if width > 0 else 1.0))
     K = K - K.mean(axis=0) - K.mean(axis=0)[:, None] + K.mean()

@@ -1,4 +1,4 @@
-"""Columns of numbers and of categories as features; what kind of column a list of cells is."""
+"""Features from columns of numbers and categories, and detection of the kind of a column."""
 
 import re
 from collections import Counter
@@ -17,9 +17,9 @@ from schirn.exceptions import InputError
 _WORDS_OF_A_TEXT = 3
 _MAX_CATEGORIES = 50
 _ROWS_PER_CATEGORY = 5
-# Values this many standard deviations from the median and beyond differ less and less.
+# Values beyond about this many standard deviations from the median are compressed.
 _FAR = 3.0
-# A normal distribution has 90% of its values within 3.29 standard deviations.
+# In a normal distribution, 90% of the values span 3.29 standard deviations.
 _MIDDLE = (5, 95)
 _DEVIATIONS = 3.29
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?")
@@ -31,30 +31,30 @@ Cells = Mapping[str, Sequence[Any]]
 
 @declare_parameters
 class NumberColumns(BaseEstimator):
-    """Columns of numbers; a missing value becomes the median of its column.
+    """Features from columns of numbers; missing values are replaced by the median of the column.
 
-    A column that has missing values in training also gets a feature that is 1 where it is missing.
+    A column with missing values in training also gets an indicator feature for missing values.
 
     Parameters
     ----------
     squash : bool
-        Whether to centre each column at its median, divide it by the spread of its middle, and
-        draw in values that are far away.
+        Whether to centre each column at its median, divide it by the spread of its middle values,
+        and compress outliers.
     fill : bool
-        Whether missing values are filled; otherwise they raise InputError.
+        Whether to fill missing values; otherwise they raise InputError.
 
     Attributes
     ----------
     medians_, spreads_ : ndarray of shape (columns,)
     has_missing_, has_commas_ : ndarray of bool of shape (columns,)
-        Whether training had missing values, and decimal commas.
+        Whether each column had missing values and decimal commas in training.
     """
 
     squash: bool = False
     fill: bool = True
 
     def fit(self, columns: Cells) -> "NumberColumns":
-        """Learn the medians; raise InputError for a cell that is not a number."""
+        """Learn medians and spreads; raise InputError for a cell that is not a number."""
         self.has_commas_ = np.array([_has_commas(cells) for cells in columns.values()], bool)
         values = self._values(columns)
         for name, column in zip(columns, values, strict=True):
@@ -66,7 +66,7 @@ class NumberColumns(BaseEstimator):
         return self
 
     def transform(self, columns: Cells) -> Array:
-        """Return the numbers, and whether they are missing in columns that had missing values."""
+        """Return the numbers, and the indicators for missing values."""
         values = np.column_stack(self._values(columns))
         missing = np.isnan(values)
         values = np.where(missing, self.medians_, values)
@@ -81,7 +81,7 @@ class NumberColumns(BaseEstimator):
         return [*columns, *(f"{name} is missing" for name, is_missing in pairs if is_missing)]
 
     def notes(self, columns: Cells) -> list[str]:
-        """Return one sentence for each way in which cells were not read as they are."""
+        """Return one sentence per column whose cells were not taken literally."""
         notes = []
         for (name, cells), is_comma in zip(columns.items(), self.has_commas_, strict=True):
             if is_comma and (example := next(filter(_is_decimal_comma, cells), None)):
@@ -98,12 +98,12 @@ class NumberColumns(BaseEstimator):
 
 
 class CategoryColumns(BaseEstimator):
-    """Columns of categories, one 0/1 feature for each that occurs in at least two rows.
+    """One 0/1 feature for each category that occurs in at least two rows.
 
     Attributes
     ----------
     categories_ : dict from str to list of str
-        The categories of each column; others, and missing ones, have no feature.
+        Categories of each column; other and missing values have no feature.
     """
 
     def fit(self, columns: Cells) -> "CategoryColumns":
@@ -138,9 +138,9 @@ class CategoryColumns(BaseEstimator):
 
 
 def read_numbers(cells: Sequence[Any]) -> Array | None:
-    """Return cells as floats, NaN for a missing one; None if a cell is not a number.
+    """Return cells as floats, with NaN for missing cells; None if a cell is not a number.
 
-    Commas are decimal points if all cells that have one agree with that.
+    Commas are read as decimal points if all cells with a comma allow it.
 
     >>> read_numbers(["12,50", "3", ""]), read_numbers(["1,250", "3"])
     (array([12.5,  3. ,  nan]), None)
@@ -149,13 +149,13 @@ def read_numbers(cells: Sequence[Any]) -> Array | None:
 
 
 def is_text(cells: Sequence[Any]) -> bool:
-    """Whether cells are sentences: texts of at least three words on average."""
+    """Whether cells are texts of at least three words on average."""
     texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     return bool(texts) and sum(len(t.split()) for t in texts) >= _WORDS_OF_A_TEXT * len(texts)
 
 
 def is_category(cells: Sequence[Any]) -> bool:
-    """Whether cells are a few texts that occur again and again."""
+    """Whether cells are a few texts that occur repeatedly."""
     if any(isinstance(cell, list | tuple | dict | np.ndarray) for cell in cells):
         return False
     counts = Counter(filter(None, map(_category, cells)))
@@ -164,18 +164,18 @@ def is_category(cells: Sequence[Any]) -> bool:
 
 
 def _spread(values: Array) -> float:
-    """Return a standard deviation that a few values far away do not change; never 0."""
+    """Return a standard deviation that is robust to outliers and never 0."""
     low, high = np.nanpercentile(values, _MIDDLE)
     return float((high - low) / _DEVIATIONS or np.nanstd(values) or 1.0)
 
 
 def _numbers(name: str, cells: Sequence[Any], has_commas: bool, fill: bool = True) -> Array:
-    # A table to predict may be written with points, or with commas if training was not.
+    # New tables may use decimal points although training used commas, or the reverse.
     is_comma = has_commas or _has_commas(cells)
     numbers = [*map(_with_point, cells)] if is_comma else cells
     values = to_numbers(numbers)
     if values is None:
-        # A cell that is no number with a comma either keeps the others from being read so.
+        # Report a cell that is not a number in either notation first.
         with_points = [*map(_with_point, cells)]
         places = [i for i, cell in enumerate(with_points) if to_numbers([cell]) is None]
         places += [i for i, cell in enumerate(numbers) if to_numbers([cell]) is None]
@@ -192,7 +192,7 @@ def _numbers(name: str, cells: Sequence[Any], has_commas: bool, fill: bool = Tru
 
 
 def _has_commas(cells: Sequence[Any]) -> bool:
-    """Whether all numbers can be read with decimal commas, and some only so."""
+    """Whether all numbers can be read with decimal commas, and some only that way."""
     texts = [cell.strip() for cell in cells if isinstance(cell, str) and "," in cell]
     if not texts or not all(map(_DECIMAL_COMMA.fullmatch, texts)):
         return False

@@ -1,13 +1,13 @@
-"""Encoders: texts and pictures as vectors, mostly of models that were trained elsewhere.
+"""Encoders turn texts and pictures into vectors, mostly with pretrained models.
 
-The name of an encoder says which package runs the model, and which model it is:
+The name of an encoder gives the package that runs the model, and the model:
 
 - ``pixels``: colours and edges of pictures; needs no trained model.
-- ``wordllama``: word vectors that come with the package wordllama; no download.
+- ``wordllama``: word vectors that are included in the package wordllama, without a download.
 - ``model2vec:MODEL``: other word vectors.
 - ``sentence-transformers:MODEL``: networks for texts, or for texts and pictures (CLIP).
 
-MODEL is a name, which the package downloads, or a folder.
+MODEL is the name of a model to download, or a folder.
 """
 
 import hashlib
@@ -35,12 +35,12 @@ from schirn.exceptions import InputError, MissingExtraError
 from schirn.features._pixels import FINGERPRINT, N_FEATURES, describe
 
 PIXELS = "pixels"
-# Texts or pictures that are encoded together.
+# Number of texts or pictures encoded together.
 _BATCH = {"text": 512, "image": 64}
 
 
 class Encoder(TransformerMixin, BaseEstimator):
-    """Turn texts or pictures into vectors of unit length, with a model that was trained elsewhere.
+    """Turn texts or pictures into vectors of unit length with a pretrained model.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Encoder(TransformerMixin, BaseEstimator):
     n_features_ : int
         Length of the vectors.
     fingerprint_ : str
-        Hash of the weights; `transform` raises InputError if the model has others by then.
+        Hash of the weights; `transform` raises InputError if they have changed since.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Encoder(TransformerMixin, BaseEstimator):
         self.of = of
 
     def fit(self, X: Any = None, y: Any = None) -> "Encoder":
-        """Load the model, and note its weights; nothing is learned.
+        """Load the model and record the hash of its weights; nothing is learned.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Encoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         Encoder
-            The object itself.
+            The encoder itself.
         """
         model = load_model(self.name, self.of)
         self.n_features_ = model.n_features
@@ -91,8 +91,8 @@ class Encoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of str, or of pictures
-            A picture is a path, the content of a file, or an image of Pillow. What is missing or
-            empty gets a vector of zeros.
+            A picture is a path, the content of a file, or a Pillow image. Missing and empty items
+            get a vector of zeros.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class Encoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : ignored
-            For scikit-learn.
+            Present for compatibility with scikit-learn.
 
         Returns
         -------
@@ -133,7 +133,7 @@ class Encoder(TransformerMixin, BaseEstimator):
         return np.array([f"encoder{j}" for j in range(self.n_features_)], dtype=object)
 
     def _encode(self, model: "Model", items: dict[int, Any]) -> Array:
-        """Return the vectors of texts or pictures by their rows, scaled to unit length."""
+        """Encode texts or pictures, given by row, as vectors of unit length."""
         if self.of == "text":
             batch: list[Any] = [str(item) for item in items.values()]
         else:
@@ -165,13 +165,13 @@ class Model:
     """A loaded model."""
 
     encode: Callable[[list[Any]], Any]
-    """Function from texts, or images of Pillow, to vectors."""
+    """Function from texts or Pillow images to vectors."""
     n_features: int
     fingerprint: str
 
 
 def load_model(name: str, of: str) -> Model:
-    """Load a model; raise InputError if there is none of this name, or it cannot be read."""
+    """Load a model; raise InputError if it does not exist or cannot be read."""
     kind, _, model = name.partition(":")
     if kind not in KINDS or bool(model) != (kind in _NAMED):
         hint = f"such as {kind}:MODEL" if kind in _NAMED else suggest(kind, KINDS)
@@ -186,17 +186,17 @@ def load_model(name: str, of: str) -> Model:
 
 
 def _changed(folder: Path) -> float:
-    """When a file of a folder was last changed; 0 if the model is no folder."""
+    """Return the time of the last change in a folder, or 0 if the model is not a folder."""
     return max((file.stat().st_mtime for file in folder.glob("*") if folder.name), default=0.0)
 
 
 @lru_cache(maxsize=2)
 def _load(kind: str, model: str, of: str, changed: float) -> Model:
-    """Load a model; it stays in memory until its files change."""
+    """Load a model, cached in memory until its files change."""
     package, extra, _, load = KINDS[kind]
     if find_spec(package) is None:
         optional(package, extra, f"The encoder {kind}")
-    # Progress bars and advice of the packages are nothing that the user can act on.
+    # Hide progress bars and advice of the packages, on which users cannot act.
     hidden = io.StringIO()
     try:
         with warnings.catch_warnings(), redirect_stderr(hidden), redirect_stdout(hidden):
@@ -216,8 +216,8 @@ def _wordllama(model: str, of: str) -> Model:
     tokenizers = optional("tokenizers", "encoders", "The encoder wordllama")
     safetensors = optional("safetensors.numpy", "encoders", "The encoder wordllama")
     spec = find_spec("wordllama")
-    # The package is not imported: its loader looks for the tokenizer in the wrong folder, and asks
-    # the network when it is not there.
+    # Read the files without importing the package: its loader looks for the tokenizer in the wrong
+    # folder, and then tries to download it.
     folder = Path(spec.origin or "").parent if spec is not None else Path()
     table = safetensors.load_file(folder / "weights" / "l2_supercat_256.safetensors")
     table = table["embedding.weight"].astype(np.float32)
@@ -229,7 +229,7 @@ def _wordllama(model: str, of: str) -> Model:
         ids = [found.ids for found in words.encode_batch(texts, add_special_tokens=False)]
         start = np.cumsum([0, *map(len, ids)])
         flat = np.array([j for row in ids for j in row], dtype=np.int64)
-        # The direction of the sum is that of the mean.
+        # Sums suffice, because vectors are scaled to unit length later.
         counts = sp.csr_array(
             (np.ones(len(flat), np.float32), flat, start), shape=(len(ids), len(table))
         )
@@ -256,7 +256,7 @@ def _model2vec(model: str, of: str) -> Model:
 def _sentence_transformers(model: str, of: str) -> Model:
     from sentence_transformers import SentenceTransformer
 
-    # Code that comes with a model is never run.
+    # Never run code that comes with a model.
     network = SentenceTransformer(model, trust_remote_code=False)
     encode = partial(network.encode, show_progress_bar=False)
     sample: Any = "a"
@@ -266,8 +266,8 @@ def _sentence_transformers(model: str, of: str) -> Model:
     return Model(encode, np.asarray(encode([sample])).shape[1], fingerprint(state))
 
 
-# The package that runs the models of a kind, the extra that installs it, what they encode, and how
-# they are loaded.
+# For each kind: the package that runs its models, the extra that installs it, what the models
+# encode, and the function that loads them.
 KINDS: dict[str, tuple[str, str, tuple[str, ...], Callable[[str, str], Model]]] = {
     PIXELS: ("PIL", "images", ("image",), _pixels),
     "wordllama": ("wordllama", "encoders", ("text",), _wordllama),
@@ -277,7 +277,7 @@ KINDS: dict[str, tuple[str, str, tuple[str, ...], Callable[[str, str], Model]]] 
         *(("text", "image"), _sentence_transformers),
     ),
 }
-# Kinds that need the name of a model.
+# Kinds that require the name of a model.
 _NAMED = ("model2vec", "sentence-transformers")
 
 
@@ -287,7 +287,7 @@ def fingerprint(arrays: dict[str, Any]) -> str:
     for name in sorted(arrays):
         values = arrays[name]
         if not isinstance(values, np.ndarray):
-            # NumPy has no bfloat16: the bytes are enough.
+            # NumPy has no bfloat16, but the hash only needs the bytes.
             import torch
 
             values = values.reshape(-1).contiguous()
@@ -298,7 +298,7 @@ def fingerprint(arrays: dict[str, Any]) -> str:
 
 
 def _picture(item: Any, row: int) -> Any:
-    """Return an image of Pillow in colour, from a file, its content, or an image."""
+    """Return a Pillow image in RGB, given a path, the content of a file, or an image."""
     image = optional("PIL.Image", "images", "Encoding pictures")
     if hasattr(item, "convert"):
         return item.convert("RGB")
@@ -310,7 +310,7 @@ def _picture(item: Any, row: int) -> Any:
     try:
         content = item if isinstance(item, bytes) else Path(item).read_bytes()
         with warnings.catch_warnings():
-            # A few bytes can unpack to any number of pixels.
+            # A tiny file can decompress to a huge image.
             warnings.simplefilter("error", image.DecompressionBombWarning)
             with image.open(io.BytesIO(content)) as opened:
                 return opened.convert("RGB")

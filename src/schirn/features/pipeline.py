@@ -1,4 +1,4 @@
-"""The whole road from a table to tags, as one estimator."""
+"""From a table to tags in one estimator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from schirn.labels.tags import read_tags
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a model says about the tags of one row."""
+    """Verdict of a model about the tags of one row."""
 
     confidence: dict[str, float]
     """Probability that each listed tag is correct."""
     unseen: list[str]
-    """Tags that training did not have."""
+    """Tags that were not seen during training."""
     suggestions: dict[str, float]
     """Tags that are probably missing, with the probability that they are correct."""
 
@@ -33,13 +33,13 @@ class Judgement:
 class TagPipeline(ClassifierMixin, ColumnChoice):
     """Learn from columns of a table, and tag the rows of other tables.
 
-    A fitted pipeline is kept in one file by `schirn.save`: words, columns, method and label names.
+    `schirn.save` stores a fitted pipeline in one file: words, columns, method and label names.
     `schirn fit` writes such files, and `schirn predict` reads them.
 
     Parameters
     ----------
     text, columns, categories, vectors, image
-        What to learn from, as in `TableFeatures`.
+        Columns to learn from, as in `TableFeatures`.
     encoder : str, optional
         Name of an `Encoder` for texts or pictures.
     method : estimator, class or str, optional
@@ -50,7 +50,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
     Attributes
     ----------
     features_ : TableFeatures
-    method_ : the fitted method.
+    method_ : fitted method.
     label_names_ : list of str
 
     Examples
@@ -84,7 +84,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         Returns
         -------
         TagPipeline
-            The object itself.
+            The fitted pipeline.
         """
         features = TableFeatures(**{k: getattr(self, k) for k in TableFeatures().get_params()})
         tags = read_tags(y, label_names, self.separator)
@@ -97,14 +97,14 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
 
     @classmethod
     def from_fitted(cls, features: TableFeatures, method: Any, separator: str = ";") -> Any:
-        """Return a pipeline of parts that are fitted already.
+        """Build a pipeline from fitted parts.
 
         Parameters
         ----------
         features : TableFeatures
             Fitted features.
         method : PartialMultiLabelClassifier
-            A method that was fitted to them.
+            A method fitted to these features.
         separator : str, default=";"
             Text between the tags of a cell.
 
@@ -134,7 +134,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
-            Rows of a table with the columns of training.
+            Rows of a table with the same columns as in training.
 
         Returns
         -------
@@ -143,14 +143,14 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         return np.asarray(self._method.decision_function(self._rows(X)))
 
     def predict(self, X: Any, *, threshold: Any = None) -> Array:
-        """Return 0/1 predictions (n, l); the rule is that of the method if none is given.
+        """Return 0/1 predictions (n, l).
 
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
-            Rows of a table with the columns of training.
+            Rows of a table with the same columns as in training.
         threshold : float, array or str, optional
-            As in the method; by default, the rule of the method.
+            Overrides the `threshold` parameter of the method for this call.
 
         Returns
         -------
@@ -164,9 +164,9 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
-            Rows of a table with the columns of training.
+            Rows of a table with the same columns as in training.
         threshold : float, array or str, optional
-            As in the method; by default, the rule of the method.
+            Overrides the `threshold` parameter of the method for this call.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
-            Rows of a table with the columns of training.
+            Rows of a table with the same columns as in training.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         ----------
         X : DataFrame, dict of columns or list of dicts
         candidates : sequence of texts or of lists, or (n, l) 0/1 matrix
-            Tags that are known from training.
+            Tags of the rows; all must have been seen during training.
 
         Returns
         -------
@@ -205,14 +205,14 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         return np.asarray(self._method.disambiguate(self._rows(X), tags.dense()))
 
     def judge(self, X: Any, tags: Any, *, min_confidence: float = 0.5) -> list[Judgement]:
-        """Judge the tags of new rows; tags that training did not have are listed, not judged.
+        """Judge the tags of new rows; tags not seen during training are listed without a verdict.
 
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
         tags : sequence of texts or of lists
         min_confidence : float
-            Smallest probability of a suggestion.
+            Smallest probability for a tag to be suggested.
 
         Returns
         -------
@@ -249,7 +249,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
-            Rows of a table with the columns of training.
+            Rows of a table with the same columns as in training.
         y : sequence of texts or of lists, or (n, l) 0/1 matrix
             True labels.
         sample_weight : (n,) array, optional
@@ -276,18 +276,18 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
 def make_method(
     method: Any, *, scaled: bool = False, sparse: bool = False
 ) -> PartialMultiLabelClassifier:
-    """Return an untrained method for a name, a class, an estimator or None.
+    """Return an unfitted method, given a name, a class, an estimator or None.
 
     Parameters
     ----------
     method : estimator, class, str or None
-        None is `Sieve`. An estimator keeps its parameters.
+        None means `Sieve`. An estimator keeps its parameters.
     scaled : bool
-        Whether the features are scaled already, as those of texts and pictures: `Sieve` takes them
-        as they are.
+        Whether the features are already scaled, as features of texts and pictures are; `Sieve` then
+        does not scale them again.
     sparse : bool
-        Whether they are a sparse matrix, as those of texts: then a linear kernel is as good, at any
-        number of rows, and predicts faster.
+        Whether the features are a sparse matrix, as features of texts are; then a linear kernel is
+        as accurate, for any number of rows, and predicts faster.
     """
     if isinstance(method, str):
         method = find_method(method)

@@ -1,4 +1,4 @@
-"""Features of a table: texts, numbers, categories and embeddings, or pictures."""
+"""Features from the columns of a table: texts, numbers, categories and vectors, or pictures."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -45,7 +45,7 @@ KINDS = ("text", "columns", "categories", "vectors", "image")
 
 @declare_parameters
 class ColumnChoice(BaseEstimator):
-    """The parameters of everything that learns from columns of a table."""
+    """Common parameters of estimators that learn from columns of a table."""
 
     text: str | Sequence[str] | None = None
     columns: Sequence[str] | None = None
@@ -59,28 +59,28 @@ class ColumnChoice(BaseEstimator):
 class TableFeatures(TransformerMixin, ColumnChoice):
     """Turn columns of a table into features for a method.
 
-    Each kind of column becomes one block of features. Numbers alone, or vectors alone, are
-    returned as they are; of several kinds, each block is scaled to the same variance, so that none
-    drowns the others. With tags, `fit` then chooses the weight of each block by how well the tags
-    of rows left out are predicted.
+    Each kind of column becomes one block of features. Numbers alone, or vectors alone, are returned
+    unscaled. Given several kinds, each block is scaled to the same variance, so that none dominates
+    the others. If tags are passed, `fit` then chooses the weight of each block by how well the
+    tags of left-out rows are predicted.
 
     Parameters
     ----------
     text : str or list of str, optional
-        Columns of text; `TextFeatures` of the texts of a row, one after the other.
+        Columns of text, which are concatenated and converted by `TextFeatures`.
     columns : list of str, optional
-        Columns of numbers. Missing ones become the median, and a further feature marks them;
-        decimal commas are understood.
+        Columns of numbers. Missing values are replaced by the median and marked by an additional
+        feature; decimal commas are recognised.
     categories : str or list of str, optional
-        Columns of categories, one 0/1 feature for each category of at least two rows.
+        Columns of categories, with one 0/1 feature for each category of at least two rows.
     vectors : str, optional
         A column of lists of numbers, such as the output of an encoder.
     image : str, optional
-        A column of image files; not together with others.
+        A column of image files, which cannot be combined with other columns.
     encoder : str, optional
-        Name of an `Encoder` of texts or pictures. Its vectors stand beside the words of texts;
-        "tf-idf" means the words alone. Pictures are described by their colours and edges
-        ("pixels") if there is no other encoder.
+        Name of an `Encoder` of texts or pictures. For texts, its vectors are added to the words;
+        "tf-idf" uses only the words. For pictures, the default is "pixels", which describes colours
+        and edges.
 
     Attributes
     ----------
@@ -110,12 +110,12 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         ----------
         X : DataFrame, dict of columns or list of dicts
         y : sequence of texts or of lists, or (n, l) 0/1 matrix, optional
-            Tags of the rows, which decide how much each kind of column counts.
+            Tags of the rows, which determine the weight of each kind of column.
 
         Returns
         -------
         TableFeatures
-            The object itself.
+            The fitted transformer.
         """
         arrays_of(self, X, y, learn=True)
         return self
@@ -127,7 +127,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         ----------
         X : DataFrame, dict of columns or list of dicts
         y : sequence of texts or of lists, or (n, l) 0/1 matrix, optional
-            Tags of the rows, which decide how much each kind of column counts.
+            Tags of the rows, which determine the weight of each kind of column.
 
         Returns
         -------
@@ -183,12 +183,12 @@ class TableFeatures(TransformerMixin, ColumnChoice):
 
     @property
     def kinds(self) -> list[str]:
-        """The parameters that name columns."""
+        """Parameters that name columns and are set."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the features need no scaling: all but numbers alone and vectors alone."""
+        """Whether the features are already scaled: all except numbers alone and vectors alone."""
         return self.kinds not in (["columns"], ["vectors"])
 
     def names_of(self, kind: str) -> list[str]:
@@ -206,7 +206,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return [names] if isinstance(names, str) else list(names or ())
 
     def texts(self, X: Any) -> list[str]:
-        """Return the text of each row: its cells of text, one after the other.
+        """Return the text of each row, the concatenation of its text cells.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         ]
 
     def notes(self, X: Any) -> list[str]:
-        """Return sentences about cells of a table that are not taken as they are.
+        """Return sentences about cells that are not taken literally.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return notes
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return words, columns, categories, or numbered names of the vectors.
+        """Return the words, columns, categories and numbered vector components as names.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return [name for block in names.values() for name in block]
 
     def source(self) -> str:
-        """Return in words what the features are made of.
+        """Describe in words what the features are made of.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
         return ", ".join(sources)
 
     def _check_choice(self) -> None:
-        """Raise InputError unless it is clear what to learn from."""
+        """Raise InputError unless the choice of columns is valid."""
         if not self.kinds:
             raise InputError(f"give columns to learn from: {', '.join(KINDS[:-1])} or {KINDS[-1]}")
         for kind in self.kinds:
@@ -310,7 +310,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
             )
 
     def _part(self, name: str) -> Any:
-        # Files of earlier versions do not have all of them.
+        # Model files of earlier versions lack some of these attributes.
         return getattr(self, name, None)
 
     def _cells(self, table: "Columns", kind: str) -> dict[str, list[Any]]:
@@ -324,7 +324,7 @@ class TableFeatures(TransformerMixin, ColumnChoice):
             words = arrays_of(self.text_, texts, learn=learn)
             if (encoder := self._part("encoder_")) is not None:
                 words = sp.csr_array(sp.hstack([words, arrays_of(encoder, texts)]))
-                # Loaded on use: it takes long.
+                # Imported on use because it is slow.
                 from sklearn.preprocessing import normalize
 
                 words = normalize(words, copy=False)
@@ -377,14 +377,14 @@ class TableFeatures(TransformerMixin, ColumnChoice):
 def arrays_of(
     transformer: Any, X: Any, y: Any = None, *, learn: bool = False
 ) -> "Array | sp.csr_array":
-    """Return features as an array or CSR matrix, whatever output scikit-learn is set to."""
+    """Return features as an array or CSR matrix, whatever `set_output` is configured."""
     with config_context(transform_output="default"):
         features: Any = transformer.fit_transform(X, y) if learn else transformer.transform(X)
         return features
 
 
 def _joined(blocks: list[Any]) -> "Array | sp.csr_array":
-    """Return blocks side by side, sparse if one of them is."""
+    """Concatenate blocks of features; the result is sparse if one of them is."""
     if len(blocks) == 1:
         features: Array | sp.csr_array = blocks[0]
         return features
@@ -399,19 +399,19 @@ def _vectors(table: "Columns", name: str) -> Array:
 
 
 def read_features(X: Any) -> tuple[Any, list[str] | None, bool]:
-    """Return the features of a user, their names, and whether they are scaled already.
+    """Read the X of a user; return the features, their names, and whether they are scaled.
 
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, sequence of n texts, or table
-        Rows on a device, in files or on Dask workers are returned as they are. Texts become
-        `TextFeatures`, also those on Dask workers, which are brought here once to learn the words.
-        The columns of a table with texts or categories become `TableFeatures`.
+        Rows on a device, in files or on Dask workers are returned unchanged. Texts are converted by
+        `TextFeatures`; texts on Dask workers are fetched once to learn the words. The columns of a
+        table with texts or categories are converted by `TableFeatures`.
 
     Returns
     -------
     (array or CSR matrix, list of str or None, bool)
-        A feature whose name says nothing to a reader has the name "".
+        A feature without a meaningful name has the name "".
     """
     X = X if location(X) == "dask" else as_plain(X)
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
@@ -451,9 +451,9 @@ def _read_table(X: Any, **kinds: Any) -> tuple[Any, list[str], bool]:
 
 
 def column_kinds(table: "Columns") -> dict[str, Any]:
-    """Return the columns of a table by their kind, as parameters of `TableFeatures`.
+    """Detect the kinds of the columns of a table; return parameters of `TableFeatures`.
 
-    A column without numbers that is no category is text.
+    A column that holds neither numbers nor categories is text.
     """
     kinds: dict[str, Any] = {}
     for name in table.names:
@@ -477,28 +477,28 @@ def column_kinds(table: "Columns") -> dict[str, Any]:
 
 
 class Columns(NamedTuple):
-    """Columns of a table in any of its forms."""
+    """Access to the columns of a table of any type."""
 
     names: dict[str, None]
-    """A dictionary, since looking up a name in a list of thousands takes long."""
+    """A dictionary, because looking up a name among thousands in a list is slow."""
     cells: Any
     """Function from a name to its list of cells."""
     vectors: Any = None
-    """Function from a name to the matrix of its lists, or None; None if there is no fast one."""
+    """Function from a name to the matrix of its lists or None; None if there is no fast way."""
 
     def column(self, name: str) -> list[Any]:
         """Return the cells of a column."""
         return list(self.cells(self.known(name)))
 
     def known(self, name: str) -> str:
-        """Return the name of a column after checking that it exists."""
+        """Return the name of a column; raise InputError if it does not exist."""
         if name not in self.names:
             raise InputError(f"there is no column {brief(name)}; {suggest(name, self.names)}")
         return name
 
 
 def as_columns(X: Any) -> Columns:
-    """Return the columns of a table in memory, or of a `Table`.
+    """Return access to the columns of a table in memory, or of a `Table`.
 
     A table in memory is a DataFrame of pandas or polars, an Arrow table, a `datasets.Dataset`, a
     dict of columns or a list of dicts.
@@ -529,7 +529,7 @@ def as_columns(X: Any) -> Columns:
 
 
 def _stacked(cells: list[Any], name: str) -> Array:
-    """Return a column of lists of numbers as a matrix."""
+    """Stack a column of lists of numbers into a matrix."""
     cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in cells]
     sizes = {len(cell) if isinstance(cell, list | tuple) else -1 for cell in cells}
     try:

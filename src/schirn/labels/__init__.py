@@ -1,4 +1,4 @@
-"""The reader of labels: 0/1 matrices, lists of names, tag cells and votes."""
+"""Readers of labels: 0/1 matrices, lists of names, cells of tags, and votes."""
 
 from schirn.labels.matrix import Labels, as_labels, label_lists
 

@@ -1,4 +1,4 @@
-"""Cells of tags such as "beach;dog", lists, and lists written as text: split and changed."""
+"""Split and change cells of tags: texts such as "beach;dog", lists, and lists written as text."""
 
 import ast
 import json
@@ -13,11 +13,11 @@ from schirn._input import is_missing
 from schirn.exceptions import InputError
 
 LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
-"""Names of columns that hold the tags unless another one is named."""
+"""Names of columns that hold tags by default."""
 
 
 def check_separator(separator: Any) -> None:
-    """Raise InputError unless tags can be split at `separator`."""
+    """Raise InputError unless `separator` can separate tags."""
     if not isinstance(separator, str) or not separator:
         raise InputError(
             f"separator must be a text of at least one character, not {separator!r}",
@@ -28,7 +28,7 @@ def check_separator(separator: Any) -> None:
 def split_tags(cell: Any, separator: str) -> list[str]:
     """Return the tags of one cell of a table: a text, a list, a number or a missing value.
 
-    In a text, a tag that holds the separator itself is in double quotes.
+    In a text, a tag that contains the separator must be in double quotes.
 
     >>> split_tags("beach; dog;", ";"), split_tags('"red; blue";dog', ";")
     (['beach', 'dog'], ['red; blue', 'dog'])
@@ -58,20 +58,20 @@ def change_tags(
     separator: str,
     value: Callable[[str], Any] = str,
 ) -> Any:
-    """Return a cell with some tags replaced, by nothing or by others, and some added at the end.
+    """Return a cell with some tags removed or replaced, and others added at the end.
 
-    A text keeps the spaces around its tags. No tag is put in that the cell has already.
+    A text keeps the spaces around its tags. Tags that the cell already contains are not added.
 
     Parameters
     ----------
     cell : object
         A text, a list, a number or a missing value, as for `split_tags`.
     replaced : dict from str to list of str
-        Tags to replace and what takes their place.
+        Tags to replace, and their replacements, which may be empty.
     added : list of str
     separator : str
     value : function from str to object
-        Turns a new tag into an element of a list, or into a cell that is neither text nor list.
+        Converts a new tag to an element of a list, or to a cell that is neither text nor list.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def change_tags(
 
     fresh = {tag: new(replaced[tag]) for tag in dict.fromkeys(listed) if tag in replaced}
     additions = new(added)
-    # A tag that is listed twice is replaced once.
+    # Replacements of a tag that is listed twice are inserted only once.
     unused = dict(fresh)
     intended = [name for tag in listed for name in (unused.pop(tag, []) if tag in fresh else [tag])]
     intended += additions
@@ -110,7 +110,7 @@ def change_tags(
             raise InputError(f"a cell that holds one number has no room for {brief(intended[-1])}")
         changed = cell if listed == intended else next(iter(map(value, intended)), None)
     if isinstance(cell, str) and split_tags(changed, separator) != intended:
-        # Quotation marks that were part of tags have met.
+        # Quotation marks inside tags were misread in the new order: quote all tags that need it.
         changed = separator.join(_quoted(tag, separator) for tag in intended)
     if split_tags(changed, separator) != intended:
         raise InputError(
@@ -130,7 +130,7 @@ def _changed_text(
     fresh = dict(fresh)
     removed = set(fresh)
     parts: list[str] = []
-    # Each piece with the separator that follows it; the last one has none.
+    # Pair each piece with the separator that follows it; the last one has none.
     for piece, end in zip(tokens[::2], [*tokens[1::2], ""], strict=True):
         tag = _tag_of(piece, separator)
         names = fresh.pop(tag, []) if tag in removed else None
@@ -146,7 +146,7 @@ def _changed_text(
         if not names and not end and parts:
             parts[-1] = ""
     if removed:
-        # What is first or last now is set apart as what was there before.
+        # The new first and last tags get the outer spacing of the old ones.
         if not parts:
             parts = ["", ""]
         parts[0] = _space_before(first) + parts[0].lstrip() if parts[0].strip() else parts[0]
@@ -156,7 +156,7 @@ def _changed_text(
     if names and place is None:
         return separator.join(names)
     if names and place is not None:
-        # As the other tags are set apart: "beach | dog" becomes "beach | dog | sun".
+        # Follow the existing spacing: "beach | dog" becomes "beach | dog | sun".
         gap = separator
         if place > 0:
             gap = f"{_space_after(parts[0])}{separator}{_space_before(parts[2])}"
@@ -165,10 +165,10 @@ def _changed_text(
 
 
 def _pieces(text: str, separator: str) -> list[str]:
-    """Return tags as they are written, with the separators between them."""
+    """Split a text into tags as written and the separators between them."""
     pieces = []
     start = 0
-    # At the ends of a cell, spaces of the separator may be missing: "| beach | dog |".
+    # At the ends of a cell, the spaces of the separator may be missing: "| beach | dog |".
     head = separator.lstrip()
     tail = separator.rstrip()
     if head and head != separator and text.startswith(head):
@@ -177,7 +177,7 @@ def _pieces(text: str, separator: str) -> list[str]:
     end = len(text)
     if tail and tail != separator and text.endswith(tail) and end - len(tail) >= start:
         end -= len(tail)
-    # The space after a quotation mark may be the beginning of the separator.
+    # A space after a quotation mark may belong to the separator.
     quoted = re.compile(rf'\s*+"(?:[^"]|"")*+"\s*?(?={re.escape(separator)}|\Z)')
     while True:
         match = quoted.match(text, start, end) if '"' in text else None
@@ -191,13 +191,13 @@ def _pieces(text: str, separator: str) -> list[str]:
 
 
 def _tag_of(piece: str, separator: str) -> str:
-    """Return the tag of a piece."""
+    """Return the tag in a piece, without spaces and quotation marks."""
     tag = piece.strip()
     return tag[1:-1].replace('""', '"').strip() if _is_quoted(tag, separator) else tag
 
 
 def _is_quoted(tag: str, separator: str) -> bool:
-    """Whether quotation marks are not part of a tag, since it could not be written without them."""
+    """Whether the quotation marks only protect a tag that could not be written without them."""
     inside = tag[1:-1]
     if len(tag) < 2 or not tag[0] == tag[-1] == '"' or '"' in inside.replace('""', ""):
         return False
@@ -205,7 +205,7 @@ def _is_quoted(tag: str, separator: str) -> bool:
 
 
 def _quoted(tag: str, separator: str) -> str:
-    """Return the text of a tag, in quotation marks if they are needed."""
+    """Return the text of a tag, in quotation marks if needed."""
     doubled = tag.replace('"', '""')
     return f'"{doubled}"' if separator in tag or tag[:1] == '"' else tag
 
@@ -219,10 +219,10 @@ def _space_after(piece: str) -> str:
 
 
 class TagCells(NamedTuple):
-    """How the cells of one column hold tags; `TagCells.of` finds out.
+    """Notation of the tags in the cells of a column, as detected by `TagCells.of`.
 
-    Cells are texts such as "beach;dog", lists, or single numbers. A text may also be a whole list
-    in the notation of JSON or Python.
+    Cells are texts such as "beach;dog", lists, or single numbers. A text may also be a list in JSON
+    or Python notation.
 
     Examples
     --------
@@ -233,11 +233,11 @@ class TagCells(NamedTuple):
 
     separator: str = ";"
     notation: str = ""
-    """What a text is: "json" or "python" for a list in that notation, "" for tags in a row."""
+    """Notation of texts: "json" or "python" for lists, "" for tags with separators."""
     spreadsheet: bool = False
-    """Whether texts are CSV cells, where an apostrophe keeps spreadsheets from running them."""
+    """Whether texts are CSV cells, in which an apostrophe prevents evaluation as a formula."""
     holds: str = "text"
-    """What a cell that gets its first tag becomes: a "text", a "list" or a "number"."""
+    """Type of a cell that gets its first tag: "text", "list" or "number"."""
 
     @classmethod
     def of(
@@ -248,7 +248,7 @@ class TagCells(NamedTuple):
         spreadsheet: bool = False,
         lists: bool = False,
     ) -> "TagCells":
-        """Find out how a column holds tags.
+        """Detect the notation of a column.
 
         Parameters
         ----------
@@ -256,15 +256,15 @@ class TagCells(NamedTuple):
         separator : str, default=";"
             Text between the tags of a cell.
         spreadsheet : bool, default=False
-            Whether the cells are those of a CSV file.
+            Whether the cells come from a CSV file.
         lists : bool, default=False
-            Whether the column can hold nothing but lists, even if all its cells are missing.
+            Whether the column can only hold lists, even if all cells are missing.
 
         Raises
         ------
         InputError
-            If most texts, but not all, are lists in the notation of JSON or Python, or if most are
-            lists in another notation.
+            If most but not all texts are lists in JSON or Python notation, or if most are lists in
+            another notation.
         """
         check_separator(separator)
         filled = [cell for cell in cells if not is_missing(cell)]
@@ -298,7 +298,7 @@ class TagCells(NamedTuple):
         return split_tags(self._plain(cell), self.separator)
 
     def change(self, cell: Any, replaced: Mapping[str, Sequence[str]], added: Sequence[str]) -> Any:
-        """Return a cell with other tags, as `change_tags` does, in the notation of the column."""
+        """Return a cell with changed tags, as by `change_tags`, in the notation of the column."""
         plain = self._plain(cell)
         if is_missing(plain):
             empty: dict[str, Any] = {"text": [] if self.notation else "", "number": None}
@@ -311,13 +311,13 @@ class TagCells(NamedTuple):
         return self._written(change_tags(plain, replaced, added, self.separator, value), cell)
 
     def join(self, tags: Iterable[str]) -> Any:
-        """Return a text of tags."""
+        """Join tags to one text."""
         if self.notation:
             return self._written([*tags])
         return self._written(self.separator.join(_quoted(tag, self.separator) for tag in tags))
 
     def _plain(self, cell: Any) -> Any:
-        """Return a cell as `split_tags` knows it."""
+        """Convert a cell of the column to a form that `split_tags` reads."""
         if not isinstance(cell, str):
             return cell
         if self.notation and cell.strip():
@@ -325,7 +325,7 @@ class TagCells(NamedTuple):
         return spreadsheet_text(cell) if self.spreadsheet else cell
 
     def _written(self, plain: Any, old_cell: Any = None) -> Any:
-        """Return tags as a cell of the column."""
+        """Convert the result back to a cell of the column."""
         if self.notation == "python":
             return repr(list(plain))
         if self.notation:
@@ -345,7 +345,7 @@ def _json_list(text: str) -> list[Any] | None:
 
 
 def _python_list(text: str) -> list[Any] | None:
-    # Python joins texts without a comma between them, as NumPy prints them.
+    # NumPy prints no commas between texts, which Python would read as one concatenated text.
     if re.search(r"""['"]\s+['"]""", text):
         return None
     try:
@@ -361,7 +361,7 @@ _NOTATIONS = {"json": _json_list, "python": _python_list}
 
 
 def _looks_like_list(cell: str, separator: str) -> bool:
-    """Whether a text in brackets is a list, and not a tag: it has a separator between brackets."""
+    """Whether a text in brackets is a list rather than a tag, by a separator between brackets."""
     if any(read(cell) for read in _NOTATIONS.values()):
         return True
     is_closed = cell.strip()[-1] in "])}" and not _is_torn(cell)
@@ -369,7 +369,7 @@ def _looks_like_list(cell: str, separator: str) -> bool:
 
 
 def _is_torn(tag: str) -> bool:
-    """Whether a tag opens more brackets than it closes, or the other way round."""
+    """Whether a tag has unbalanced brackets."""
     return any(tag.count(left) != tag.count(right) for left, right in ("[]", "()", "{}"))
 
 
@@ -389,7 +389,7 @@ def _number(tag: str) -> Any:
 
 def _text(tag: Any) -> str:
     if isinstance(tag, float | np.floating) and float(tag).is_integer():
-        # Whole numbers are floats in a column with missing values.
+        # In a column with missing values, integers are stored as floats.
         return str(int(tag))
     if isinstance(tag, str | int | float | np.number):
         return str(tag)

@@ -1,4 +1,4 @@
-"""Known labels: candidates that the user has verified as true or wrong."""
+"""Known labels: candidates that the user has verified to be true or wrong."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +13,10 @@ from schirn.labels.tags import Tags
 
 
 def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
-    """Known labels as an int8 array (n, l) of 1 (true), -1 (wrong) and 0; None if nothing is known.
+    """Return known labels as an int8 array (n, l) of 1 (true), -1 (wrong) and 0, or None.
 
-    Columns of a table are matched to the label names; labels without a column are not known.
+    Columns of a table are matched to the label names; labels without a column are unknown. The
+    result is None if nothing is known.
     """
     if known is None:
         return None
@@ -43,7 +44,7 @@ def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
 
 
 def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
-    """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
+    """Return 1 for tags known to be correct, -1 for tags known to be wrong, 0 for all others."""
     certain = np.zeros(len(tags.row), dtype=np.int8)
     if known is not None:
         values = as_known(known, tags.dense(), tags.names)
@@ -68,7 +69,7 @@ def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
 
 
 def read_prior(prior: Any, tags: Tags) -> Array:
-    """Return the prior probability of each tag, from one per row and label."""
+    """Return the prior probability of each tag, given one per row and label."""
     values = read_cells(prior, tags.names, "prior", default=0.5)
     if values.shape != tags.shape:
         raise InputError(f"prior has shape {values.shape}, but the tags have {tags.shape}")
@@ -81,7 +82,7 @@ def read_prior(prior: Any, tags: Tags) -> Array:
 
 
 def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) -> Array:
-    """Numbers from an array, a sparse matrix or a table.
+    """Read numbers from an array, a sparse matrix or a table.
 
     Columns of a table are matched to the label names; labels without a column get the default.
     """

@@ -1,4 +1,4 @@
-"""0/1 matrices and lists of label names, read from every container users have."""
+"""Read 0/1 matrices and lists of label names from many kinds of containers."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,10 +35,11 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     y : array-like of shape (n, l) or (n,), sparse matrix, DataFrame, list of lists of str, or texts
         0/1 or bool, one collection of label names per row, or one text such as "beach;dog".
     names : iterable of str, optional
-        The known label names. Names and columns of `y` are matched to them; an unknown one is an
-        error. By default the columns of a DataFrame, the sorted names of lists, or "0", "1", ...
+        Known label names, to which the names or columns of `y` are matched; unknown names raise
+        InputError. By default, the columns of a DataFrame, the sorted names of lists, or "0",
+        "1", ...
     what : str
-        What error messages call `y`.
+        Name of `y` in error messages.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
-    # The ordinary container needs no more than this.
+    # Shortcut for the most common container.
     is_matrix = isinstance(y, np.ndarray) and y.dtype.kind in "biu" and y.ndim == 2
     if names is None and is_matrix and y.size and y.min() >= 0 and y.max() <= 1:
         matrix = np.ascontiguousarray(y, dtype=np.uint8)
@@ -78,7 +79,7 @@ def _read_labels(y: Any, names: list[str] | None, what: str) -> Labels:
 
 
 def table_columns(y: Any, what: str) -> list[str] | None:
-    """Names of the columns of a table; None for an array."""
+    """Return the column names of a table, or None for an array."""
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
     columns = getattr(y, "column_names", getattr(y, "columns", None))
     if columns is None:
@@ -87,7 +88,7 @@ def table_columns(y: Any, what: str) -> list[str] | None:
 
 
 def _distinct(names: Iterable[Any], complaint: str) -> list[str]:
-    """Return names as text; raise InputError with a complaint about a repeated one."""
+    """Return names as strings; raise InputError with `complaint` if one is repeated."""
     texts = [whole_text(str(name)) for name in names]
     repeat = repeated(texts)
     if repeat is not None:
@@ -96,7 +97,7 @@ def _distinct(names: Iterable[Any], complaint: str) -> list[str]:
 
 
 def _name_lists(y: Any) -> list[Any] | None:
-    """One collection of names per row, also of texts such as "beach;dog"; None for numbers."""
+    """Return one collection of names per row, or None for numbers; texts of tags are split."""
     if y is None:
         raise InputError(
             "fit requires y to be passed, but the target y is None; pass the candidate labels"
@@ -115,19 +116,19 @@ def as_binary(
     first_row: int = 0,
     signed: bool = False,
 ) -> Any:
-    """Read a 0/1 matrix; every matrix of labels in the package is checked here.
+    """Read and validate a 0/1 matrix, for all label matrices of the package.
 
     Parameters
     ----------
     values : array-like of shape (n, l) or (n,), sparse matrix or DataFrame
     what : str
-        What error messages call the matrix, such as "the candidates".
+        Name of the matrix in error messages, such as "the candidates".
     names : list of str, optional
         Names of the columns, for error messages.
     first_row : int
-        Number of the first row in error messages, for a block of a larger matrix.
+        Index of the first row in error messages, for a block of a larger matrix.
     signed : bool
-        Accept -1 for 0.
+        Accept -1 in place of 0.
 
     Returns
     -------
@@ -162,7 +163,7 @@ def as_binary(
 
 
 def as_numbers(values: Any, what: str, expected: str = "an array of numbers") -> Array:
-    """Return an array of bools, integers or floats; raise InputError for anything else."""
+    """Convert values to an array of bools, integers or floats, or raise InputError."""
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
         if array.dtype.kind in "OSU":
@@ -216,14 +217,14 @@ def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
 
 
 def distinct_names(names: Iterable[Any] | None) -> list[str] | None:
-    """Return label names as text; raise InputError for a repeated one."""
+    """Return label names as strings; raise InputError if one is repeated."""
     if names is None:
         return None
     return _distinct(names, "label_names holds {!r} twice; give each label its own name")
 
 
 def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str]:
-    """Return the names of the columns, "0", "1", ... by default, after checking their number."""
+    """Return the column names after checking their number; "0", "1", ... by default."""
     if names is None:
         return [str(j) for j in range(n_columns)]
     if len(names) != n_columns:
@@ -234,7 +235,7 @@ def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str
 
 
 def _are_tag_texts(y: Any) -> bool:
-    """Whether y holds one text of tags, such as "beach;dog", per row, and not only numbers."""
+    """Whether y holds one text of tags per row, such as "beach;dog", and not only numbers."""
     if isinstance(y, str) or sp.issparse(y) or hasattr(y, "columns") or getattr(y, "ndim", 1) != 1:
         return False
     if isinstance(y, np.ndarray) and y.dtype.kind not in "OU":
@@ -271,9 +272,9 @@ def _hold_names(rows: list[Any]) -> bool:
 def name_rows(
     rows: Sequence[Any], names: list[str] | None, what: str
 ) -> tuple[list[list[int]], list[str]]:
-    """Return the sorted columns of each row of names, and the names of the columns.
+    """Return the sorted column indices of each row of names, and the column names.
 
-    Missing names are left out; a name given twice counts once.
+    Missing names are ignored; repeated names count once.
     """
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Iterable):
@@ -302,7 +303,7 @@ def _from_names(rows: list[Any], names: list[str] | None, what: str) -> Labels:
 def in_order(
     values: Array, columns: list[str], names: Sequence[str], what: str, default: float = 0
 ) -> Array:
-    """Return the columns of a table in the order of `names`; absent ones hold the default."""
+    """Return the columns of a table in the order of `names`; absent ones get the default."""
     place = {name: j for j, name in enumerate(names)}
     unknown = [name for name in columns if name not in place]
     if unknown:

@@ -1,6 +1,6 @@
-"""Tags kept as (row, column) pairs.
+"""Tags stored as (row, column) pairs.
 
-Pairs need no room for the cells that are empty, so tens of thousands of rare tags cost little.
+Pairs take no memory for empty cells, so that tens of thousands of rare tags are cheap.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from schirn.labels.matrix import (
 
 
 class Tags(NamedTuple):
-    """Rows and columns of the tags, sorted by row and column, and the names of the columns."""
+    """Rows and columns of the tags, sorted by row and column, and the column names."""
 
     row: Array
     column: Array
@@ -31,7 +31,7 @@ class Tags(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and number of distinct tags."""
+        """Number of rows and number of columns (distinct tags)."""
         return self.n_rows, len(self.names)
 
     @property
@@ -40,14 +40,14 @@ class Tags(NamedTuple):
         return np.bincount(self.column, minlength=len(self.names))
 
     def lists(self, row: Array, column: Array) -> Array:
-        """Return whether each of these cells is listed."""
+        """Return True for each of these cells that is listed."""
         tag_cells = self.row * len(self.names) + self.column
         cells = row * len(self.names) + column
         place = np.searchsorted(tag_cells, cells).clip(max=len(tag_cells) - 1)
         return np.asarray(tag_cells[place] == cells)
 
     def dense(self, columns: Array | None = None, values: Array | None = None) -> Array:
-        """Return the matrix of some or all columns: 1, or the value of the tag a row has."""
+        """Return a dense matrix of some or all columns that holds 1, or a value, for each tag."""
         columns = np.arange(len(self.names)) if columns is None else columns
         position = self._positions(columns)
         is_chosen = position >= 0
@@ -57,7 +57,7 @@ class Tags(NamedTuple):
         return matrix
 
     def matched(self, names: Sequence[str]) -> "tuple[Array, list[tuple[int, str]]]":
-        """Return the 0/1 matrix of the tags with these names, and the row and name of all others.
+        """Return the 0/1 matrix of tags with these names, and the row and name of all other tags.
 
         >>> tags = read_tags(["beach;fog", "dog"], None)
         >>> matrix, others = tags.matched(["beach", "dog"])
@@ -73,17 +73,17 @@ class Tags(NamedTuple):
         return matrix, [(row, self.names[j]) for row, j in unmatched]
 
     def pick(self, matrix: "Array | sp.csr_array", columns: Array, default: Any) -> Array:
-        """Return the entry of each tag in a matrix of some columns, `default` for other tags."""
+        """Look up each tag in a matrix of some columns; tags in other columns get `default`."""
         position = self._positions(columns)
         is_chosen = position >= 0
         picked = np.full(len(self.row), default, dtype=matrix.dtype)
         entries: Any = matrix[self.row[is_chosen], position[is_chosen]]
-        # Depending on its version, SciPy returns entries of a CSR array as an array or sparse.
+        # Depending on its version, SciPy returns entries of a CSR array dense or sparse.
         picked[is_chosen] = entries.toarray().ravel() if sp.issparse(entries) else entries
         return picked
 
     def _positions(self, columns: Array) -> Array:
-        """Return the position of each tag in `columns`, -1 if it is not there."""
+        """Return the position of each tag's column in `columns`, or -1 if it is absent."""
         position = np.full(len(self.names), -1)
         position[columns] = np.arange(len(columns))
         return position[self.column]
@@ -92,7 +92,7 @@ class Tags(NamedTuple):
 def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
     """Read tags from a matrix, a DataFrame, lists of names, or texts such as "beach;dog".
 
-    Tags that were read before come back as they are.
+    `Tags` are returned unchanged.
     """
     if isinstance(candidates, Tags):
         return candidates
@@ -104,7 +104,7 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";"
     if isinstance(candidates, list) and (
         any(isinstance(row, str) for row in candidates) or are_name_lists(candidates)
     ):
-        # Tags in a list are names already; only a text is split and stripped.
+        # Elements of lists are names as they are; only texts are split and stripped.
         cells = TagCells.of(candidates, separator)
         rows = [
             cells.split(row) if isinstance(row, str) or is_missing(row) else row

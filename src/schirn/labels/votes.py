@@ -1,4 +1,4 @@
-"""Votes of several workers, turned into candidates with a prior confidence."""
+"""Convert votes of several workers to candidates with a prior confidence."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ from schirn.labels.tags import Tags
 
 
 class Ballots(NamedTuple):
-    """One ballot per row and annotator: who looked at what, and the labels they chose.
+    """One ballot per row and annotator, with the labels chosen.
 
     Attributes
     ----------
     row, annotator : int arrays of shape (m,)
     chosen : CSR array of shape (m, l)
-        1 for the labels that were chosen.
+        1 for chosen labels.
     """
 
     row: Array
@@ -28,7 +28,7 @@ class Ballots(NamedTuple):
 
 
 class Votes(NamedTuple):
-    """Candidates from votes.
+    """Candidates that result from votes.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Votes(NamedTuple):
     voters : int array of shape (n,)
         Number of workers who saw each item.
     workers : list
-        The worker behind each number in `ballots.annotator`.
+        Worker for each index in `ballots.annotator`.
     ballots : Ballots
     """
 
@@ -64,22 +64,22 @@ def votes_to_candidates(
     *,
     order: Sequence[Hashable] | None = None,
 ) -> Votes:
-    """Turn a table of (item, worker, tag) into candidate tags with a prior confidence.
+    """Convert a table of (item, worker, tag) to candidate tags with a prior confidence.
 
     Parameters
     ----------
     items, workers, tags : iterables of the same length
-        A repeated vote counts once. A missing tag means that the worker saw the item and gave it
-        no tag.
+        One vote per position; a repeated vote counts once. A missing tag means that the worker saw
+        the item but gave it no tag.
     order : sequence, optional
-        The items in the order of the rows of X; by default in the order of their first vote.
+        Items in the order of the rows of X; by default, the order of their first votes.
 
     Returns
     -------
     Votes
-        Pass its `candidates` and the whole object as `votes` to `find_noisy_labels` or
-        `Sieve.fit`. Methods that take no votes can use `prior`: that of a tag with v votes from w
-        workers who saw the item is (v + 1) / (w + 2).
+        Pass its `candidates`, and the object itself as `votes`, to `find_noisy_labels` or
+        `Sieve.fit`. Methods that take no votes can use `prior`, which is (v + 1) / (w + 2) for a
+        tag with v votes from w workers who saw the item.
 
     Examples
     --------
@@ -130,12 +130,12 @@ def votes_to_candidates(
 
 
 def read_votes(votes: Any, Y: Array, names: Sequence[str]) -> tuple[Array, Array, Ballots | None]:
-    """Counts (n, l), voters (n,) and ballots for candidates Y, from what users pass as `votes`.
+    """Return counts (n, l), voters (n,) and ballots for candidates Y, given the `votes` of a user.
 
     Parameters
     ----------
     votes : Votes, or (counts, voters)
-        Votes of `votes_to_candidates`, whose labels are matched by name; or the number of votes
+        Result of `votes_to_candidates`, whose labels are matched by name; or the number of votes
         for each label, (n, l), and the number of voters, one for all rows or one per row.
     """
     ballots = None
@@ -177,7 +177,7 @@ def read_votes(votes: Any, Y: Array, names: Sequence[str]) -> tuple[Array, Array
 
 
 def votes_for_columns(votes: Any, tags: Tags, columns: Array) -> Any:
-    """Return the votes for some columns of the tags; those of `Votes` are found by name."""
+    """Return the votes for some columns of the tags; `Votes` are matched by name."""
     if isinstance(votes, Votes) or not (isinstance(votes, tuple) and len(votes) == 2):
         return votes
     counts = read_cells(votes[0], tags.names, "votes")

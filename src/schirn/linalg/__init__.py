@@ -1,4 +1,4 @@
-"""Array functions that the solvers are built from: row spaces, kernels, proximal steps."""
+"""Building blocks of the solvers: row spaces, kernels and proximal steps."""
 
 from schirn.linalg.features import FeatureScale, Kernel, learn_scale, nystroem_map
 from schirn.linalg.prox import noise_threshold, shift_singular_values

@@ -1,7 +1,7 @@
-"""Array libraries that solvers run on: NumPy, and PyTorch and CuPy through the array API standard.
+"""Support for several array libraries: NumPy, and PyTorch and CuPy through the array API standard.
 
-A solver asks for the namespace of its input and writes each formula once. This module adds what
-the standard lacks: conversion between libraries, and products of a few cells with a dense matrix.
+A solver gets the namespace of its input and writes each formula once. This module adds what the
+standard lacks: conversion between libraries, and products of a few cells with a dense matrix.
 """
 
 import mmap
@@ -18,12 +18,13 @@ from threadpoolctl import ThreadpoolController
 from schirn._optional import optional
 from schirn.exceptions import InputError
 
-# Numbers of a block of rows: 32 MB in double precision. Devices take more, for fewer launches.
+# Size of a block of rows in numbers: 32 MB in double precision. Blocks on devices are larger by the
+# factor below, for fewer kernel launches.
 BLOCK_CELLS = 2**22
 _DEVICE_BLOCKS = 16
-# A product of fewer operations ends before a second thread has started.
+# A product with fewer operations is done before a second thread has started.
 _SMALL_PRODUCT = 2e7
-# Namespaces by type of array: to find one takes as long as a small product.
+# Cache of namespaces by array type: looking one up takes as long as a small product.
 _LIBRARIES: dict[type, Any] = {np.ndarray: np}
 
 Array = Any
@@ -31,7 +32,7 @@ Array = Any
 
 
 def namespace(array: Any) -> Any:
-    """The functions for this array: those of `numpy` or of another library.
+    """Return the array namespace of an array: `numpy`, or that of another library.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def namespace(array: Any) -> Any:
     Returns
     -------
     module
-        With the names of the array API standard.
+        Its functions have the names of the array API standard.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def namespace(array: Any) -> Any:
 
 
 def _library(array: Any) -> Any:
-    """The namespace of an array of a new type."""
+    """Find the namespace of an array whose type is not cached yet."""
     if isinstance(array, np.ndarray | np.generic | int | float) or sp.issparse(array):
         return np
     compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
@@ -82,7 +83,7 @@ def is_device_array(X: Any) -> bool:
 
 
 def to_numpy(A: Any) -> np.ndarray:
-    """A copy in main memory, or A itself if it is a NumPy array.
+    """Copy A to main memory; return A itself if it is a NumPy array.
 
     Parameters
     ----------
@@ -98,17 +99,15 @@ def to_numpy(A: Any) -> np.ndarray:
 
 
 def like(values: Any, other: Array, dtype: Any = None) -> Array:
-    """`values` as an array of the library and on the device of `other`.
-
-    The result has the type of `other`, or `dtype`; dtype "own" keeps the type of the values.
+    """Convert `values` to an array of the same library and on the same device as `other`.
 
     Parameters
     ----------
     values : array-like
     other : array
-        Names library, device and type.
+        Determines library, device and type.
     dtype : dtype, "own" or None
-        The type of the result; None takes that of `other`, "own" keeps that of the values.
+        Type of the result; None takes the type of `other`, "own" keeps that of the values.
 
     Returns
     -------
@@ -119,13 +118,13 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
         return np.asarray(values, dtype=kind)
     xp = namespace(other)
     if isinstance(values, np.ndarray) and hasattr(other, "to"):
-        # PyTorch would wait for all work that is under way. The values are read before it returns.
+        # Otherwise PyTorch would wait for all pending work. The values are read before it returns.
         return xp.asarray(values).to(device=other.device, dtype=kind, non_blocking=True)
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
 def pick(X: Any, rows: np.ndarray) -> Any:
-    """The given rows of an array of any library, or of a CSR array.
+    """Return the given rows of an array of any library, or of a CSR array.
 
     Parameters
     ----------
@@ -142,7 +141,7 @@ def pick(X: Any, rows: np.ndarray) -> Any:
 
 
 def take_cells(S: Array, flat: Array) -> Array:
-    """Entries of (n, l) arrays at flat positions; S may be a stack of them.
+    """Return entries of an (n, l) array, or of a stack of such arrays, at flat positions.
 
     Parameters
     ----------
@@ -164,19 +163,19 @@ def take_cells(S: Array, flat: Array) -> Array:
 
 
 def dense_part(X: Any) -> Array:
-    """X, or the stored values of a sparse X: an array of its type and on its device."""
+    """Return X, or the stored values of a sparse X, an array that has its type and device."""
     return X.data if sp.issparse(X) else X
 
 
 def cell_rows(indptr: np.ndarray, other: Array) -> Array:
-    """Row of every cell of a CSR matrix, on the device of `other`.
+    """Return the row of every stored cell of a CSR matrix, on the device of `other`.
 
     Parameters
     ----------
     indptr : (n + 1,) ndarray
         Row pointers of a CSR matrix.
     other : array
-        Names the device.
+        Determines the device.
 
     Returns
     -------
@@ -195,13 +194,13 @@ def cell_rows(indptr: np.ndarray, other: Array) -> Array:
 
 
 def flat_cells(Y: sp.csr_array, other: Array) -> Array:
-    """Positions of the stored cells in a flattened (n, l) array, on the device of `other`.
+    """Return positions of stored cells in a flattened (n, l) array, on the device of `other`.
 
     Parameters
     ----------
     Y : (n, l) CSR array
     other : array
-        Names the device.
+        Determines the device.
 
     Returns
     -------
@@ -216,7 +215,7 @@ def flat_cells(Y: sp.csr_array, other: Array) -> Array:
 
 
 def rows_per_block(width: int) -> int:
-    """Number of rows of `width` numbers that are handled at a time.
+    """Return the number of rows of `width` numbers that make up a block.
 
     Parameters
     ----------
@@ -230,12 +229,12 @@ def rows_per_block(width: int) -> int:
 
 
 def piece_rows(other: Array, width: int) -> int:
-    """Rows of `width` numbers in a piece of a product, where the array `other` is.
+    """Return the number of rows of `width` numbers to multiply at a time, on the device of `other`.
 
     Parameters
     ----------
     other : array
-        Devices take larger pieces than main memory, for fewer launches.
+        Pieces are larger on a device than in main memory, for fewer kernel launches.
     width : int
 
     Returns
@@ -247,7 +246,7 @@ def piece_rows(other: Array, width: int) -> int:
 
 
 def row_slices(n: int, width: int) -> list[slice]:
-    """Slices of n rows of `width` numbers, each a block.
+    """Split n rows of `width` numbers into slices, each of one block.
 
     Parameters
     ----------
@@ -268,15 +267,15 @@ def row_slices(n: int, width: int) -> list[slice]:
 
 
 def row_pieces(X: Any, step: int | None = None) -> Iterator[tuple[int, Any]]:
-    """First row and rows of each piece of X, by default a block.
+    """Yield the first row and the rows of each piece of X; a piece is a block by default.
 
-    Pages of a file are released after use.
+    Memory pages of a mapped file are released after use.
 
     Parameters
     ----------
     X : (n, d) array
     step : int, optional
-        Rows of a piece.
+        Number of rows of a piece.
 
     Yields
     ------
@@ -297,17 +296,17 @@ def row_pieces(X: Any, step: int | None = None) -> Iterator[tuple[int, Any]]:
 
 
 def release(A: Any) -> None:
-    """Take the pages of an array that is mapped from a file out of memory; the file keeps them.
+    """Release the memory pages of an array that is mapped from a file.
 
     Parameters
     ----------
     A : array
-        Anything else than a mapped array is left alone.
+        Anything but a memory-mapped array is ignored.
     """
     base = A
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
         base = base.base
-    # A mapping in mode "c" keeps what was written in memory alone.
+    # A mapping in mode "c" keeps changes only in memory, so its pages must not be dropped.
     if not isinstance(base, np.memmap) or base.mode == "c" or not A.flags.c_contiguous:
         return
     pages: Any = base._mmap  # type: ignore[attr-defined]
@@ -321,7 +320,7 @@ def release(A: Any) -> None:
 
 
 def near(values: Any, X: Any) -> Any:
-    """`values`, such as the weights of a model, on the device of X or in main memory.
+    """Move `values`, such as the weights of a model, to the device of X.
 
     Parameters
     ----------
@@ -340,7 +339,7 @@ def near(values: Any, X: Any) -> Any:
 
 
 def eps(A: Array) -> float:
-    """The rounding unit of the type of A.
+    """Return the machine epsilon of the type of A.
 
     Parameters
     ----------
@@ -354,7 +353,7 @@ def eps(A: Array) -> float:
 
 
 def on_gpu(A: Array) -> bool:
-    """Return True if A lies on a GPU.
+    """Return True if A is on a GPU.
 
     Parameters
     ----------
@@ -369,9 +368,9 @@ def on_gpu(A: Array) -> bool:
 
 
 def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels: int) -> Array:
-    """B'F for the n x l matrix B that holds `values` at (rows, labels) and is 0 elsewhere.
+    """Return B'F for the n x l matrix B that holds `values` at (rows, labels) and 0 elsewhere.
 
-    The cells are sorted by label, so the order of summation is fixed in all libraries.
+    The cells must be sorted by label, which fixes the order of summation in all libraries.
 
     Parameters
     ----------
@@ -411,15 +410,15 @@ def _torch_cells_product(
 ) -> Array:
     torch = optional("torch", "deep", "PyTorch arrays")
     with warnings.catch_warnings():
-        # PyTorch calls its CSR format beta; tests check the one product used here. Some releases
-        # also warn that they do not check the cells, although they were asked not to.
+        # PyTorch warns that its CSR format is in beta; tests cover the one product used here. Some
+        # releases also warn about skipped invariant checks, although skipping was requested.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
     return B @ F
 
 
 def pick_device(torch: Any, device: str) -> str:
-    """Return the PyTorch device to use; "auto" is a GPU if one is available.
+    """Return the PyTorch device to use; "auto" means a GPU if one is available.
 
     Parameters
     ----------
@@ -433,12 +432,12 @@ def pick_device(torch: Any, device: str) -> str:
     Raises
     ------
     InputError
-        If a GPU is named and there is none.
+        If a GPU is requested and none is available.
     """
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
         raise InputError(
-            "device='cuda' was asked for, but PyTorch sees no CUDA device here; "
+            "device='cuda' was requested, but PyTorch finds no CUDA device; "
             "use device='auto' or 'cpu'",
             parameter="device",
         )
@@ -447,12 +446,12 @@ def pick_device(torch: Any, device: str) -> str:
 
 @contextmanager
 def threads_for(operations: float) -> Iterator[None]:
-    """Use one BLAS thread inside the `with` block if each of its products has few operations.
+    """Context manager that limits BLAS to one thread if products have few operations.
 
     Parameters
     ----------
     operations : float
-        Multiplications and additions of the smallest product that matters.
+        Number of multiplications and additions of the smallest product that matters.
     """
     if operations >= _SMALL_PRODUCT:
         yield

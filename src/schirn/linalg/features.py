@@ -1,4 +1,4 @@
-"""Features: scaled automatically, compared by kernels, and mapped by landmarks."""
+"""Automatic scaling of features, kernels, and the Nyström approximation."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -18,32 +18,32 @@ from schirn.linalg.arrays import (
 )
 from schirn.linalg.row_space import gram_spectrum
 
-# Non-negative data with a smaller share of non-zero cells are treated as word counts.
+# Non-negative data with a smaller share of non-zero values are treated as word counts.
 _TEXT_DENSITY = 0.2
-# A mean up to this share of a column's length counts as zero.
+# A mean up to this share of a column's norm counts as zero.
 _CENTRED = 1e-5
 _DISTANCE_SAMPLE = 1000
-# Share of the rows from which on a feature of sparse rows is frequent.
+# A sparse feature is frequent if it is non-zero in at least this share of the rows.
 _FREQUENT = 0.1
 SCORE_ERROR = 5e-4
 """Largest error of ridge scores in single precision; scores of candidates are about 1."""
-# Support rows from which on single precision is worth a copy of the weights.
+# Number of support rows above which single precision is worth a copy of the weights.
 _SINGLE_SUPPORT = 1000
 # Products of larger values may overflow.
 _LARGEST_SINGLE = 1e15
-# Rows whose kernel fits into the cache.
+# Number of rows at a time, so that their kernel fits into the cache.
 _SINGLE_ROWS = 512
 
 
 class FeatureScale(NamedTuple):
-    """How to scale X.
+    """Learned scaling of X.
 
     - "text": x -> sign(x) log(1 + |x|) idf, then every row to length 1
     - "spread": x -> x / (standard deviation sqrt(number of varying features))
     - "none": x
 
-    A scale learned from sparse data does not centre, so the data stay sparse; kernels and
-    intercepts absorb the mean. A scale learned from dense data makes sparse rows dense.
+    A scaling learned from sparse data does not centre, so that the data stay sparse; kernels and
+    intercepts absorb the mean. A scaling learned from dense data makes sparse rows dense.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class FeatureScale(NamedTuple):
     weights : (d,) array
         Factor of each feature; empty for "none".
     shift : (d,) array
-        For "spread", subtracted from each feature first; zeros if X was sparse.
+        Subtracted from each feature before "spread" scaling; zeros if X was sparse.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class FeatureScale(NamedTuple):
     shift: np.ndarray
 
     def transform(self, X: Any) -> Any:
-        """The scaled rows, in the container of X.
+        """Scale rows, in the container of X.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class FeatureScale(NamedTuple):
         return sp.csr_array(X / lengths[:, None])
 
     def _dense_text(self, X: Array) -> Array:
-        """The same for dense arrays of PyTorch and CuPy."""
+        """Apply "text" scaling to dense arrays of PyTorch and CuPy."""
         xp = namespace(X)
         X = xp.sign(X) * xp.log1p(xp.abs(X)) * like(self.weights, X)
         lengths = xp.linalg.vector_norm(X, axis=1, keepdims=True)
@@ -96,7 +96,7 @@ class FeatureScale(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeatureStatistics:
-    """Statistics that determine the scaling; `merge` combines those of several blocks."""
+    """Statistics that determine the scaling; `merge` combines the statistics of several blocks."""
 
     n: int
     dtype: np.dtype
@@ -109,7 +109,7 @@ class FeatureStatistics:
     """Sum of squared deviations from the mean."""
 
     def merge(self, other: "FeatureStatistics") -> "FeatureStatistics":
-        """Statistics of the rows of both.
+        """Return the statistics of the rows of both.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class FeatureStatistics:
         return FeatureStatistics(n, self.dtype, self.sparse, negative, filled, mean, square)
 
     def scale(self, kind: str = "auto") -> FeatureScale:
-        """The scaling for these statistics, see `learn_scale`.
+        """Return the scaling for these statistics; see `learn_scale`.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class FeatureStatistics:
 
 
 def feature_statistics(X: Any) -> FeatureStatistics:
-    """Statistics of the rows of X.
+    """Compute the statistics of the rows of X.
 
     Parameters
     ----------
@@ -203,9 +203,9 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
 
 
 def has_unit_rows(X: Any) -> bool:
-    """Return True for sparse rows of length 1, as tf-idf weights are: they are scaled already.
+    """Return True for sparse rows of norm 1, such as tf-idf weights, which are already scaled.
 
-    Empty rows say nothing; a matrix without any other row has no unit rows.
+    Empty rows are ignored; if all rows are empty, the result is False.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def has_unit_rows(X: Any) -> bool:
 
 
 def standard_factor(X: Any) -> Array:
-    """Reciprocal standard deviation of every feature; 0 for a constant one.
+    """Return the reciprocal standard deviation of every feature; 0 for a constant feature.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def standard_factor(X: Any) -> Array:
 
 
 def moments(X: Any) -> tuple[Array, Array]:
-    """Mean of every feature and the sum of its squared deviations, in double precision.
+    """Return the mean and the sum of squared deviations of every feature, in double precision.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def _sparse_moments(X: sp.csr_array) -> tuple[Array, Array]:
 
 
 def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
-    """Reciprocals of standard deviations; 0 for a constant feature.
+    """Return reciprocals of standard deviations; 0 for constant features.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
     -------
     (d,) ndarray
     """
-    # The mean of equal values carries a rounding error.
+    # The mean of equal values has a rounding error, so a constant feature may deviate from it.
     varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
     return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
 
@@ -333,17 +333,17 @@ class Kernel(NamedTuple):
     ----------
     name : {"linear", "rbf"}
     width : float
-        Of the RBF kernel; the linear one ignores it.
+        Width of the RBF kernel; ignored by the linear kernel.
     """
 
     name: str
     width: float = 1.0
 
     def __call__(self, A: Any, B: Any) -> Array:
-        """The kernel between the rows of A and the rows of B, dense."""
+        """Compute the dense kernel matrix between the rows of A and the rows of B."""
         if self.name == "linear":
             return sparse_products(A, B) if sp.issparse(A) and sp.issparse(B) else A @ B.T
-        # The largest matrix of a fit: no copies.
+        # In place: this is the largest matrix of a fit.
         distance = squared_distances(A, B)
         distance /= -self.width
         return namespace(distance).exp(distance, out=distance)
@@ -361,10 +361,10 @@ class KernelExpansion(NamedTuple):
     """(experts, labels)"""
 
     def scores(self, Z: Any) -> list[Array]:
-        """Ridge scores of every expert.
+        """Return the ridge scores of every expert.
 
         With many support rows, kernel and scores are computed in single precision if that changes
-        scores by less than `SCORE_ERROR`; this depends on the model alone, so that a row has the
+        scores by less than `SCORE_ERROR`. This depends only on the model, so that a row has the
         same scores in every batch.
 
         Parameters
@@ -387,17 +387,17 @@ class KernelExpansion(NamedTuple):
         return [K @ W + b for W, b in pairs]
 
     def _is_single(self) -> bool:
-        """Return True if single precision is fast and good enough."""
+        """Return True if single precision is faster and accurate enough."""
         if not isinstance(self.support, np.ndarray) or self.kernel.name != "rbf":
             return False
         if len(self.support) < _SINGLE_SUPPORT:
             return False
-        # The kernel is at most 1, and rounded to half a unit in the last place.
+        # Kernel values are at most 1, with a rounding error of half a unit in the last place.
         largest = np.abs(self.weights).sum(axis=1).max()
         return bool(largest * np.finfo(np.float32).eps / 2 < SCORE_ERROR)
 
     def _single_scores(self, Z: np.ndarray) -> list[np.ndarray]:
-        """Ridge scores of every expert: one product in single precision for all of them."""
+        """Ridge scores of all experts from one product in single precision."""
         n_experts, _, n_labels = self.weights.shape
         support = self.support.astype(np.float32)
         weights = np.concatenate(list(self.weights), axis=1).astype(np.float32)
@@ -421,9 +421,9 @@ class KernelExpansion(NamedTuple):
 
 
 def sparse_products(A: Any, B: Any) -> np.ndarray:
-    """Products A B' of sparse rows, dense.
+    """Return the dense product A B' of sparse rows.
 
-    Features of many rows would take most of the time of a sparse product; those are dense.
+    Frequent features, which would dominate the time of a sparse product, are multiplied densely.
 
     Parameters
     ----------
@@ -442,7 +442,7 @@ def sparse_products(A: Any, B: Any) -> np.ndarray:
 
 
 def on_device(support: Any, Z: Any) -> Any:
-    """Training rows or landmarks on the device of Z.
+    """Move training rows or landmarks to the device of Z.
 
     Parameters
     ----------
@@ -459,7 +459,7 @@ def on_device(support: Any, Z: Any) -> Any:
 
 
 def squared_distances(A: Any, B: Any) -> Array:
-    """Squared distances between the rows of A and the rows of B, dense.
+    """Return the squared distances between the rows of A and the rows of B.
 
     Parameters
     ----------
@@ -486,7 +486,7 @@ def squared_distances(A: Any, B: Any) -> Array:
 
 
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Sorted indices of the rows whose distances are measured.
+    """Draw the rows whose distances determine the kernel width; return sorted indices.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def sample_width(sample: Any) -> float:
-    """Median squared distance of all pairs of distinct rows; 1 if all are equal.
+    """Return the median squared distance over pairs of distinct rows; 1 if all are equal.
 
     Parameters
     ----------
@@ -515,16 +515,16 @@ def sample_width(sample: Any) -> float:
     xp = namespace(sample)
     largest = max(float(xp.max(_squares(sample))), 1e-300)
     distance = xp.triu(squared_distances(sample, sample), k=1)
-    # Sorted, because the median of PyTorch is the lower of the two in the middle.
+    # Sort instead of calling `median`: with an even count, PyTorch returns the lower middle value.
     distance = xp.sort(distance[distance > 1e-12 * largest])
     n = len(distance)
     return float(distance[(n - 1) // 2] + distance[n // 2]) / 2 if n else 1.0
 
 
 def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
-    """R such that inner products of the features K(x, landmarks) R approximate the kernel.
+    """Return R such that inner products of the features K(x, landmarks) R approximate the kernel.
 
-    In double precision, so that the smallest eigenvalues are no rounding errors.
+    Computed in double precision, so that small eigenvalues are not rounding errors.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""Rows left out of their own fit, in closed form.
+"""Closed forms for scores of rows that are left out of their own fit.
 
-For a linear smoother with leverages h the scores are `leave_one_out`. Kernel ridges need one
-inverse per ridge weight: argmin ||K a + b - Q||^2 + lam a'Ka with a free intercept b has the dual
-weights a = M Q, where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. Centring
-K does not change M and keeps digits where all rows are alike. The rest follows from M: the scores
-of a row, or of a group of rows, left out of its own fit,
+`leave_one_out` computes them for a linear smoother with leverages h. Kernel ridges need one inverse
+per ridge weight: argmin ||K a + b - Q||^2 + lam a'Ka with a free intercept b has the dual weights
+a = M Q, where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. Centring K does
+not change M and preserves digits if all rows are similar. Everything else follows from M: the
+scores of a group G of rows, left out of its own fit,
 
     S_G = Q_G - (M_GG)^-1 a_G,
 
-and the fit without the rows O, whose inverse is the Schur complement M_PP - M_PO (M_OO)^-1 M_OP.
+and the fit to the rows P without the rows O, with M_PP - M_PO (M_OO)^-1 M_OP in place of M.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,28 +19,28 @@ from scipy.linalg import get_lapack_funcs
 
 from schirn.linalg.arrays import Array, eps
 
-# Single precision is used above this many rows, where it saves time, if the condition number of
-# K + lam I stays below the bound.
+# Above this many rows, single precision saves time; it is used if the condition number of K + lam I
+# is below the bound.
 _SINGLE_ROWS = 1000
 _SINGLE_CONDITION = 1e6
-# A row that nothing else resembles predicts itself: its diagonal of M is 1/lam, never 0.
+# Lower bound of the diagonal of M, against rounding errors.
 _SMALLEST = 1e-12
-# Rows at a time where a whole matrix would need new memory.
+# Number of rows processed at a time where a whole matrix would need new memory.
 _PIECE = 256
 
 
 def leave_one_out(Q: Any, fitted: Array, leverage: Array, smallest: float | None = None) -> Array:
-    """Scores of each row by the fit to all other rows, Q - (Q - fitted)/(1 - h).
+    """Score each row by the fit to all other rows: Q - (Q - fitted)/(1 - h).
 
-    Exact for least squares with a fixed quadratic penalty: there the fit to the other rows is the
-    fit to all rows with Q_i replaced by the prediction itself.
+    This is exact for least squares with a fixed quadratic penalty, where the fit to the other rows
+    equals the fit to all rows with Q_i replaced by its own prediction.
 
     Parameters
     ----------
     Q : (n, l) array or float
         Targets.
     fitted : (n, l) or (e, n, l) array
-        Fitted values; e fits to the same targets are corrected at once.
+        Fitted values of one fit, or of e fits to the same targets.
     leverage : array of shape (n,), (e, n) or that of `fitted`
         Diagonal h of the matrix that turns Q into `fitted`.
     smallest : float, optional
@@ -48,7 +48,7 @@ def leave_one_out(Q: Any, fitted: Array, leverage: Array, smallest: float | None
 
     Examples
     --------
-    The mean of three numbers has leverages of 1/3, and without a number it is that of the others.
+    The mean of three numbers has leverages of 1/3; without a number, it is the mean of the others.
 
     >>> Q = np.array([[0.0], [1.0], [5.0]])
     >>> leave_one_out(Q, np.full((3, 1), 2.0), np.full(3, 1 / 3)).round(9).ravel()
@@ -59,9 +59,9 @@ def leave_one_out(Q: Any, fitted: Array, leverage: Array, smallest: float | None
 
 
 def below_one(leverage: Array, smallest: float | None = None) -> Array:
-    """Leverages clipped to at most 1 - `smallest`, by default the root of the rounding unit.
+    """Clip leverages to at most 1 - `smallest`, by default the root of the machine epsilon.
 
-    A row like no other predicts itself: its leverage is 1, up to rounding.
+    A row unlike all others predicts itself: its leverage is 1 up to rounding.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def below_one(leverage: Array, smallest: float | None = None) -> Array:
     -------
     array
     """
-    # A method of the array, because PyTorch without array-api-compat has it too.
+    # The method `clip` also exists in PyTorch without array-api-compat.
     return leverage.clip(None, 1 - (eps(leverage) ** 0.5 if smallest is None else smallest))
 
 
@@ -87,8 +87,8 @@ class KernelInverse:
     lams : sequence of float
         Ridge weights, greater than 0.
     groups : ndarray of shape (n,), optional
-        Group of each row; rows of one group are left out together. By default every row is left
-        out alone.
+        Group of each row; rows of the same group are left out together. By default, each row is
+        left out separately.
 
     Examples
     --------
@@ -103,15 +103,15 @@ class KernelInverse:
     def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
         n = len(K)
         C, mean = _centred(K)
-        # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
-        # In pieces, since memory that is new to the process takes longer than the sums.
+        # Bound of the largest eigenvalue of C; for K it would be far larger because of the mean.
+        # Computed in pieces, since allocating memory takes longer than summing.
         pieces = (abs(C[i : i + _PIECE]) for i in range(0, n, _PIECE))
         norm = max(float(piece.sum(axis=1).max()) for piece in pieces)
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
         dtype = np.float64 if double else np.float32
         C = C.astype(dtype, copy=False)
         mean = mean.astype(dtype, copy=False)
-        # Smaller weights would drown in the rounding errors of K or C.
+        # Smaller weights would be lost in the rounding errors of K or C.
         least = max(n * eps(K) * float(abs(K.diagonal()).max()), 16 * eps(C) * norm)
         self._inverses = []
         self._intercepts = []
@@ -126,7 +126,7 @@ class KernelInverse:
             self._intercepts.append(1 / n - mean @ M)
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (ridge weights, n, l) of the rows left out, for targets Q; none are held out.
+        """Return leave-one-out scores (e, n, l) for targets Q; no rows are held out.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class KernelInverse:
         return self.hold_out(np.arange(0)).fit(Q)
 
     def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b.
+        """Return dual weights A (n, l) and intercepts b (l,) of every ridge; scores are K A + b.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class KernelInverse:
         ]
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
-        """The same ridges trained without some rows.
+        """Return the same ridges, trained without some rows.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class HeldOutInverse:
             self._ridges.append((M, coupling, cross, diagonal, blocks))
 
     def fit(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of the training rows left out, and of the rows held out, for targets Q."""
+        """Return leave-one-out scores of the training rows and scores of the held-out rows."""
         left_out = []
         held_out = []
         for M, coupling, cross, diagonal, blocks in self._ridges:
@@ -214,7 +214,7 @@ class HeldOutInverse:
 def left_out_scores(
     K: Array, Q: Array, lams: Iterable[float], groups: np.ndarray | None = None
 ) -> Iterator[Array]:
-    """Left-out scores for many ridge weights, from one eigendecomposition of few rows.
+    """Yield leave-one-out scores for many ridge weights, from a single eigendecomposition.
 
     Parameters
     ----------
@@ -242,11 +242,11 @@ def left_out_scores(
 
 
 def _centred(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """K with rows and columns of mean 0, and the mean of its rows."""
+    """Centre the rows and columns of K; return the result and the mean of the rows."""
     mean = K.mean(axis=0, dtype=np.float64)
     C = K
     remainder = mean
-    # In single precision, what the first pass leaves would make C indefinite.
+    # In single precision, the residual mean after the first pass would make C indefinite.
     for _ in range(1 if K.dtype == np.float64 else 2):
         C = C - remainder.astype(K.dtype)
         C -= (remainder - remainder.mean()).astype(K.dtype)[:, None]
@@ -257,13 +257,14 @@ def _centred(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _group_inverses(
     M: np.ndarray, coupling: np.ndarray, cross: np.ndarray, groups: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows (g, k) of groups with k > 1 members, and inverses of the blocks of M - coupling' R."""
+    """Rows (g, k) of groups of k > 1 members, and inverses of blocks of M - coupling' cross."""
     inverses = []
     for rows in groups_by_size(groups):
         blocks = M[rows[:, :, None], rows[:, None, :]]
         blocks = (blocks - coupling.T[rows] @ cross.T[rows].transpose(0, 2, 1)).astype(np.float64)
         if rows.shape[1] == len(groups):
-            # Nothing is left to learn from: M 1 = 0. The mean of Q then scores the only group.
+            # The only group contains all rows, and M 1 = 0 makes the block singular. With this
+            # term, the mean of Q scores the group.
             blocks += np.trace(blocks[0]) / len(groups) ** 2
         inverses.append((rows, np.linalg.inv(blocks)))
     return inverses
@@ -278,15 +279,15 @@ def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:
-    """The inverse of a positive definite matrix, which is overwritten."""
+    """Invert a positive definite matrix, which is overwritten."""
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
-    # The transpose of A is A, in columns, as LAPACK wants it.
+    # The transpose of the symmetric A is A in the column order that LAPACK expects.
     factor, failed = potrf(A.T, lower=1, overwrite_a=1, clean=0)
     if not failed:
         inverse, failed = potri(factor, lower=1, overwrite_c=1)
     if failed:
         raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
-    # LAPACK fills the lower triangle, in columns; block by block, its mirror image is cheap.
+    # LAPACK fills only the lower triangle; mirroring it block by block is cheap.
     for start in range(0, len(inverse), _PIECE):
         block = slice(start, start + _PIECE)
         inverse[block, block.stop :] = inverse[block.stop :, block].T

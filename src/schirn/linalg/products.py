@@ -1,11 +1,11 @@
 """Products of large single-precision matrices at the rate of a GPU's TF32 units.
 
 TF32 units read the first 10 of the 23 bits of a mantissa and multiply about seven times as fast as
-single precision. A matrix is split into a high part, which they read exactly, and the remainder,
-so that three of their products give a product with nearly the accuracy of single precision: the
-error is about four times as large, and the product takes about two thirds of the time.
+single precision. A matrix is split into a high part, which these units read exactly, and the
+remainder, so that three of their products give nearly the accuracy of single precision: the error
+is about four times as large, and the product takes about two thirds of the time.
 
-Sums over very many rows would lose more, so Gram matrices stay in single precision.
+Sums over very many rows would lose more accuracy, so Gram matrices stay in single precision.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ from schirn._optional import optional
 from schirn.linalg.arrays import Array, namespace, on_gpu
 
 # GPUs whose TF32 units are several times as fast as their single precision, by compute capability:
-# A100, H100 and B200. On the GPUs of workstations, three products would take longer than one.
+# A100, H100 and B200. On workstation GPUs, three products would take longer than one.
 _FAST_TF32 = {(8, 0), (9, 0), (10, 0)}
-# A product of fewer operations ends before the parts are made.
+# A product with fewer operations takes less time than splitting its factors.
 _LARGE_PRODUCT = 1e10
-# All bits of a single-precision number but the 13 that TF32 lacks.
+# All bits of a single-precision number except for the 13 that TF32 drops.
 _TF32_BITS = ~0x1FFF
-# Rows of a Gram matrix that are computed together on a GPU.
+# Number of rows of a Gram matrix computed together on a GPU.
 _PANEL = 256
 
 
 def product(A: Array, B: Array) -> Array:
-    """A B, by TF32 units where they give single precision faster.
+    """Return A B, computed by TF32 units if that gives single precision faster.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def product(A: Array, B: Array) -> Array:
 
 
 def _is_split_faster(A: Array, B: Array) -> bool:
-    """Whether three products of parts are faster than A B, and the caller does not allow TF32."""
+    """Whether to split: three TF32 products are faster, and plain TF32 is not allowed already."""
     if type(B).__module__.partition(".")[0] != "torch" or B.device.type != "cuda":
         return False
     torch = optional("torch", "deep", "PyTorch arrays")
@@ -59,7 +59,7 @@ def _is_split_faster(A: Array, B: Array) -> bool:
 
 
 def split_product(A: Any, B: Any) -> Any:
-    """A B as the sum of three products of parts that TF32 units read exactly, or nearly so.
+    """Return A B as the sum of three products of parts that TF32 units read almost exactly.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def split_product(A: Any, B: Any) -> Any:
     allowed = settings.allow_tf32
     settings.allow_tf32 = True
     try:
-        # The product of the remainders is below the rounding error of the sum.
+        # The product of the remainders is omitted: it is below the rounding error of the sum.
         result = A_high @ B_low
         torch.addmm(result, A_low, B_high, out=result)
         torch.addmm(result, A_high, B_high, out=result)
@@ -87,7 +87,7 @@ def split_product(A: Any, B: Any) -> Any:
 
 
 def tf32_parts(A: Any) -> tuple[Any, Any]:
-    """A as the sum of its values cut to the bits of TF32, and of the remainder.
+    """Split A into its values truncated to TF32 and the remainder.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def tf32_parts(A: Any) -> tuple[Any, Any]:
 
 
 def gram_over_rows(A: Array) -> Array:
-    """A A'; on a GPU, too, only one of its triangles is computed.
+    """Return A A'; only one triangle is computed, on GPUs too.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def gram_over_rows(A: Array) -> Array:
     """
     l = A.shape[0]
     if not on_gpu(A) or l <= _PANEL:
-        # NumPy computes one triangle.
+        # NumPy computes only one triangle of A A'.
         return A @ A.T
     gram = namespace(A).empty((l, l), dtype=A.dtype, device=A.device)
     for first in range(0, l, _PANEL):

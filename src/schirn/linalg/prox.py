@@ -1,4 +1,4 @@
-"""Proximal steps of Schirn: the rank term, and the rule that calls a candidate noise."""
+"""Proximal steps of Schirn: the rank term, and the rule that declares a candidate noise."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -11,8 +11,8 @@ from schirn.linalg.arrays import namespace
 RankTerm = Literal["high", "low", "none"]
 NoiseRule = Literal["exact", "printed"]
 
-# Below these ratios of squared singular values a direction of a Gram matrix is rounding noise, or
-# resolved so coarsely that an SVD takes over.
+# Ratios of squared singular values below which a direction of a Gram matrix is rounding noise, or
+# so inaccurate that an SVD is needed.
 _GRAM_ZERO = 1e-13
 _GRAM_COARSE = 1e-10
 
@@ -25,7 +25,7 @@ class SingularMap(NamedTuple):
 
 
 def noise_threshold(alpha: float, rule: NoiseRule) -> float:
-    """Value of C below which a candidate is noise.
+    """Return the value of C below which a candidate is noise.
 
     The noise step minimises (N - M)^2 + alpha |N| with M = Y - C. Over the binary values this
     gives N = 1 if M > (1 + alpha)/2 ("exact"). Shrinking first and taking the sign, as printed in
@@ -34,7 +34,7 @@ def noise_threshold(alpha: float, rule: NoiseRule) -> float:
     Parameters
     ----------
     alpha : float
-        Price of calling a candidate noise.
+        Penalty for declaring a candidate noise.
     rule : {"exact", "printed"}
 
     Returns
@@ -50,10 +50,10 @@ def noise_threshold(alpha: float, rule: NoiseRule) -> float:
 
 
 def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
-    """Raise ("high") or shrink ("low") the singular values of G by tau, without its U.
+    """Raise ("high") or shrink ("low") the singular values of G by tau, without computing U.
 
-    With G'G = V S^2 V' the result is G V f(S)/S V': an l x l eigenproblem instead of an SVD.
-    Null directions of G stay untouched.
+    With G'G = V S^2 V', the result is G V f(S)/S V', which takes an l x l eigenproblem instead of
+    an SVD. Null directions of G are unchanged.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
 def shift_by_gram(
     gram: Any, tau: float, term: RankTerm, *, floor: float = 0.0, strict: bool = True
 ) -> Any:
-    """As `shift_singular_values`, from G'G alone, in any array library.
+    """Like `shift_singular_values`, but given only G'G, in any array library.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def shift_by_gram(
     floor : float
         Rounding error of the Gram matrix; smaller eigenvalues count as zero.
     strict : bool
-        Return None if the Gram matrix resolves some direction worse than to 1e-5; otherwise use
-        it as it is.
+        If True, return None if the Gram matrix resolves some direction worse than to 1e-5. If
+        False, use it regardless.
     """
     xp = namespace(gram)
     squared, V = xp.linalg.eigh(gram)
@@ -111,7 +111,7 @@ def _shifted(s: Any, V: Any, tau: float, term: RankTerm) -> SingularMap:
 
 
 def right_singular_vectors(G: Array) -> tuple[Array, Array]:
-    """Singular values (0 if not resolved) and right singular vectors of G.
+    """Return the singular values (0 if not resolved) and right singular vectors of G.
 
     Parameters
     ----------
@@ -132,13 +132,13 @@ def right_singular_vectors(G: Array) -> tuple[Array, Array]:
         _, s, Vt = svd(G, full_matrices=False, lapack_driver="gesdd", check_finite=False)
         floor = s[0] * max(G.shape) * np.finfo(G.dtype).eps
         return np.where(s > floor, s, 0), Vt.T
-    # Rounding errors may be negative.
+    # Rounding may make eigenvalues negative.
     s = np.sqrt(np.maximum(squared, 0))
     s[:n_null] = 0
     return s, V
 
 
 def _resolution(dtype: Any) -> tuple[float, float]:
-    """Ratios to the largest squared singular value: rounding noise, and too coarse."""
+    """Ratios to the largest squared singular value that are rounding noise, and too inaccurate."""
     floor = 1.0 if str(dtype).endswith("float64") else 2.0**29
     return min(_GRAM_ZERO * floor, 1e-6), min(_GRAM_COARSE * floor, 1e-5)

@@ -1,15 +1,15 @@
-"""The factorisation of the features behind every ridge regression of this library.
+"""The factorisation of the features that ridge regressions share.
 
 With the thin singular value decomposition X = U S V' put F = X V = U S, so that F'F is diagonal.
 Then for every ridge weight t and every target B
 
     argmin_W ||X W - B||_F^2 + t ||W||_F^2  =  V w,    w = F'B / (S^2 + t),    X W = F w,
 
-so X is factored once, whatever the number of ridge weights. An unpenalised intercept is one more
-column of F: X is centred, the column is all ones, and its ridge weight is zero.
+so X is factored once, whatever the number of ridge weights. An unpenalised intercept adds a column
+to F: X is centred, the column is all ones, and its ridge weight is zero.
 
 The steps (`gram_matrix`, `gram_is_accurate`, `gram_spectrum`, `with_intercept`) work on NumPy,
-PyTorch and CuPy arrays. `schirn.scale.factor` calls them for rows that lie in blocks.
+PyTorch and CuPy arrays. `schirn.scale.factor` uses them for rows in blocks.
 """
 
 import warnings
@@ -24,7 +24,7 @@ from schirn.linalg.leave_one_out import below_one, leave_one_out
 
 
 class DensifyWarning(UserWarning):
-    """A sparse matrix is made dense to keep the result accurate."""
+    """A sparse matrix was made dense to keep the result accurate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class RowSpace:
     Attributes
     ----------
     X : (n, d) array or CSR array
-        As given, not centred.
+        The original features, not centred.
     eigenvalues : (r,) array
         Squared singular values of X; the number of rows for the intercept column.
     penalty : (r,) array
@@ -59,16 +59,16 @@ class RowSpace:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows of X, and columns of F (the rank of X, plus one for the intercept)."""
+        """Number of rows of X and of columns of F (the rank of X, plus one for an intercept)."""
         return self.X.shape[0], len(self.eigenvalues)
 
     @property
     def dtype(self) -> np.dtype:
-        """Floating type of the factors."""
+        """Floating-point type of the factors."""
         return self.eigenvalues.dtype
 
     def project(self, B: "Array | sp.csr_array") -> Array:
-        """F'B for a dense or sparse n x l matrix B.
+        """Return F'B for a dense or sparse n x l matrix B.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class RowSpace:
         return np.vstack([self.basis.T @ (XtB - self.mean[:, None] * total), total])
 
     def expand(self, w: Array) -> Array:
-        """F w: the scores of the training rows for coordinates w.
+        """Return F w, the scores of the training rows for coordinates w.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class RowSpace:
         return scores if self.mean is None else scores + (w[-1] - self.mean @ W)
 
     def coefficients(self, w: Array) -> tuple[Array, Array]:
-        """Weights W (d x l) and intercepts b (l) with X W + b = F w.
+        """Return weights W (d x l) and intercepts b (l) with X W + b = F w.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class RowSpace:
         return W, w[-1] - self.mean @ W
 
     def transform(self, X: "Array | sp.csr_array") -> Array:
-        """Rows of F for new rows of X: their scores are `transform(X) @ w`.
+        """Return the rows of F for new rows X, whose scores are `transform(X) @ w`.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class RowSpace:
         """
         if self.how != "gram-rows":
             return self._times_basis(X)
-        # By products of new rows with training rows, because V itself would be d x r.
+        # Multiply new rows with training rows, because V itself would be d x r.
         dual = self.basis / self.eigenvalues[: self.basis.shape[1]] ** 0.5
         F = (X @ self.X.T) @ dual
         if self.mean is None:
@@ -151,7 +151,7 @@ class RowSpace:
         return _with_ones(F)
 
     def ridge(self, FtB: Array, t: float) -> Array:
-        """Coordinates of the ridge solution with weight t for targets B, given F'B.
+        """Return the coordinates of the ridge solution with weight t for targets B, given F'B.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class RowSpace:
         return FtB / (self.eigenvalues + t * self.penalty)[:, None]
 
     def leverage(self, t: float) -> Array:
-        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), clipped below 1.
+        """Return the diagonal of the hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), clipped below 1.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class RowSpace:
         return below_one(self.diagonal(1 / (self.eigenvalues + t * self.penalty)))
 
     def diagonal(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F'; one column for each column of the weights.
+        """Return the diagonal of F diag(weights) F', one column per column of the weights.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class RowSpace:
         return np.concatenate([self._times_basis(self.X[rows]) ** 2 @ weights for rows in blocks])
 
     def leave_one_out(self, B: Array, fitted: Array, t: float) -> Array:
-        """Scores of each row by the ridge fitted to all the others.
+        """Score each row by the ridge fitted to all other rows.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class RowSpace:
         return leave_one_out(B, fitted, self.leverage(t))
 
     def _times_basis(self, X: Any) -> Array:
-        """Rows of F as (X - mean) V, with the column of ones."""
+        """Return (X - mean) V with the column of ones, the rows of F."""
         F = X @ self.basis
         return F if self.mean is None else _with_ones(F - self.mean @ self.basis)
 
@@ -226,7 +226,7 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     X : (n, d) float array or CSR array
         NumPy, PyTorch or CuPy.
     ridge : float
-        The smallest ridge weight that will be used. A Gram matrix carries an error of about
+        The smallest ridge weight that will be used. A Gram matrix has an error of about
         eps S_max^2, which is harmless if eps S_max^2 < eps^0.6 ridge. It is computed in double
         precision whatever the type of X.
     fit_intercept : bool
@@ -255,7 +255,7 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     if not gram_is_accurate(K, ridge):
         return _svd_space(X, centred, mean)
     if exact_mean is not None and sp.issparse(X):
-        # A sparse X stays sparse, so its Gram matrix is centred.
+        # A sparse X stays sparse, so its Gram matrix is centred instead.
         if how == "gram-columns":
             K -= np.outer(exact_mean, exact_mean * n)
         else:
@@ -266,7 +266,7 @@ def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
 
 @dataclass(frozen=True, eq=False)
 class RidgeResult:
-    """Coordinates w of the weights in the row space, and two kinds of training scores."""
+    """Coordinates w of the weights in the row space, with fitted and leave-one-out scores."""
 
     w: Array
     scores: Array
@@ -310,7 +310,7 @@ def space_of_gram(
     X : (n, d) array, CSR array, or an operator with the same products and `toarray`
     K : XX' (`how` is "gram-rows") or X'X ("gram-columns") of the centred X
     floor : float
-        Eigenvalues up to this share of the largest are dropped as rounding noise.
+        Eigenvalues up to this share of the largest one are dropped as rounding noise.
     mean : (d,) array or None
         Column means, if there is an intercept.
     centred : (n, d) array
@@ -319,7 +319,7 @@ def space_of_gram(
     dtype = X.dtype
     eigenvalues, basis = gram_spectrum(K, floor)
     xp = namespace(basis)
-    # Squares of tiny values vanish in single precision.
+    # Squares of tiny values underflow in single precision.
     is_resolved = eigenvalues > xp.finfo(dtype).tiny
     eigenvalues = xp.astype(eigenvalues[is_resolved], dtype)
     basis = basis[:, is_resolved]
@@ -350,9 +350,9 @@ def _with_ones(F: Array) -> Array:
 
 
 def gram_matrix(A: Any) -> Array:
-    """A'A, dense and in double precision.
+    """Return A'A, dense and in double precision.
 
-    Squaring halves the digits: single precision would keep too few of a small direction.
+    Squaring halves the number of digits: single precision would lose small directions.
 
     Parameters
     ----------
@@ -377,10 +377,10 @@ def gram_matrix(A: Any) -> Array:
 
 
 def gram_is_accurate(K: Array, ridge: float) -> bool:
-    """Return True if the rounding error of K is small next to the ridge.
+    """Return True if the rounding error of K is small compared with the ridge weight.
 
-    The largest row sum bounds S_max^2. K is taken before centring, because the error of the
-    entries that cancel there is what remains.
+    The largest row sum bounds S_max^2. Pass K before centring: its entries cancel then, but their
+    rounding errors do not.
 
     Parameters
     ----------
@@ -398,10 +398,10 @@ def gram_is_accurate(K: Array, ridge: float) -> bool:
 
 
 def coarsest_gram_ridge(X: Any) -> float:
-    """A ridge weight from which on a Gram matrix of X, or of some of its rows, is accurate.
+    """Return a ridge weight for which Gram matrices of X, or of some of its rows, are accurate.
 
-    The largest row sum of |X||X|' and |X|'|X| bounds that of the Gram matrices, and costs four
-    products with a vector.
+    The largest row sum of |X||X|' and |X|'|X| bounds that of the Gram matrices, and takes only
+    four products with a vector.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ def coarsest_gram_ridge(X: Any) -> float:
 
 
 def gram_spectrum(K: Array, floor: float) -> tuple[Array, Array]:
-    """Eigenvalues of K above `floor` times the largest, in ascending order, and eigenvectors.
+    """Return the eigenvalues of K above `floor` times the largest, ascending, and eigenvectors.
 
     Parameters
     ----------
@@ -445,7 +445,7 @@ def gram_spectrum(K: Array, floor: float) -> tuple[Array, Array]:
 
 
 def with_intercept(eigenvalues: Array, n: int) -> tuple[Array, Array]:
-    """Eigenvalues and penalties, with those of the unpenalised column of n ones at the end.
+    """Append the unpenalised column of n ones to the eigenvalues; return penalties too.
 
     Parameters
     ----------
@@ -466,7 +466,7 @@ def with_intercept(eigenvalues: Array, n: int) -> tuple[Array, Array]:
 
 
 def rounding(shape: tuple[int, int], dtype: Any) -> float:
-    """Ratio of squared singular values below which an X of this type is rounding noise.
+    """Return the ratio of squared singular values below which they are rounding noise.
 
     Parameters
     ----------
@@ -482,7 +482,7 @@ def rounding(shape: tuple[int, int], dtype: Any) -> float:
 
 
 def column_sums(X: Any) -> Array:
-    """Sums in double precision: a long column of single precision loses its digits.
+    """Return the column sums in double precision: long sums in single precision lose digits.
 
     Parameters
     ----------
@@ -496,12 +496,12 @@ def column_sums(X: Any) -> Array:
         return X.T @ np.ones(X.shape[0])
     xp = namespace(X)
     pieces = row_pieces(X, piece_rows(X, X.shape[1]))
-    # PyTorch copies what it sums in double precision.
+    # Summed in pieces, because PyTorch makes a double-precision copy of its operand.
     return sum(xp.sum(rows, axis=0, dtype=xp.float64) for _, rows in pieces)
 
 
 def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:
-    """Factor by an SVD, the only accurate way for a badly scaled X."""
+    """Factor X by an SVD, the only accurate way if X is badly scaled."""
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * X.dtype.itemsize / 1e9
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Noise models and the posterior of the candidates, calibration, thresholds."""
+"""Noise models, posteriors of candidates, calibration, informativeness and thresholds."""
 
 from schirn.noise.calibration import Calibration, calibrate, posterior
 from schirn.noise.model import (

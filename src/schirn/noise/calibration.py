@@ -1,11 +1,11 @@
-"""Probabilities from scores, fitted to candidate labels only.
+"""Probabilities from scores, calibrated on candidate labels only.
 
 A candidate is either true, or false and wrongly listed. If false labels are listed at rate rho,
 
     P(candidate | s) = p(s) + (1 - p(s)) rho,      p(s) = sigmoid(a s + b) = P(true | s).
 
-The floor of the candidate frequency at low scores separates rho from p, so the three numbers
-(a, b, rho) follow by maximum likelihood from the candidates alone. Bayes' rule then gives the
+The candidate frequency at low scores tends to rho, which separates rho from p, so that (a, b, rho)
+can be estimated by maximum likelihood from the candidates alone. Bayes' rule then gives the
 probability that a candidate is true.
 """
 
@@ -36,7 +36,7 @@ class Calibration(NamedTuple):
     noise_rate: float
 
     def probability(self, scores: Array) -> Array:
-        """Probability that a label is true, from its score alone.
+        """Return the probability that a label is true, given only its score.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class Calibration(NamedTuple):
         return expit(self.slope * scores + self.offset)
 
     def confidence(self, scores: Array, candidates: Array) -> Array:
-        """Probability that a candidate is true; 0 outside the candidates.
+        """Return the probability that a candidate is true; 0 outside the candidates.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class Calibration(NamedTuple):
 
 
 def posterior(p: Array, rate: float | Array) -> Array:
-    """Bayes' rule: probability that a listed label is true, p / (p + (1 - p) rate).
+    """Return the probability p / (p + (1 - p) rate) that a listed label is true, by Bayes' rule.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
     Parameters
     ----------
     scores : ndarray of shape (n, l)
-        Of rows that the model was not fitted to (leave-one-out), if possible.
+        Preferably of rows that the model was not fitted to (leave-one-out).
     candidates : ndarray of shape (n, l)
         0/1.
     noise_rate : float, optional
@@ -118,7 +118,7 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
     s, counts, listed = _bins(np.asarray(scores), np.asarray(candidates))
     centre = float(np.average(s, weights=counts))
     spread = float(np.sqrt(np.average((s - centre) ** 2, weights=counts)))
-    # Scores that are all equal have no spread.
+    # Avoid dividing by zero if all scores are equal.
     spread = spread if spread > 1e-12 * max(1.0, abs(centre)) else 1.0
     z = (s - centre) / spread
     start = _start(z, counts, listed)
@@ -142,7 +142,7 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
 def _negative_log_likelihood(
     theta: Array, z: Array, counts: Array, n_listed: Array
 ) -> tuple[float, Array]:
-    """Per-cell loss of (log slope, offset, logit rate), with a weak pull to a slope of one."""
+    """Mean loss of (log slope, offset, logit rate), with a weak prior for a slope of one."""
     slope = np.exp(theta[0])
     rate = expit(theta[2])
     u = slope * z + theta[1]
@@ -158,7 +158,7 @@ def _negative_log_likelihood(
 
 
 def _start(z: Array, counts: Array, n_listed: Array) -> Array:
-    """The floor of the candidate frequency as the rate, the rest as the offset."""
+    """Starting point: the candidate frequency at low scores as the rate, the rest as the offset."""
     low = z <= np.median(z)
     floor = np.clip(n_listed[low].sum() / max(counts[low].sum(), 1), 1e-3, 0.9)
     share = np.clip(n_listed.sum() / counts.sum() - floor, 1e-3, 0.9)

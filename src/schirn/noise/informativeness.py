@@ -1,14 +1,14 @@
-"""Whether the features say anything about the labels, so that verdicts can be believed.
+"""Whether the features say enough about the labels for verdicts to be trusted.
 
-Candidates alone never prove that a label is wrong. If the features tell nothing about a label, rows
-that list it score like rows that do not, and every explanation of its candidates fits: all right,
-all wrong, or anything between. The measure is the area under the ROC curve (AUC) of scores, rows
-that list the label against the others. Rows must be held out: scores in which only their own row is
-left out fall with the label of this row.
+Candidates alone never prove that a label is wrong. If the features say nothing about a label, rows
+that list it score like rows that do not, and every explanation of its candidates is consistent: all
+right, all wrong, or anything in between. Informativeness is measured by the area under the ROC
+curve (AUC) of the scores of rows that list the label against all other rows. The rows must be held
+out: leave-one-out scores decrease with the label of the left-out row.
 
-If a share w of the listed labels is wrong and scores like other rows, the AUC of the right ones is
-(AUC - w/2)/(1 - w). With few rows the AUC is imprecise: that of a label is shrunk towards the mean
-of all labels by as much as chance explains its distance.
+If a share w of the listed labels is wrong and these score like unlisted rows, the AUC of the right
+ones is (AUC - w/2)/(1 - w). With few rows the AUC is imprecise: each label's AUC is shrunk towards
+the mean of all labels, to the extent that chance explains the difference.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -28,21 +28,20 @@ import numpy as np
 
 Array = np.ndarray
 
-# Below the first AUC the features say nothing about a label, above the second they say enough.
+# Below the first AUC, the features say too little about a label; above the second, they say enough.
 LEAST_AUC = 0.75
 ENOUGH_AUC = 0.9
-# A larger share of wrong labels leaves nothing to measure.
+# With a larger share of wrong labels, there is nothing left to measure.
 _LARGEST_SHARE = 0.95
 
 
 class LabelAUC(NamedTuple):
-    """AUC of the scores of each label, and the numbers of cells it is measured on.
+    """AUC of the scores of each label, and the number of cells it is measured on.
 
     Attributes
     ----------
     auc : ndarray of shape (l,)
-        Probability that a listed cell scores higher than one that is not listed; NaN if there is no
-        pair.
+        Probability that a listed cell scores higher than an unlisted cell; NaN if there is no pair.
     n_listed, n_unlisted : ndarray of shape (l,)
     """
 
@@ -52,24 +51,24 @@ class LabelAUC(NamedTuple):
 
     @property
     def has_pairs(self) -> Array:
-        """Labels with listed and unlisted cells."""
+        """Whether each label has both listed and unlisted cells."""
         return (self.n_listed > 0) & (self.n_unlisted > 0)
 
     def mean(self) -> float:
-        """Mean of all labels, weighted by their listed cells; one half if there is no pair."""
+        """Mean AUC, weighted by the number of listed cells; one half if there is no pair."""
         weight = np.where(self.has_pairs, self.n_listed, 0)
         if not weight.any():
             return 0.5
         return float(np.average(np.where(self.has_pairs, self.auc, 0.5), weights=weight))
 
     def least_mean(self) -> float:
-        """Mean of all labels, less two standard errors: what few rows measure may be chance."""
+        """Mean AUC minus two standard errors, a lower bound that accounts for few rows."""
         weight = np.where(self.has_pairs, self.n_listed, 0)
         error = np.sqrt(weight**2 @ self._chance()) / max(weight.sum(), 1)
         return max(self.mean() - 2 * float(error), 0.0)
 
     def _chance(self) -> Array:
-        """Variance of the AUC of scores that say nothing."""
+        """Variance of the AUC of uninformative scores."""
         return (1 / np.maximum(self.n_listed, 1) + 1 / np.maximum(self.n_unlisted, 1)) / 12
 
     def drawn(self) -> Array:
@@ -81,7 +80,7 @@ class LabelAUC(NamedTuple):
 
 
 def label_aucs(scores: Array, listed: Array) -> LabelAUC:
-    """Measure the AUC of every label; equal scores count half.
+    """Measure the AUC of every label; ties count one half.
 
     Parameters
     ----------
@@ -103,14 +102,14 @@ def label_aucs(scores: Array, listed: Array) -> LabelAUC:
 def cell_aucs(
     label: Array, score: Array, unlisted_label: Array, unlisted_score: Array, n_labels: int
 ) -> LabelAUC:
-    """Measure the AUC of every label on listed cells and on a sample of the others.
+    """Measure the AUC of every label on listed cells and on a sample of unlisted cells.
 
     Parameters
     ----------
     label, score : ndarray
         Label and score of each listed cell.
     unlisted_label, unlisted_score : ndarray
-        The same of the cells that are not listed.
+        Label and score of each unlisted cell in the sample.
     n_labels : int
 
     Returns
@@ -123,7 +122,7 @@ def cell_aucs(
     n_listed = np.bincount(label, minlength=n_labels)
     n_unlisted = np.bincount(unlisted_label, minlength=n_labels)
     sums = np.zeros(n_labels)
-    # Listed cells before or after the others with the same score: the mean of both rank sums.
+    # Ties count one half: average the rank sums with listed cells first and last among equals.
     for tie in (is_listed, ~is_listed):
         order = np.lexsort((tie, scores, labels))
         ranks = (np.arange(len(order)) + 1) * is_listed[order]
@@ -133,13 +132,13 @@ def cell_aucs(
 
 
 def informativeness(auc: Any, share: float = 0.0) -> Any:
-    """Return how much scores with this AUC say, from 0 (nothing) to 1 (enough).
+    """Return how informative scores with this AUC are, from 0 (not at all) to 1 (enough).
 
     Parameters
     ----------
     auc : float or ndarray
     share : float
-        Share of the listed cells that is taken to be wrong.
+        Assumed share of the listed cells that are wrong.
 
     Returns
     -------
@@ -151,7 +150,7 @@ def informativeness(auc: Any, share: float = 0.0) -> Any:
 
 
 def _drawn_to_mean(values: Array, precision: Array) -> Array:
-    """Empirical Bayes: draw values to their mean by as much as chance explains the distance."""
+    """Shrink values towards their mean by empirical Bayes, to the extent that chance explains."""
     total = precision.sum()
     mean = (precision @ values) / total
     excess = precision @ (values - mean) ** 2 - (np.count_nonzero(precision) - 1)
@@ -160,7 +159,7 @@ def _drawn_to_mean(values: Array, precision: Array) -> Array:
 
 
 def _auc_of_sums(sums: Array, n_listed: Array, n_unlisted: Array) -> LabelAUC:
-    """AUC of sums of the ranks of listed cells, counted from 1."""
+    """Compute the AUC from rank sums of listed cells; ranks start at 1."""
     pairs = n_listed * n_unlisted
     above = sums - n_listed * (n_listed + 1) / 2
     auc = np.where(pairs > 0, above / np.maximum(pairs, 1), np.nan)
@@ -168,7 +167,7 @@ def _auc_of_sums(sums: Array, n_listed: Array, n_unlisted: Array) -> LabelAUC:
 
 
 def _rank_sum(scores: Array, chosen: Array) -> float:
-    """Sum of the ranks of the chosen scores among all; equal scores share their mean rank."""
+    """Sum of the ranks of the chosen scores among all scores; ties share their mean rank."""
     ordered = np.sort(scores)
     values = np.sort(scores[chosen])
     first = np.searchsorted(ordered, values, "left").sum()

@@ -1,14 +1,14 @@
 """The noise model of candidate sets, and the exact posterior of the candidates.
 
 A row has m true labels, all listed, and r of its l - m false labels are listed as well. The number
-r follows a binomial law, tilted towards the counts that occur: P(r | m) is proportional to
-Bin(r; l - m, rate) exp(tilt[r]). Which r labels they are is drawn uniformly, or in proportion to
-label propensities. Given independent probabilities P that the labels are true, a recursion over
-the number of true labels yields the exact posterior of the candidates.
+r follows a binomial distribution, tilted towards the counts that occur: P(r | m) is proportional to
+Bin(r; l - m, rate) exp(tilt[r]). The r labels are drawn uniformly, or in proportion to label
+propensities. Given independent probabilities P that the labels are true, a recursion over the
+number of true labels yields the exact posterior of the candidates.
 
-Without a tilt the candidates are independent and the posterior is Bayes' rule p/(p + (1 - p) rate).
-The tilt lets the candidates of a row inform each other: if rows carry about three wrong labels, the
-fourth doubtful one is more likely true.
+Without a tilt, candidates are independent and the posterior is Bayes' rule p/(p + (1 - p) rate).
+The tilt lets the candidates of a row inform each other: if rows carry about three wrong labels, a
+fourth doubtful label is more likely true.
 """
 
 from collections.abc import Iterator
@@ -35,36 +35,36 @@ from schirn.linalg.arrays import (
 # Bounds of the rate at which false labels are listed.
 SMALLEST_RATE = 1e-4
 LARGEST_RATE = 0.98
-# Labels share one propensity until their listing rates differ clearly more than chance explains.
+# Labels share one propensity unless their listing rates differ clearly more than by chance.
 _OVER_DISPERSION = 0.05
-# Imagined wrong answers that draw the ratio of all labels to 1.
+# Number of pseudo-answers "wrong" that shrink the ratio of all labels towards 1.
 ANSWERS_PRIOR = 2.0
-# Answers never say that all candidates of a label are wrong, or all right.
+# Bounds of the share of wrong candidates of a label: answers never prove that all or none are.
 _SHARES = (0.02, 0.98)
-# The count law counts in full where the variance is below that of the binomial by this share.
+# The tilt has full weight if the variance is smaller than that of the binomial by this share.
 _NARROW = 0.15
-# Rows with more candidates than this consider only a generous number of true labels.
+# For rows with more candidates than this, the number of true labels considered is bounded.
 _MOST_TRUE = 64
-# Cells of a block, (candidates + 1)^2 per row: what fits in a processor's cache, or on a device.
+# Size of a block, (candidates + 1)^2 per row, that fits into a processor cache, or on a device.
 _BLOCK_CELLS = 200_000
 _DEVICE_CELLS = 2**27
-# Cells of a binomial law that are computed together: candidates x labels would be too many.
+# Number of binomial probabilities computed at a time: candidates x labels may be too many.
 _LAW_CELLS = 400_000
-# Devices use a dense product if there are at most this many cells per candidate.
+# On a device, a dense product is used if there are at most this many cells per candidate.
 _DENSE_CELLS = 64
 
 
 class NoiseModel(NamedTuple):
-    """Rate at which false labels are listed, tilt of their number, propensities.
+    """Rate at which false labels are listed, tilt of their number, and label propensities.
 
     Attributes
     ----------
     rate : float
         Rate at which false labels are listed.
     tilt : (l + 1,) array
-        Log weight of r listed false labels; zeros make the candidates independent.
+        Log weight of r listed false labels; zeros make candidates independent.
     propensity : (l,) array or None
-        Logarithm of the relative weight of each label among the false ones; None is uniform.
+        Log relative weight of each label among listed false labels; None means equal weights.
     """
 
     rate: float
@@ -73,7 +73,7 @@ class NoiseModel(NamedTuple):
 
     @classmethod
     def independent(cls, rate: float, n_labels: int) -> "NoiseModel":
-        """List every false label with the same probability.
+        """Return the model that lists every false label with the same probability.
 
         Parameters
         ----------
@@ -89,12 +89,12 @@ class NoiseModel(NamedTuple):
 
     @classmethod
     def of_rates(cls, rates: Array, tilt: Array) -> "NoiseModel":
-        """Give every label its own rate (l,).
+        """Return the model in which every label has its own rate (l,).
 
         Parameters
         ----------
         rates : (l,) array
-            Rate at which each label is listed where it is false.
+            Rate at which each label is listed when it is false.
         tilt : (l + 1,) array
             Log weight of r listed false labels.
 
@@ -106,7 +106,7 @@ class NoiseModel(NamedTuple):
         return cls(rate, tilt, np.log(rates / rate))
 
     def label_rates(self, label: Array) -> Array:
-        """Rate at which each of these labels is listed where it is false.
+        """Return the rate at which each of these labels is listed when it is false.
 
         Parameters
         ----------
@@ -124,23 +124,23 @@ class NoiseModel(NamedTuple):
 
 
 class Candidates:
-    """The candidate cells of some rows, row by row; values of them are arrays in this order.
+    """The candidate cells of some rows, row by row; arrays of values follow this order.
 
     Parameters
     ----------
     Y : array or CSR array of shape (n, l)
         0/1.
     other : array, optional
-        Where values of the candidates are: an array on the same device.
+        An array on the device where values of candidates are stored.
 
     Attributes
     ----------
     indptr : ndarray of shape (n + 1,)
-        The candidates of row i are those from indptr[i] to indptr[i + 1].
+        Row i has the candidates indptr[i] to indptr[i + 1].
     indices : ndarray
         Label of each candidate.
     label : array
-        The same where their values are.
+        `indices` on the device of the values.
     row : array
     flat : array
         Positions of the cells in a flattened (n, l) array.
@@ -160,7 +160,7 @@ class Candidates:
         self.size = len(indices)
         self.row = cell_rows(indptr, label)
         self.flat = self.row * l + label
-        # On a device, if they are sparse: order by label; labels and rows in this order.
+        # For sparse candidates on a device: the order by label, and labels and rows in this order.
         self._by_label = None
         if is_device_array(label) and self.shape[0] * l > _DENSE_CELLS * self.size:
             order = namespace(label).argsort(label, stable=True)
@@ -177,7 +177,7 @@ class Candidates:
         return self.total(namespace(self.label).ones_like(self.label))
 
     def between(self, first: int, last: int) -> "Candidates":
-        """The candidates of the rows from `first` to before `last`."""
+        """The candidates of rows `first` to `last` (exclusive)."""
         indptr = self.indptr[first : last + 1]
         cells = slice(indptr[0], indptr[-1])
         part = Candidates.__new__(Candidates)
@@ -185,7 +185,7 @@ class Candidates:
         return part
 
     def ones(self, other: Any) -> Any:
-        """The value 1 for each candidate, of the type and on the device of `other`."""
+        """The value 1 for each candidate, with the type and on the device of `other`."""
         return namespace(other).ones(self.size, dtype=other.dtype, device=other.device)
 
     def dense(self, values: Any) -> Any:
@@ -197,10 +197,10 @@ class Candidates:
         return xp.reshape(B, (n, l))
 
     def total(self, values: Any) -> Array:
-        """Sum of the values of each label."""
+        """Sum of the values per label."""
         if isinstance(self.label, np.ndarray):
             return np.bincount(self.label, values, minlength=self.shape[1])
-        # A product: sums by atomic additions would differ from run to run.
+        # A matrix product, because sums by atomic additions would differ from run to run.
         kind = {"dtype": namespace(values).float64, "device": values.device}
         return to_numpy(self.project(values, namespace(values).ones((self.shape[0], 1), **kind)))[0]
 
@@ -209,7 +209,7 @@ class Candidates:
         xp = namespace(values)
         l = self.shape[1]
         if isinstance(self.label, np.ndarray):
-            # Row by row, so that X is read once and in order.
+            # In pieces of rows, so that X is read once and in order.
             total = np.zeros((l, X.shape[1]))
             for i, piece in row_pieces(X, piece_rows(dense_part(X), X.shape[1])):
                 ends = self.indptr[i : i + piece.shape[0] + 1]
@@ -229,10 +229,10 @@ class Candidates:
 
 
 class Posterior(NamedTuple):
-    """Posterior of the candidates, and expected histograms of the two counts."""
+    """Posterior of the candidates, and expected histograms of wrong and true labels per row."""
 
     Q: Array
-    """Probabilities (n, l), or one for each candidate."""
+    """Probabilities (n, l), or one per candidate."""
     noise_counts: Array
     true_counts: Array
 
@@ -244,13 +244,13 @@ class NoiseSums(NamedTuple):
     candidates: Array
     """Number of candidates of each label."""
     soft: Array
-    """Sum of Q of each label."""
+    """Sum of Q per label."""
     noise_counts: Array
     true_counts: Array
 
 
 def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
-    """Probability that each candidate is true, given all candidates of its row.
+    """Return the probability that each candidate is true, given all candidates of its row.
 
     Parameters
     ----------
@@ -281,24 +281,24 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
 def cell_posterior(
     p: Any, indptr: Array, label: Any, model: NoiseModel, blocks: "list[CellBlock] | None" = None
 ) -> Posterior:
-    """Posterior of candidates that are listed row by row, where their probabilities are.
+    """Return the posterior of candidates stored row by row, on the device of p.
 
     Parameters
     ----------
     p : array
         Probability of each candidate, before the others are considered.
     indptr : ndarray of shape (n + 1,)
-        The candidates of row i are those from indptr[i] to indptr[i + 1].
+        Row i has the candidates indptr[i] to indptr[i + 1].
     label : array
         Label of each candidate.
     model : NoiseModel
     blocks : list of CellBlock, optional
-        `cell_blocks(indptr, p)`, if it is known already.
+        `cell_blocks(indptr, p)`, if it was computed before.
 
     Returns
     -------
     Posterior
-        Its `Q` has one probability for each candidate.
+        `Q` has one probability per candidate.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def cell_posterior(
     rate: Any = model.rate
     if model.propensity is not None:
         rate = rate * like(np.exp(model.propensity), p)[like(label, p, "own")]
-    # The last entry stands for padding.
+    # The last entry is the value for padding.
     padding = xp.ones(1, dtype=p.dtype, device=p.device)
     true = xp.concat([p, 0 * padding])
     false = xp.concat([(1 - p) * rate, padding])
@@ -326,7 +326,7 @@ def cell_posterior(
     noise_counts, true_counts = np.zeros((2, len(model.tilt)))
     for cell, size, sizes, member in blocks:
         q[cell], counts, _ = padded_posterior(true[cell], false[cell], size, tilt, normaliser)
-        # A product: sums by atomic additions would differ from run to run.
+        # A matrix product, because sums by atomic additions would differ from run to run.
         totals = to_numpy(xp.astype(member, counts.dtype) @ counts.T)
         for m, sums in zip(sizes, totals, strict=True):
             sums = sums[: m + 1]
@@ -339,25 +339,25 @@ class CellBlock(NamedTuple):
     """Rows with similar numbers of candidates, sorted by that number."""
 
     cell: Any
-    """Index of the c-th candidate of each row, (width, rows); padding has one past the last."""
+    """Index of the c-th candidate of each row, (width, rows); padding points past the last."""
     size: Any
     """Number of candidates of each row."""
     sizes: Array
     """The distinct numbers of candidates, ascending."""
     member: Any
-    """Whether each row has each of them, (sizes, rows)."""
+    """Whether each row has each of these numbers of candidates, (sizes, rows)."""
 
 
 def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
-    """Blocks of rows for `cell_posterior`, on the device of the array `other`.
+    """Return blocks of rows for `cell_posterior`, on the device of `other`.
 
     Parameters
     ----------
     indptr : ndarray of shape (n + 1,)
-        The candidates of row i are those from indptr[i] to indptr[i + 1].
+        Row i has the candidates indptr[i] to indptr[i + 1].
     """
     sizes = np.diff(indptr)
-    # Sorting small integers takes a tenth of the time.
+    # Sorting the smallest integer type is ten times as fast.
     order = np.argsort(sizes.astype(np.min_scalar_type(sizes.max(initial=0))), kind="stable")
     sizes = sizes[order]
     first_cell = indptr[order]
@@ -379,14 +379,14 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
 
 
 def _block_step(sizes: Array) -> int:
-    """Number of rows of the next block, whose sizes are sorted: what fits in a cache, padded."""
+    """Number of rows, sorted by size, whose padded block fits into the cache."""
     step = max(1, _BLOCK_CELLS // (int(sizes[0]) + 1) ** 2)
     padded = np.arange(1, len(sizes[:step]) + 1) * (sizes[:step] + 1) ** 2
     return max(1, int(np.searchsorted(padded, _BLOCK_CELLS, side="right")))
 
 
 def _device_step(sizes: Array) -> int:
-    """The same for a device: few large blocks.
+    """Number of rows of the next block on a device, where blocks are few and large.
 
     With many rows, a block never mixes sizes that differ by more than a factor of two.
     """
@@ -400,14 +400,14 @@ def _device_step(sizes: Array) -> int:
 def padded_posterior(
     true: Any, false: Any, size: Any, tilt: Any, normaliser: Any
 ) -> tuple[Any, Any, Any]:
-    """Posterior of rows with at most `width` candidates, as arrays of NumPy or PyTorch.
+    """Return the posterior of rows with at most `width` candidates, as NumPy or PyTorch arrays.
 
     Parameters
     ----------
     true : array of shape (width, n)
-        Probability of each candidate of each row; 0 for padding.
+        Probability that each candidate is true; 0 for padding.
     false : array of shape (width, n)
-        Probability that it is false and listed; 1 for padding.
+        Probability that each candidate is false and listed; 1 for padding.
     size : array of shape (n,)
         Number of candidates of each row.
     tilt : array of shape (l + 1,)
@@ -425,15 +425,15 @@ def padded_posterior(
         Number of wrong candidates if m labels are true; negative where that is impossible.
     """
     xp = namespace(true)
-    # Each candidate is scaled by its larger term, so that long products do not underflow.
+    # Scale each candidate by its larger term, so that long products do not underflow.
     largest = xp.maximum(true, false)
     true = true / largest
     false = false / largest
-    # Made on the device: a copy from main memory would wait for all work that is under way.
+    # Created on the device: a copy from main memory would wait for all pending work.
     most = len(true) if len(true) <= _MOST_TRUE else _most_true(true, false)
     m = xp.arange(most + 1, device=true.device)
     r = size - m[:, None]
-    # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
+    # (1 - rate)^(l - m - r) is omitted: m + r is the number of candidates, so it is a constant.
     weight = tilt[xp.clip(r, 0, None)] - normaliser[m][:, None]
     weight[r < 0] = -xp.inf
     weight = xp.exp(weight - xp.max(weight, axis=0))
@@ -444,10 +444,10 @@ def padded_posterior(
 def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
     """Marginals and size of a random subset S with weight[|S|] prod_S true prod_rest false.
 
-    Backward messages are kept, and multiplied by the forward messages, which run over the
+    Backward messages are stored and multiplied by the forward messages, which run over the
     candidates. Both are indexed by the number of true labels so far, which is at most the number of
-    candidates so far. All arrays are made beforehand: fresh memory costs more than the sums. Slices
-    have names, because `a[i:j] += b` of PyTorch also copies the slice onto itself.
+    candidates so far. All arrays are allocated beforehand, because allocation takes longer than the
+    sums. Slices have names, because `a[i:j] += b` in PyTorch also copies the slice onto itself.
     """
     xp = namespace(true)
     width, n = true.shape
@@ -484,7 +484,7 @@ def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
 
 
 def _most_true(true: Any, false: Any) -> int:
-    """Largest number of true labels of long rows to consider: far above the expected number."""
+    """Largest number of true labels to consider in long rows, far above the expected number."""
     xp = namespace(true)
     expected = xp.sum(true / (true + false), axis=0)
     most = max(_MOST_TRUE, int(xp.max(expected + 6 * xp.sqrt(expected))) + 10)
@@ -492,7 +492,7 @@ def _most_true(true: Any, false: Any) -> int:
 
 
 def noise_from_sums(sums: NoiseSums, rates: Array | None = None) -> NoiseModel:
-    """Estimate the noise model: rate, tilt and, if they differ, propensities.
+    """Estimate the noise model: rate, tilt and, if labels differ, propensities.
 
     Soft labels are 0 outside the candidates. The rate is sum Y(1 - Q) / sum (1 - Q).
 
@@ -500,7 +500,7 @@ def noise_from_sums(sums: NoiseSums, rates: Array | None = None) -> NoiseModel:
     ----------
     sums : NoiseSums
     rates : ndarray of shape (l,), optional
-        Rates at which false labels are listed, if they are known: only the tilt is estimated.
+        Known rates at which false labels are listed; with these, only the tilt is estimated.
 
     Returns
     -------
@@ -520,22 +520,22 @@ def noise_from_sums(sums: NoiseSums, rates: Array | None = None) -> NoiseModel:
 def answered_rates(
     wrong: Array, claimed: Array, model_wrong: Array, listed: Array, n: int
 ) -> Array:
-    """Rates (l,) at which false labels are listed, corrected by answers about some candidates.
+    """Return the rates (l,) at which false labels are listed, corrected by answers.
 
-    A model claims that some candidates of each label are wrong. Where answers find more or fewer
-    than it claims of the same candidates, its share of the label is multiplied by the ratio. Ratios
-    are shrunk towards the ratio of all labels by as much as chance explains their distance, and
-    this ratio towards 1.
-    Which candidates were asked about may depend on the claims.
+    A model claims that some candidates of each label are wrong. If answers find more or fewer wrong
+    ones among the same candidates, the claimed share of the label is multiplied by the ratio.
+    Ratios are shrunk towards the ratio over all labels, to the extent that chance explains the
+    difference, and that ratio is shrunk towards 1. The choice of candidates to ask about may depend
+    on the claims.
 
     Parameters
     ----------
     wrong : ndarray of shape (l,)
-        Number of candidates that answers call wrong.
+        Number of candidates answered "wrong".
     claimed : ndarray of shape (l,)
-        Number of wrong ones that the model expects among the same candidates.
+        Number of wrong candidates that the model expects among the answered ones.
     model_wrong : ndarray of shape (l,)
-        Number of wrong ones that it expects among all candidates.
+        Number of wrong candidates that the model expects among all candidates.
     listed : ndarray of shape (l,)
         Number of candidates.
     n : int
@@ -551,7 +551,7 @@ def answered_rates(
     >>> answered_rates(wrong, claimed, np.array([25.0, 25.0]), np.array([50.0, 50.0]), 100).round(2)
     array([0.44, 0.18])
     """
-    # Answers about a few labels say less about the others.
+    # If answers cover only a few labels, they say less about all labels: the prior is stronger.
     n_answered = int(np.count_nonzero(claimed))
     prior = ANSWERS_PRIOR * len(claimed) / max(n_answered, 1)
     common = (wrong.sum() + prior) / (claimed.sum() + prior)
@@ -564,17 +564,17 @@ def answered_rates(
 
 
 def dispersion(counts: Array, expected: Array, variance: float) -> float:
-    """How much more the ratios of counts to what is expected vary than chance explains."""
+    """Variance of the ratios of observed to expected counts in excess of chance."""
     excess = ((counts - expected) ** 2).sum() - variance
     return float(excess) / max(float((expected**2).sum()), 1e-12)
 
 
 def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
-    """Tilt (l + 1,) that narrows the binomial law to the expected histograms of the two counts.
+    """Return the tilt (l + 1,) that fits the binomial to the expected histogram of wrong labels.
 
-    Numbers of wrong labels that vary more than a binomial law allows are no evidence of noise:
-    labels that come together make the number of true ones vary. The tilt fades as the variance
-    nears that of the binomial law, and plain Bayes remains.
+    The tilt only narrows the binomial. A larger variance is no evidence about the noise, because
+    correlated labels also make the number of true labels vary. The tilt vanishes as the variance
+    approaches that of the binomial, which leaves plain Bayes.
     """
     true_counts = np.trim_zeros(true_counts, "b")
     rows = max(float(true_counts.sum()), 1.0)
@@ -587,22 +587,22 @@ def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
     true = float(true_counts @ np.arange(len(true_counts))) / rows
     binomial = max((len(r) - 1 - true) * rate * (1 - rate), 1e-12)
     narrow = float(np.clip((1 - variance / binomial) / _NARROW, 0, 1))
-    # One imagined row of the binomial law keeps counts that never occurred possible.
+    # One binomial pseudo-row keeps counts that never occurred possible.
     tilt = np.log((noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
     return narrow * tilt
 
 
 def propensities(noise: Array, false: Array, rate: float, n_candidates: float) -> Array | None:
-    """Logarithms of the relative rates of the labels, or None unless they clearly differ.
+    """Return the log relative rates of the labels, or None unless they clearly differ.
 
     Parameters
     ----------
     noise, false : ndarray of shape (l,)
         Expected numbers of wrong candidates and of false labels.
     rate : float
-        The rate that all labels share.
+        Common rate of all labels.
     n_candidates : float
-        Number of candidates of all labels.
+        Total number of candidates.
     """
     expected = rate * false
     spread = dispersion(noise, expected, expected.sum() * (1 - rate)) - _OVER_DISPERSION
@@ -618,12 +618,12 @@ def log_normaliser(tilt: Array, rate: float, largest: int) -> Array:
 
 
 def _log_binomial(l: int, largest: int, rate: float) -> Iterator[tuple[Array, Array]]:
-    """Some m of 0..largest at a time, with log Bin(r; l - m, rate) for r = 0..l (columns)."""
+    """Yield some m of 0..largest at a time, with log Bin(r; l - m, rate) for r = 0..l (columns)."""
     r = np.arange(l + 1)
     step = max(1, _LAW_CELLS // len(r))
     for first in range(0, largest + 1, step):
         m = np.arange(first, min(first + step, largest + 1))
         trials = np.maximum(l - m, 0)[:, None]
-        # The last term is infinite, and the law 0, where r is greater than the number of trials.
+        # For r above the number of trials, the last term is infinite and the probability 0.
         choose = gammaln(trials + 1) - gammaln(r + 1) - gammaln(trials - r + 1)
         yield m, choose + r * np.log(rate) + (trials - r) * np.log1p(-rate)

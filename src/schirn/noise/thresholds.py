@@ -13,10 +13,10 @@ ThresholdRule = float | str | Sequence[float] | Array
 
 
 class LabelThreshold(NamedTuple):
-    """A rule ready for use: scores above `cut` (a number or one per label), or the top k.
+    """A fitted threshold rule: scores above `cut` (one number or one per label), or the top k.
 
-    With `scale_rows` the scores of each row are first brought to [0, 1]; a row whose scores are
-    all equal then has no label. With `slopes` (one per label) every row has a cut of its own,
+    With `scale_rows`, the scores of each row are first scaled to [0, 1]; a row with constant
+    scores then has no labels. With `slopes` (one per label), every row has its own threshold
     ``scores @ slopes + cut``, and labels at or above it are predicted.
 
     Attributes
@@ -24,7 +24,7 @@ class LabelThreshold(NamedTuple):
     cut : float or (l,) array, or None
         None with `top`.
     top : int or None
-        Number of labels of every row.
+        Number of labels to predict per row.
     scale_rows : bool
     slopes : (l,) array or None
     """
@@ -35,7 +35,7 @@ class LabelThreshold(NamedTuple):
     slopes: Array | None = None
 
     def apply(self, scores: Array) -> Array:
-        """0/1 predictions, (n, l), where the scores are.
+        """Return 0/1 predictions (n, l), on the device of the scores.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class LabelThreshold(NamedTuple):
 
 
 def scale_rows(scores: Any) -> Any:
-    """Each row brought to [0, 1] by its smallest and largest score; equal scores give 0.
+    """Scale each row to [0, 1] by its smallest and largest score; constant rows become 0.
 
     >>> scale_rows(np.array([[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]))
     array([[0. , 0.5, 1. ],
@@ -76,7 +76,7 @@ def scale_rows(scores: Any) -> Any:
 
 
 def label_threshold(rule: ThresholdRule, n_labels: int) -> LabelThreshold:
-    """Turn a rule that needs no training rows into a threshold.
+    """Turn a rule that does not depend on training rows into a threshold.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def _named_threshold(rule: str) -> LabelThreshold:
 
 
 def cardinality_threshold(scores: Array, cardinality: float) -> LabelThreshold:
-    """The threshold that gives `cardinality` labels per row over these scores.
+    """Return the threshold that predicts `cardinality` labels per row on these scores.
 
-    It lies between the m-th and the next best cell, m = cardinality x rows.
+    It lies between the m-th and the next best cell, where m = cardinality x rows.
 
     >>> scores = np.array([[0.9, 0.2], [0.6, 0.1]])
     >>> cardinality_threshold(scores, 0.5).apply(scores).tolist()
@@ -138,6 +138,6 @@ def cardinality_threshold(scores: Array, cardinality: float) -> LabelThreshold:
     if not 0 < m < size:
         return LabelThreshold(np.asarray(np.inf if m <= 0 else -np.inf))
     below, above = np.partition(scores, [size - m - 1, size - m], axis=None)[size - m - 1 :][:2]
-    # Between two neighbouring numbers there is no room, and the middle may round up to `above`.
+    # Between neighbouring floating-point numbers, the middle may round up to `above`.
     middle = below + (above - below) / 2
     return LabelThreshold(np.asarray(float(middle if middle < above else below)))

@@ -1,9 +1,9 @@
-"""What the votes of several annotators say about each cell, before any feature is looked at.
+"""What the votes of several annotators say about each cell, without using features.
 
 An annotator votes for a true label with probability s and for a false label j with probability f_j.
 With identities, annotator a has a sensitivity s_a of their own and multiplies all f_j by g_a.
-Expectation maximisation finds all of these and the frequency t_j of each label. Few votes say
-little, so f_j is shrunk towards the mean over all labels, s_a towards s and g_a towards 1.
+Expectation maximisation estimates these parameters and the frequency t_j of each label. To account
+for few votes, f_j is shrunk towards the mean over all labels, s_a towards s and g_a towards 1.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 from schirn._input import Array
 from schirn.labels.votes import Ballots
 
-# Pseudo-votes that pull the rate of a label, and the quality of an annotator, to the common one.
+# Number of pseudo-votes that shrink the rate of a label, and the quality of an annotator.
 _LABEL_VOTES = 20.0
 _ANNOTATOR_VOTES = 10.0
 _MAX_ITER = 200
@@ -29,18 +29,18 @@ class VoteModel(NamedTuple):
     sensitivity: float
     """Probability that a true label gets a vote."""
     false_rates: Array
-    """Probability of each label that it gets a vote where it is false, (l,)."""
+    """Probability that each label gets a vote when it is false, (l,)."""
     frequency: Array
     """Share of the rows in which each label is true, (l,)."""
     log_ratio: Array | None
     """log P(votes | true) - log P(votes | false) of every cell, (n, l)."""
     annotator_sensitivity: Array | None = None
     annotator_false_factor: Array | None = None
-    """How much more often than average an annotator votes for false labels."""
+    """Factor by which each annotator votes for false labels more often than average."""
 
     @property
     def posterior(self) -> Array:
-        """Probability (n, l) that each label is true, given the votes alone."""
+        """Return the probability (n, l) that each label is true, given only the votes."""
         return expit(logit(self.frequency) + self.log_ratio)
 
 
@@ -50,11 +50,11 @@ def vote_model(counts: Array, voters: Array, ballots: Ballots | None = None) -> 
     Parameters
     ----------
     counts : ndarray of shape (n, l)
-        Votes of each label in each row.
+        Number of votes for each label in each row.
     voters : ndarray of shape (n,)
-        Annotators who looked at each row.
+        Number of annotators who saw each row.
     ballots : Ballots, optional
-        Who voted for what; without it all annotators are equally good.
+        Individual votes; without them, all annotators are assumed to be equally good.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def vote_model(counts: Array, voters: Array, ballots: Ballots | None = None) -> 
 
 
 def frequency_shift(log_odds: Array, frequency: Array, steps: int = 30) -> Array:
-    """Shift (l,) of the log-odds that makes the mean probability of each label its frequency.
+    """Return the shift (l,) of the log-odds that matches mean probabilities to label frequencies.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _count_ratio(V: Array, k: Array, s: float, f: Array) -> Array:
 
 
 def _annotators(ballots: Ballots, Q: Array, s: float, f: Array) -> tuple[Array, Array]:
-    """Sensitivity and false factor of each annotator, shrunk to those of all."""
+    """Sensitivity and false-vote factor of each annotator, shrunk towards the common values."""
     row, who, chosen = ballots
     size = int(who.max(initial=-1)) + 1
 
