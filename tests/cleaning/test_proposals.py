@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from benchmarks.vocabulary import plant, score, shop
 from schirn.cleaning import Vocabulary, VocabularyLine, propose_vocabulary
+from schirn.cleaning._merge_proposals import PairUse, _combined
 from schirn.exceptions import InputError
 from schirn.features import TextFeatures
 
@@ -185,3 +186,40 @@ def test_bad_input():
         propose_vocabulary([["a"], ["b"]], "text")
     with pytest.raises(InputError, match="max_proposals"):
         propose_vocabulary([["a"]], max_proposals=-1)
+
+
+def test_two_forms_of_a_frequent_name_come_before_tags_used_once():
+    rng = np.random.default_rng(0)
+    tags, texts = topic_rows(FILLING, rng)
+    # One language, written in two ways on unlike rows, and many tags of a single row.
+    for k in range(40):
+        name = "JavaScript" if k < 10 else "javascript"
+        tags.append([name, f"topic{int(k < 10)}"])
+        texts.append(f"{'plate fork' if k < 10 else 'wheel brake'} w{k % 6}x1")
+    for k in range(150):
+        tags[k].append(f"once{k}word")
+    lines = list(propose_vocabulary(tags, texts, max_proposals=20))
+    line = next(line for line in lines if line.action == "merge" and line.tag == "JavaScript")
+    assert line.target == "javascript"
+    assert not line.is_sure
+    used_once = [line for line in lines if line.evidence == "used once"]
+    assert lines.index(line) < lines.index(used_once[0])
+
+
+def test_a_likeness_far_above_one_is_no_certainty():
+    values = np.array([1.0, 3.0])
+    error = np.array([0.4, 0.4])
+    pairs = PairUse(
+        np.zeros(2, int),
+        np.ones(2, int),
+        np.zeros(2, int),
+        ["ending"] * 2,
+        values,
+        error,
+        values,
+        error,
+    )
+    _, lower, cautious = _combined(pairs)
+    assert lower[1] > 1
+    assert cautious[1] == pytest.approx(cautious[0])
+    assert cautious[0] == pytest.approx(lower[0])

@@ -33,6 +33,8 @@ _RARELY_TOGETHER = 0.25
 _SYNONYMS_TOGETHER = 0.1
 # Rows of the more frequent tag, for two spellings of one name; for other pairs, of the rarer one.
 _NAME_ROWS = 3
+# Least confidence of two spellings of one name.
+_ONE_NAME = 0.2
 # Rows of the more frequent tag, for other pairs.
 _ENDING_ROWS = 5
 # Number of the largest entries of a mean row by which neighbours are looked for.
@@ -157,7 +159,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     use : TagUse
     pairs : PairUse
     """
-    likeness, lower = _combined(pairs)
+    likeness, lower, cautious = _combined(pairs)
     common_share = pairs.n_common / np.maximum(use.counts[pairs.rare], 1)
     spelling = np.array(pairs.spelling, dtype=object)
     is_name = np.isin(spelling, list(SAME_NAME))
@@ -174,13 +176,17 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     # One row of each is a coincidence.
     is_likely = (likeness >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
     sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
-    likely = 0.5 * np.clip(lower, 0.02, 0.98) * (1.02 - common_share)
+    likely = 0.5 * np.clip(cautious, 0.02, 0.98) * (1.02 - common_share)
     # One name in two forms is worth a question, whatever its rows say.
+    likely = np.where(is_name, np.maximum(likely, _ONE_NAME), likely)
     return np.where(is_sure, sure, np.where(is_likely | is_name, likely, 0.0))
 
 
-def _combined(pairs: PairUse) -> tuple[Array, Array]:
-    """Return the smaller likeness, and a lower bound of the mean of both."""
+def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
+    """Return the smaller likeness, and a lower bound of the mean of both, plain and cautious.
+
+    A likeness of few rows may be far above 1 by chance; the cautious bound takes it for 1.
+    """
     context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
     context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
     # Neither view decides alone, however small its error.
@@ -188,12 +194,14 @@ def _combined(pairs: PairUse) -> tuple[Array, Array]:
     context_precision = 1 / np.maximum(context_error, _LEAST_ERROR) ** 2
     total = precision + context_precision
     mean = (precision * pairs.likeness + context_precision * context) / total
-    lower = mean - _SIDE / np.sqrt(total)
+    margin = _SIDE / np.sqrt(total)
+    lower = mean - margin
     # A view of few rows is given some doubt.
     upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
     smaller = np.minimum(pairs.likeness, context)
     lower = np.where(upper < _CONTRADICTS, 0, lower)
-    return np.nan_to_num(smaller, nan=0.0), np.nan_to_num(lower, nan=0.0)
+    lower = np.nan_to_num(lower, nan=0.0)
+    return np.nan_to_num(smaller, nan=0.0), lower, np.minimum(lower, 1 - np.nan_to_num(margin))
 
 
 def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:

@@ -132,17 +132,17 @@ def _without_second_names(lines: list[VocabularyLine]) -> list[VocabularyLine]:
 
 
 def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
-    """Return the best proposals: sure ones that concern many rows first."""
+    """Return the best proposals: sure ones first, and those that concern many rows."""
 
-    def merit(line: VocabularyLine) -> tuple[float, float, str, str]:
+    def merit(line: VocabularyLine) -> tuple[bool, float, float, str, str]:
         affected = line.rows
         if line.action == "imply":
             affected = line.rows - line.both
         elif line.action == "exclude":
             # It changes no row.
             affected = 0
-        gain = line.confidence * math.log2(2 + affected) if line.is_sure else 0.0
-        return -gain, -line.confidence, line.tag, line.target
+        gain = line.confidence * math.log2(2 + affected)
+        return not line.is_sure, -gain, -line.confidence, line.tag, line.target
 
     ordered = sorted(lines, key=merit)
     limit = max(1, int(_MOST_EXCLUSIONS * count))
