@@ -95,11 +95,37 @@ def test_the_summary_of_the_first_answers(place, capsys):
     assert update("--questions", "q.csv", "--number", "5") == 0
     assert "removed     0\n" in capsys.readouterr().out
     rows = read_csv("q.csv")
-    fill_in("q.csv", {(row["id"], row["tag"]): "no" for row in rows[:1]})
+    answers = {(row["id"], row["tag"]): "no" for row in rows[:1]}
+    fill_in("q.csv", answers)
     assert update("--answers", "q.csv") == 0
     out = capsys.readouterr().out
     assert "new, 0 restored)" in out
     assert "more removals  none at a precision of 90%" in out
+    # What has changed is listed, not only counted.
+    (said,) = [key for key, answer in answers.items() if answer == "no"]
+    listed = out.partition("Removed since last time\n")[2].splitlines()[2:]
+    assert any(line.split()[0] == said[0] and line.split()[-1] == said[1] for line in listed)
+
+
+def test_a_document_has_the_estimate_of_the_report(place, capsys):
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["answers"], report["wrong_share"]) == (0, None)
+    assert report["wrong_share_interval"] == [0, 1]
+    first_night()
+    capsys.readouterr()
+    assert update() == 0
+    text = capsys.readouterr().out
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    low, high = report["wrong_share_interval"]
+    assert report["answers"] == 50
+    assert 0 < low < high < 1
+    # Answers of many nights are not draws from tonight's table.
+    assert report["wrong_share"] is None
+    assert report["removed_share"] == report["removed"] / report["tags"] > 0
+    assert report["target_precision"] == 0.9
+    assert report["sentence"] in text
 
 
 def test_three_nights(place, capsys):

@@ -60,6 +60,15 @@ data TABLE  current version of the table
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
     written and the state stays as it is
 """
+# What the ranking knows by the answers, as in `schirn clean --json`.
+_ESTIMATE = (
+    "answers",
+    "wrong_share",
+    "wrong_share_interval",
+    "removed",
+    "removed_share",
+    "target_precision",
+)
 _MAX_SHOWN = 8
 _MAX_TEXT = 48
 _MAX_TAGS = 6
@@ -160,6 +169,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
 def _document(update: Update, ids: list[str]) -> dict[str, Any]:
     """Return what has changed, for JSON."""
     suspects, missing = _suspects(update)
+    summary = update.ranking.summary()
     return {
         "rows": update.ranking.n_rows,
         "new_rows": len(update.new),
@@ -168,7 +178,8 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "judged_rows": len(update.judged),
         "tags": len(update.ranking.row),
         "unseen_tags": update.unseen,
-        "removed": int(update.ranking.removed.sum()),
+        **{name: summary[name] for name in _ESTIMATE},
+        "sentence": update.ranking.sentence,
         "removed_since": [[ids[i], tag] for i, tag in update.removed],
         "restored_since": [[ids[i], tag] for i, tag in update.restored],
         "decisions_to_ask_again": len(update.carried.changed),
@@ -229,6 +240,13 @@ def _report(
             "drift": f"tags {update.tag_drift:.3f}{features}, since training",
         }
     )
+    for name, verb in (("removed_since", "Removed"), ("restored_since", "Restored")):
+        verdicts = document[name]
+        if last and verdicts:
+            count = f", {_MAX_SHOWN} of {len(verdicts):,}" if len(verdicts) > _MAX_SHOWN else ""
+            say(f"\n{verb} since last time{count}")
+            rows = [(i, texts[i][:_MAX_TEXT], tag) for i, tag in verdicts[:_MAX_SHOWN]]
+            print_table(("id", "text", "tag"), rows, right="lll")
     titles = {"suspects": "Most suspicious", "missing": "Likely to be missing"}
     for name, title in titles.items():
         rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]
