@@ -245,8 +245,8 @@ def _report(
         if last and verdicts:
             count = f", {_MAX_SHOWN} of {len(verdicts):,}" if len(verdicts) > _MAX_SHOWN else ""
             say(f"\n{verb} since last time{count}")
-            rows = [(i, texts[i][:_MAX_TEXT], tag) for i, tag in verdicts[:_MAX_SHOWN]]
-            print_table(("id", "text", "tag"), rows, right="lll")
+            shown = [(i, texts[i][:_MAX_TEXT], tag) for i, tag in verdicts[:_MAX_SHOWN]]
+            print_table(("id", "text", "tag"), shown, right="lll")
     titles = {"suspects": "Most suspicious", "missing": "Likely to be missing"}
     for name, title in titles.items():
         rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]
