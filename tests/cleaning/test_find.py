@@ -9,10 +9,10 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
 from schirn.cleaning import votes_to_candidates
-from schirn.cleaning._law import unclaimed_shares
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.labels.matrix import label_lists
+from schirn.noise.scored_tags import unclaimed_shares
 from schirn.scale import RowFile
 
 

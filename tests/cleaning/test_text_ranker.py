@@ -5,7 +5,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
 from schirn.cleaning import TextRanker, find_noisy_labels
-from schirn.cleaning._text_ranker import WeightedSum
+from schirn.cleaning._text_ranker import ExpertSum
 from schirn.datasets import add_noise
 from schirn.features import TextFeatures
 
@@ -146,17 +146,17 @@ def test_tags_of_rare_labels_are_suspicious_where_wrong_tags_fall_on_all_labels_
 
 def test_a_sum_of_experts_has_the_given_spread():
     first, second = np.random.default_rng(0).normal((3, -50), (2, 10), (400, 2)).T
-    both = WeightedSum([first, second], (1, 0.5), 5.0)
+    both = ExpertSum([first, second], 5.0)
     total = both([first, second])
     np.testing.assert_allclose(total.std(), 5)
-    # Twice the weight of the first expert, each in units of its spread.
+    # Each counts in units of its spread.
     steps = [both([first + first.std(), second]), both([first, second + second.std()])] - total
-    np.testing.assert_allclose(steps[0], 2 * steps[1])
+    np.testing.assert_allclose(steps[0], steps[1])
     np.testing.assert_allclose(both([first, second], 0.5), total + 2.5)
-    one = WeightedSum([first, second], (1, 0), first.std())
-    np.testing.assert_allclose(one([first, second]), first)
+    one = ExpertSum([first], first.std())
+    np.testing.assert_allclose(one([first]), first)
     same = np.zeros(5)
-    np.testing.assert_array_equal(WeightedSum([same, same], (1, 1), 0.0)([same, same]), 0)
+    np.testing.assert_array_equal(ExpertSum([same, same], 0.0)([same, same]), 0)
 
 
 def test_labels_that_no_text_mentions_are_not_the_most_suspicious():

@@ -25,7 +25,7 @@ def centroid_scores(X, Y, X_test):
     return scores
 
 
-def nearness(doublings, others, width):
+def nearness(doublings, others, width=1.5):
     """Weight that a label has for one that is this many doublings more frequent or rarer."""
     return exp(-(((doublings - others) / width) ** 2) / 2)
 
@@ -44,7 +44,7 @@ def wrong_shares(scores, judged, sampled):
     typical, coin, chance = np.zeros(l), np.zeros(l), np.zeros(l)
     excess, total = 0.0, 0.0
     for j in range(l):
-        weights = [nearness(doublings[j], d, width=1) for d in doublings]
+        weights = [nearness(doublings[j], d) for d in doublings]
         typical[j] = min(2 * np.dot(weights, below) / np.dot(weights, number), 1)
         m = typical[j] / 2
         coin[j] = max(m * (1 - m), 1e-9)
@@ -89,7 +89,7 @@ def score_ratios(scores, judged, sampled, n_bins=256):
             counts[quarters[cell[1]]][k, place] += weights[cell[1]]
     ratios = {}
     for q in counts:
-        near = sum(nearness(q / 4, other / 4, width=1.5) * counts[other] for other in counts)
+        near = sum(nearness(q / 4, other / 4) * counts[other] for other in counts)
         total = near.sum(axis=0) + 1e-9 * near.sum()
         share = np.clip(rising(near[0] / total, total), 1e-6, 1 - 1e-6)
         ratios[q] = share / (1 - share)
@@ -120,7 +120,7 @@ def confidences(scores, Y, judged, sampled, rounds=6):
         h = 1.0
         if judged[i, j]:
             ratio = np.interp(scores[i, j], centres, ratios[j])
-            h = min(max((ratio - typical[j]) / (1 - typical[j]), 1e-3), 1e3)
+            h = min(max((ratio - typical[j]) / (1 - typical[j]), 0.01), 100.0)
         odds = h * (1 - shares[j]) / shares[j] * rates[j]
         P[i, j] = odds / (1 + odds)
     model = NoiseModel(rate, np.zeros(l + 1), np.log(rates / rate))

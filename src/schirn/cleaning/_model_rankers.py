@@ -16,7 +16,6 @@ from sklearn.utils.validation import has_fit_parameter
 from schirn._checkpoint import fit_settings, remembered
 from schirn._input import Array, location
 from schirn._progress import stage, track
-from schirn.cleaning._law import unclaimed_shares
 from schirn.cleaning._storage import Needs
 from schirn.cleaning.ranker import (
     Annotator,
@@ -30,6 +29,7 @@ from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
+from schirn.noise.scored_tags import unclaimed_shares
 from schirn.noise.votes import frequency_shift
 from schirn.scale.copies import equal_rows
 
@@ -81,8 +81,8 @@ class SieveRanker(ModelRanker):
 
     Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
     of rare labels. The order of the scores tells by how much it understates the share of wrong tags
-    among labels as frequent (`schirn.cleaning._law`). Log-odds are lowered by twice this share, in
-    units of their spread.
+    among labels as frequent (`schirn.noise.scored_tags`). Log-odds are lowered by twice this share,
+    in units of their spread.
 
     Parameters
     ----------

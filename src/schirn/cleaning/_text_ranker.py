@@ -8,9 +8,9 @@ each divided by its spread:
   that lack the label list it turns them into log-odds of being correct;
 - centroids: a row is compared with the mean row of the label. They assume no noise model that could
   be wrong;
-- the law of the linear scores, which follows from the first expert and counts less.
+- the law of the linear scores, which follows from the first expert.
 
-Rates and law are those of `schirn.cleaning._law`. Nobody can tell wrong from correct tags of a
+Rates and law are those of `schirn.noise.scored_tags`. Nobody can tell wrong from correct tags of a
 label that the texts never mention: its rate, centroids and law are drawn to the mean of all tags.
 The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
 alike, tags of rare labels are mostly wrong. The linear model alone ranks missing tags.
@@ -32,13 +32,6 @@ from scipy.special import expit
 from schirn._checkpoint import remembered
 from schirn._input import Array, canonical, location
 from schirn._progress import stage, track
-from schirn.cleaning._law import (
-    ScoredCells,
-    fit_law,
-    label_informativeness,
-    listing_rates,
-    sample_unlisted,
-)
 from schirn.cleaning._storage import Needs
 from schirn.cleaning.ranker import (
     Evidence,
@@ -51,6 +44,13 @@ from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 from schirn.linalg.arrays import row_slices
 from schirn.noise.model import Candidates
+from schirn.noise.scored_tags import (
+    ScoredCells,
+    fit_law,
+    label_informativeness,
+    listing_rates,
+    sample_unlisted,
+)
 from schirn.scale.blocks import (
     Block,
     FeatureRows,
@@ -75,8 +75,6 @@ _STEPS = 5
 _N_UNLISTED = 600
 # Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
 _SHARES = 0.5
-# What the linear model, centroids and the law count for.
-_WEIGHTS = (1.0, 1.0, 0.25)
 # A label that this many rows list counts half among the centroids.
 _FEW_ROWS = 15
 # Bytes per row and label: two scores, and what is made of them block by block.
@@ -216,7 +214,7 @@ class _Verdicts:
         values = self._log_rates[label], centroids, expit(log_odds)
         self._neutral = [float(value.mean()) for value in values]
         experts = self._experts(linear, values, label)
-        self._sum = WeightedSum(experts, _WEIGHTS, float(log_odds.std()))
+        self._sum = ExpertSum(experts, float(log_odds.std()))
         z = self._sum(experts, self._shares[label])
         # The mean probability stays that of the law.
         self._shift = shift_to_mean(z, self._neutral[-1])
@@ -252,21 +250,19 @@ def shift_to_mean(log_odds: Array, mean: float) -> float:
     return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))
 
 
-class WeightedSum:
-    """A weighted sum of several experts, each divided by its spread.
+class ExpertSum:
+    """A sum of several experts, each divided by its spread.
 
     Parameters
     ----------
     experts : sequence of float arrays
         What they say about the same cells.
-    weights : sequence of float
-        How much each of them counts.
     spread : float
         Spread of the sum over these cells.
     """
 
-    def __init__(self, experts: Sequence[Array], weights: Sequence[float], spread: float) -> None:
-        self.slopes = np.array(weights) / [float(expert.std()) or 1.0 for expert in experts]
+    def __init__(self, experts: Sequence[Array], spread: float) -> None:
+        self.slopes = np.array([1 / (float(expert.std()) or 1.0) for expert in experts])
         self.spread = spread or 1.0
         self.slopes *= self.spread / (float(self(experts).std()) or 1.0)
 

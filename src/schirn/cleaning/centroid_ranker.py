@@ -5,7 +5,7 @@ and k sampled cells per label, memory and time grow with c + k l.
 
 1. Cells of one half of the rows are compared with the mean rows of the labels in the other half:
    all listed cells, and for each label some rows that do not list it.
-2. A law of the scores (`schirn.cleaning._law`) tells how likely each tag is to be correct.
+2. A law of the scores (`schirn.noise.scored_tags`) tells how likely each tag is to be correct.
 3. The tags of a row inform each other: rows have similar numbers of wrong tags.
 """
 
@@ -19,11 +19,11 @@ from scipy.special import expit, logit
 
 from schirn._input import Array
 from schirn._progress import stage, track
-from schirn.cleaning._law import ScoredCells, fit_law, sample_unlisted
 from schirn.cleaning.ranker import Evidence, Ranker, RankingTask
 from schirn.labels.tags import Tags
 from schirn.linalg.arrays import BLOCK_CELLS, rows_per_block
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
+from schirn.noise.scored_tags import ScoredCells, fit_law, sample_unlisted
 from schirn.scale.copies import equal_rows
 
 CENTROIDS = "label centroids"

@@ -4,7 +4,8 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from schirn import find_noisy_labels
-from schirn.cleaning._law import (
+from schirn.labels.tags import Tags
+from schirn.noise.scored_tags import (
     ScoredCells,
     fit_law,
     label_informativeness,
@@ -12,7 +13,6 @@ from schirn.cleaning._law import (
     sample_unlisted,
     unclaimed_shares,
 )
-from schirn.labels.tags import Tags
 
 
 def scored(counts, wrong, n_rows=2000, seed=0):
