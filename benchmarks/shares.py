@@ -128,14 +128,16 @@ def removals(chosen: list[Table], n_audits: int, last: int) -> None:
                     recall = (is_wrong & removed).sum() / max(int((is_wrong & unasked).sum()), 1)
                     lines.setdefault((n_answers, target), []).append((precision, recall))
         print(f"- {table.name}", flush=True)
-    print("\n| answers | target | precision | audits that remove | far below in % | recall |")
-    print("|--:|--:|--:|--:|--:|--:|")
+    columns = ("answers", "target", "precision", "audits that remove", "far below in %", "of all")
+    print(f"\n| {' | '.join(columns)} | recall |\n{'|--:' * 7}|")
     for (n_answers, target), results in sorted(lines.items()):
         precision, recall = np.array(results).T
         acts = ~np.isnan(precision)
         mean = precision[acts].mean() if acts.any() else np.nan
-        below = 100 * (precision[acts] < target - 0.1).mean() if acts.any() else np.nan
-        cells = (f"{mean:.3f}", f"{acts.mean():.2f}", f"{below:.1f}", f"{recall.mean():.3f}")
+        is_far = precision[acts] < target - 0.1
+        below = f"{100 * is_far.sum() / max(acts.sum(), 1):.1f}"
+        of_all = f"{100 * is_far.sum() / len(acts):.1f}"
+        cells = (f"{mean:.3f}", f"{acts.mean():.2f}", below, of_all, f"{recall.mean():.3f}")
         print(f"| {n_answers} | {target} | {' | '.join(cells)} |")
 
 

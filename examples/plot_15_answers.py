@@ -30,7 +30,8 @@ for _ in range(2):
     print(ranking.sentence)
 unasked = np.isnan(ranking.worklist.answer)
 removed = ranking.removed & unasked
-print(f"{removed.sum()} other tags are removed, {np.mean(~right[removed]):.0%} of them wrong")
+n_wrong = (~right[removed]).sum()
+print(f"{removed.sum()} other tags are removed; {n_wrong} of them are wrong")
 
 # %%
 # The answers also give every rank a probability. The dots are the truth about 20 parts of it.

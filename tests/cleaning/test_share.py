@@ -254,3 +254,26 @@ def test_a_rule_keeps_a_name_from_being_suggested():
     assert set(ruled.questions(9, kind="missing").label) == {"a"}
     assert ruled.add(6).added.sum() == 3
     assert ranking.add(6).added.sum() == 6
+
+
+def test_questions_say_why_they_are_asked():
+    ranking, right = made_up(n_rows=1500, wrong=0.3, apart=2)
+    reason = ranking.questions(50).reason
+    assert reason.startswith("25 of the 50 questions are spread over all tags, to measure the sha")
+    assert "25 are about the most suspicious tags, to find how many can be removed" in reason
+    assert ranking.questions(25).reason.startswith("the questions are spread over all tags")
+    later = answer(ranking, right, ranking.questions(25))
+    assert later.questions(25).reason.startswith("5 of the 25 questions are spread")
+    assert later.questions(25, order="suspicious").reason.endswith("the others were chosen")
+    assert ranking.suspects(5).reason == ""
+
+
+def test_a_lower_target_says_how_many_tags_it_really_removes():
+    """Each row keeps one tag, so that fewer go than the ranking allows."""
+    rng = np.random.default_rng(0)
+    ranking, right = made_up(n_rows=1500, wrong=0.4, apart=1)
+    strict = ranking.at(precision=0.99)
+    for _ in range(4):
+        strict = answer(strict, right, strict.questions(25, random_state=int(rng.integers(99))))
+    more = strict.at(precision=strict.next_target).removed.sum() - strict.removed.sum()
+    assert f"{more:,} more would be" in strict.trade_off_sentence

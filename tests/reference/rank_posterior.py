@@ -35,24 +35,31 @@ def hit_probability(weights, score):
 
 
 def limit(weights, scores, target):
-    """Longest prefix of sorted scores whose expected share of hits reaches the target."""
+    """Longest prefix with an expected share at the target, and seldom more than 0.1 below."""
     best, hits = 0, 0.0
+    near = probabilities_of_shares(weights, scores, target - 0.1)
     for k, s in enumerate(scores, 1):
         hits += hit_probability(weights, s)
-        if hits >= target * k:
+        if hits >= target * k and near[k - 1] >= 0.9:
             best = k
     return best
 
 
 def sure_limit(weights, scores, target, probability):
     """Longest prefix whose share of hits reaches the target with this probability."""
+    sure = probabilities_of_shares(weights, scores, target)
+    return max((k + 1 for k, p in enumerate(sure) if p >= probability), default=0)
+
+
+def probabilities_of_shares(weights, scores, least):
+    """Probability of every prefix that its share of hits is at least this large."""
     sure = [0.0] * len(scores)
     for (a, b, g), w in weights.items():
         hits = 0.0
         for k, s in enumerate(scores):
             hits += (1 - g) * (1 - sigmoid(b + a * s))
-            sure[k] += w * (hits >= target * (k + 1))
-    return max((k + 1 for k, p in enumerate(sure) if p >= probability), default=0)
+            sure[k] += w * (hits >= least * (k + 1))
+    return sure
 
 
 def share_interval(weights, scores):

@@ -81,10 +81,13 @@ def corrected_normal_scores(
     ridge = np.r_[_CONSTANT_RIDGE, _RIDGE, [_VOICE_RIDGE] * n_voices, _RIDGE, _RIDGE]
     n_plain = 2 + n_voices
     corrected = _fit(design, column, index, y, _OFFSET_RIDGE, mean, ridge)
+    # The ranking alone: no frequencies and sizes, and one name, whose offset the ridge holds at 0.
     no_names = np.zeros_like(column)
     plain = _fit(design[:, :n_plain], no_names, index, y, 1e9, mean[:n_plain], ridge[:n_plain])
     weight = expit(corrected.log_likelihood - plain.log_likelihood)
     score = weight * corrected.score + (1 - weight) * plain.score
+    # Each answered tag takes its rank among a sample of tags that are scored without its answer as
+    # well. Only the corrected scores move; those of the ranking alone stay as they are.
     size = min(len(X), _SAMPLE)
     sample = np.argsort(score)[((np.arange(size) + 0.5) * len(X) / size).astype(int)]
     shift = weight * corrected.residual
@@ -163,9 +166,10 @@ def _fit(
         step = np.linalg.solve(S, gradient - B @ (gradient_u / d))
         step_u = (gradient_u - step @ B) / d
         decrease = float(gradient @ step + gradient_u @ step_u)
-        length = 1.0
         if decrease < 1e-10:
             break
+        # Full Newton steps may overshoot at first: halve them until the loss falls enough.
+        length = 1.0
         while loss(theta - length * step, u - length * step_u) > value - 1e-4 * length * decrease:
             length /= 2
         theta = theta - length * step
@@ -174,6 +178,7 @@ def _fit(
     score = X @ theta + u[column]
     G = X - (B / d).T[column]
     leverage = (G[index] * np.linalg.solve(S, G[index].T).T).sum(axis=1) + 1 / d[name]
+    # One Newton step without an answer, in closed form; exact for a quadratic loss.
     residual = (y - p) / (1 - leverage * c)
     left_out = score[index] - leverage * residual
     log_likelihood = float((y * left_out - np.logaddexp(0, left_out)).sum())

@@ -124,12 +124,14 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     response = _response(sample, work)
     is_counted = is_definite[sample.tags] & is_open[sample.tags]
     tags = sample.tags[is_counted]
+    # π: a tag must be drawn, and its question answered. What no chance chose has π = 1.
     inclusion = np.where(sample.is_drawn, response * sample.inclusion, 1.0)[is_counted]
     residual = (is_hit[tags] - p[tags]) / inclusion
     mean = n_before + p[is_open].sum() + residual.sum()
     open_tags = np.flatnonzero(is_open)
     rank = np.empty(len(open_tags), dtype=int)
     rank[np.argsort(work.normal_score[open_tags], kind="stable")] = np.arange(len(open_tags))
+    # The predicted variance needs π of all open tags, also of those without an answer.
     chance = design.inclusion(rank < design.n_ranks, response)
     chance[np.isin(open_tags, tags[inclusion == 1])] = 1
     variance = (p * (1 - p))[open_tags]

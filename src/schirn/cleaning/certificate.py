@@ -12,7 +12,7 @@ inequality it ever reaches 1/alpha with a probability of at most alpha, however 
 
 The order of drawing follows from a hash of the table, so that nobody gets a second chance by asking
 again. A different draw has a number, and the numbers share alpha: 0.9 alpha for draw 0, and
-0.1 alpha / (r (r + 1)) for draw r. However often one draws again, at most a share alpha of all
+0.1 alpha / (d (d + 1)) for draw d. However often one draws again, at most a share alpha of all
 certificates is false.
 """
 
@@ -274,6 +274,7 @@ class Certificate:
     @property
     def needed(self) -> float:
         """The e-value from which on the claim is certified."""
+        # 1 / (d (d + 1)) sums to 1, so the later draws together use up what draw 0 leaves of alpha.
         share = _FIRST_DRAW if not self.draw else (1 - _FIRST_DRAW) / self.draw / (self.draw + 1)
         return 1 / ((1 - self.confidence) * share)
 

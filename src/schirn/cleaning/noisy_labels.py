@@ -422,8 +422,8 @@ class NoisyLabels:
                 f"share of wrong tags."
             )
         return (
-            f"Based on {answers}, about {self.wrong_share:.0%} of the tags are wrong ({low:.0%} to "
-            f"{high:.0%})."
+            f"Based on {answers}, about {self.wrong_share:.0%} of the tags are wrong "
+            f"(90% interval: {low:.0%} to {high:.0%})."
         )
 
     # Ask.
@@ -669,7 +669,7 @@ class NoisyLabels:
         target = self.next_target
         if target is None:
             return f"{removals}: the answers support no other removals at any target down to 50%."
-        n_tags = work.limit(target)
+        n_tags = int(self.removals_at(target).sum())
         return (
             f"{removals}; at {target:.0%}, {n_tags:,} more would be "
             f"(precision={target:g} in Python, --precision {target:g} in the program)."

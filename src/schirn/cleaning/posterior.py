@@ -14,6 +14,8 @@ For suggestions, "correct" plays the role of "wrong". So this module calls what 
 for a *hit*, and everything else a *miss*.
 """
 
+from functools import cached_property
+
 import numpy as np
 from scipy.special import expit, ndtri
 
@@ -29,6 +31,10 @@ _LOG_PRIOR = (-0.5 * np.log(_SLOPE) ** 2 - 0.5 * (_OFFSET / 6) ** 2).ravel()
 # Tags of neighbouring ranks share one probability.
 _BINS = 100
 _TAIL = 0.05
+# A limit must not be far below its target: the share of hits is at most this much smaller, with
+# this probability. The expected share alone is far too high in one of ten audits.
+_LARGEST_MISS = 0.1
+_SAFE = 0.9
 
 
 def normal_scores(values: Array) -> Array:
@@ -71,14 +77,32 @@ class RankPosterior:
         p = self._weight @ self._hits / self._counts
         return np.asarray(np.interp(score, self._middles, p))
 
+    @cached_property
+    def _shares(self) -> Array:
+        """Share of hits among all open tags up to the end of each bin, for the whole grid."""
+        return np.asarray(np.cumsum(self._hits, axis=1) / self._ends)
+
     def limit(self, target: float, probability: float | None = None) -> int:
         """Largest number of open tags, best first, whose share of hits reaches the target.
 
-        The expected share must reach it, or the share with this probability.
+        With a probability, the share must reach the target with this probability. Without one, the
+        expected share must, and the share must not be far below the target with a probability of
+        0.9.
+
+        Parameters
+        ----------
+        target : float
+        probability : float, optional
+
+        Returns
+        -------
+        int
         """
-        share = np.cumsum(self._hits, axis=1) / self._ends
+        share = self._shares
         if probability is None:
-            index = np.flatnonzero(self._weight @ share >= target)
+            is_reached = self._weight @ share >= target
+            is_safe = self._weight @ (share >= target - _LARGEST_MISS) >= _SAFE
+            index = np.flatnonzero(is_reached & is_safe)
         else:
             index = np.flatnonzero(self._weight @ (share >= target) >= probability)
         return int(self._ends[index[-1]]) if len(index) else 0
@@ -93,7 +117,7 @@ class RankPosterior:
         if not self._size or not count:
             return np.nan, np.nan, np.nan
         last = min(int(np.searchsorted(self._ends, count)), len(self._ends) - 1)
-        share = self._hits[:, : last + 1].sum(axis=1) / self._ends[last]
+        share = self._shares[:, last]
         order = np.argsort(share)
         below = np.cumsum(self._weight[order])
         at = np.minimum(np.searchsorted(below, (_TAIL, 1 - _TAIL)), len(order) - 1)

@@ -42,13 +42,18 @@ _SUSPICIOUS_SHARE = 0.1
 _PLAUSIBLE = 0.25
 _LEAST_LIMIT = 0.03
 # Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
-_FEWEST_ABOVE = 5
+_FEWEST_ABOVE = 8
 # Missing tags are added if the target is reached with this probability: a wrong one is a new
 # mistake, while a wrong removal takes one of several tags away.
 _PROBABILITY_TO_ADD = 0.67
 
 
 _COLUMNS = ("row", "column", "label", "confidence")
+# What questions look for, what is done about it, and where they look.
+_REASON_WORDS = {
+    LISTED: ("wrong", "removed", "most suspicious tags"),
+    MISSING: ("right", "added", "likeliest missing tags"),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +91,26 @@ class Questions:
 
     def __repr__(self) -> str:
         return f"Questions({len(self)} {self.kind} tags)"
+
+    @property
+    def reason(self) -> str:
+        """Why these tags are asked about, in words; "" if nothing was left to chance."""
+        n_spread = self.round.n_spread
+        if not n_spread or not len(self):
+            return ""
+        wrong, removed, suspicious = _REASON_WORDS[self.kind]
+        n_others = len(self) - n_spread
+        spread = f"{n_spread:,} of the {len(self):,} questions are"
+        if not n_others:
+            spread = "the questions are"
+        spread += f" spread over all tags, to measure the share of {wrong} ones"
+        if not n_others:
+            return spread
+        if not self.round.n_even:
+            return f"{spread}; the others were chosen"
+        return (
+            f"{spread}; {n_others:,} are about the {suspicious}, to find how many can be {removed}"
+        )
 
     def part(self, mask: Any) -> "Questions":
         """Return some of the questions, which stay those of their round.
@@ -258,7 +283,7 @@ class Worklist:
     def limit(self, target: float) -> int:
         """How many of `order` can be acted on at this precision, by the answers; 0 without any.
 
-        A limit that is not below five answers is extrapolated, and does not count.
+        A limit that is not below eight answers is extrapolated, and does not count.
         """
         if not len(self.answered):
             return 0
