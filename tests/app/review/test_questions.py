@@ -10,6 +10,7 @@ from app.review.review_helpers import final_tags, keep_all, write_project
 
 from schirn.app.cli import main
 from schirn.app.review import open_session
+from schirn.app.review._questions import DROP, KEEP, OPEN, Interview
 from schirn.app.review._session import Conflict
 from schirn.cleaning.certificate import Certificate
 from schirn.exceptions import InputError
@@ -68,8 +69,8 @@ def test_two_steps_of_questions_as_in_the_library(session):
     known = session.known()
     assert known["first"]["listed"] == {"answered": 50, "size": 50}
     low, high = ranking.wrong_share_interval
-    share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
-    assert share in known["line"]
+    share = f"about {ranking.wrong_share:.0%} of all tags are wrong"
+    assert f"{share} (90% interval: {low:.0%} to {high:.0%})" in known["line"]
     assert f"about {ranking.expected_wrong(100):.0f} of the next 100 suspects" in known["line"]
     assert known["remove"]["count"] == int((ranking.removed & np.isnan(ranking.answer)).sum())
     # Nothing more than what was answered is removed yet; the most suspicious tag comes next.
@@ -100,11 +101,65 @@ def test_the_orders(session):
 
     assert confidence[tag("suspicious")] == confidence[open_tags].min()
     assert not session.project.listed[tag("suggested")]
-    # One tag at a time: the label stays.
-    labels = {session.name(k) for k in answer(session, 8, "tag")}
+    # One tag at a time: the label stays, also after a question that checks the rest.
+    asked = answer(session, 9, "tag")
+    labels = {session.name(k) for k in asked if k not in session.questions.checks(session.status)}
     assert len(labels) == 1
     with pytest.raises(InputError, match="the order must be one of"):
         session.view(order="odd")
+
+
+def test_every_fifth_question_checks_the_rest(session, folder):
+    answer(session, 50)
+    flags = []
+    for _ in range(10):
+        current = session.view(order="suspicious")["current"]
+        flags.append(current["check"])
+        # What the model thinks would sway the answer.
+        assert current["blind"] == current["check"]
+        answer(session, 1, "suspicious")
+    assert flags == [False, False, False, False, True] * 2
+    assert len(session.questions.checks(session.status)) == 2
+    session.undo(session.sequence)
+    assert session.view(order="suspicious")["current"]["check"]
+    assert not session.view(order="suggested")["current"]["check"]
+    answer(session, 1, "suspicious")
+    assert open_session(folder, write=False).known() == session.known()
+    # After a removal, a check could end its certificate.
+    answer(session, 4, "suspicious")
+    assert session.view(order="suspicious")["current"]["check"]
+    remove(session)
+    assert not session.view(order="suspicious")["current"]["check"]
+
+
+def test_checks_estimate_the_share_although_the_suspects_were_chosen(folder):
+    keep_all(folder)
+    project = open_session(folder, write=False).project
+    rng = np.random.default_rng(1)
+    n_covered = 0
+    widths = []
+    for _ in range(20):
+        interview = Interview(project)
+        listed = interview.tags["listed"]
+        # The most suspicious tags are hardly worse than the others.
+        is_right = rng.random(len(project.row)) < 0.6 + 0.2 * project.confidence
+        verdict = np.where(is_right, KEEP, DROP)
+        status = np.zeros(len(project.row), dtype=np.uint8)
+        while (status[steps := interview.steps("listed", status)] == OPEN).any():
+            status[steps] = verdict[steps]
+        after_steps = interview.ranking(status).wrong_share_interval
+        suspects = iter(listed[project.ranking().worklist.order])
+        for _ in range(100):
+            tag = interview.next_check(status)
+            while tag is None or status[tag] != OPEN:
+                tag = next(suspects)
+            status[tag] = verdict[tag]
+        low, high = interview.ranking(status).wrong_share_interval
+        n_covered += low <= (~is_right[listed]).mean() <= high
+        widths.append((high - low) / (after_steps[1] - after_steps[0]))
+    # Binomial(20, 0.9) is below 15 in 1% of tests.
+    assert n_covered >= 15
+    assert np.mean(widths) < 0.95
 
 
 def test_removal_needs_answers_and_can_be_undone(session, folder):
@@ -379,7 +434,7 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert main(argv) == 0
     assert "There is nothing to undo." in printed
     assert [line for line in printed if line.startswith("question ")][-1] == "question 50 of 50"
-    assert any("of all tags are wrong (" in line for line in printed)
+    assert any("of all tags are wrong (90% interval: " in line for line in printed)
     assert "Not yet certified" in printed[-1]
     assert "schirn review" in capsys.readouterr().err
     # The same command goes on; one without options as well.

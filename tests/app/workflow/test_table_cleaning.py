@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import schirn
@@ -481,3 +482,30 @@ def test_the_program_says_how_many_tags_rules_decide(source, tmp_path, capsys):
     counts = cleaning_of(source, vocabulary=rules).decided_by_rules()
     words = f"{counts['kept']} tags kept, {counts['removed']} tags removed, without questions"
     assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_answers_about_rows_of_numbers_do_not_move_to_others(tmp_path):
+    """Rows with equal tags change places; no text and no id tells them apart."""
+    rng = np.random.default_rng(0)
+    tags = ["a", "b", "a;b"] * 20
+    lines = [f"{x:.4f},{y:.4f},{t}" for (x, y), t in zip(rng.random((60, 2)), tags, strict=True)]
+    path = tmp_path / "numbers.csv"
+    questions = tmp_path / "q.csv"
+
+    def write(rows):
+        path.write_text("\n".join(["x,y,tags", *rows]) + "\n", "utf-8")
+
+    def clean():
+        return TableCleaning(path, labels="tags", columns=["x", "y"], answers=(str(questions),))
+
+    write(lines)
+    TableCleaning(path, labels="tags", columns=["x", "y"]).write_questions(questions, 5)
+    asked = pd.read_csv(questions, dtype=str).assign(right="yes")
+    asked.to_csv(questions, index=False)
+    assert clean().ranking.n_answers == 5
+    row = int(asked["row"][0]) - 1
+    other = row + 3 if row + 3 < 60 else row - 3
+    lines[row], lines[other] = lines[other], lines[row]
+    write(lines)
+    with pytest.raises(InputError, match=f"row {row + 1} has changed since"):
+        clean().ranking  # noqa: B018

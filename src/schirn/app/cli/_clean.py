@@ -36,7 +36,7 @@ from schirn.app.cli._reading import (
 )
 from schirn.app.tables import KINDS, Expectations, Violation, is_database
 from schirn.app.workflow import CleaningOptions, TableCleaning
-from schirn.cleaning import Reasons
+from schirn.cleaning import NoisyLabels, Reasons
 from schirn.cleaning.centroid_ranker import CENTROIDS
 from schirn.cleaning.noisy_labels import NOT_CHECKED
 from schirn.exceptions import InputError
@@ -392,12 +392,18 @@ class _Result:
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
-            f"{self.unchecked}",
+            f"{_called_wrong(ranking)}{self.unchecked}",
             "more removals": no_others(ranking),
             "added": f"{number(n_added, 'tag')}{self.unchecked}" if n_added else "",
             "left without tags": number(n_bare, "row") if n_bare else "",
             "certificate": "" if certificate is None else certificate.progress,
         }
+
+
+def _called_wrong(ranking: NoisyLabels) -> str:
+    """Return how many of the removed tags an answer called wrong; certificates leave these out."""
+    n_called_wrong = int((ranking.answer == 0).sum())
+    return f", {n_called_wrong:,} of them called wrong by an answer" if n_called_wrong else ""
 
 
 def _row_name(cleaning: TableCleaning, row: int) -> str:

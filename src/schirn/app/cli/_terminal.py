@@ -59,6 +59,8 @@ def _ask_one(session: Session, order: str) -> bool:
         say(f"other tags: {printable(', '.join(other_tags))}")
     if current["earlier"]:
         say(f"before the row changed, {printable(current['earlier'])}")
+    if current["check"]:
+        say("every fifth question checks the rest, drawn at random from all tags")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
     keys = "y/n/u/b/q"
     swap = current["swap"]

@@ -1,8 +1,10 @@
 """What to ask next, and what the answers so far say.
 
 Two steps of questions come first: along all ranks, then around the limit up to which the answers of
-the first step would remove tags. After these the person chooses the order. Every answer ranks all
-tags again.
+the first step would remove tags. After these the person chooses the order, and every fifth question
+about listed tags checks the rest: it comes from a random order of all tags, so that however the
+other questions were chosen, the answers to these estimate the share of wrong tags. Every answer
+ranks all tags again.
 """
 
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import numpy as np
 
 from schirn._input import Array
 from schirn.app.review._project import Project
-from schirn.cleaning import Vocabulary
+from schirn.cleaning import Round, Vocabulary
 from schirn.cleaning.certificate import Certificate, Tag
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import KEEP as ALL_KEPT
@@ -25,6 +27,7 @@ from schirn.cleaning.questions import (
     LISTED,
     MISSING,
     SPREAD,
+    SPREAD_EVERY,
     UNSURE,
     Questions,
 )
@@ -33,6 +36,8 @@ OPEN, KEEP, DROP, SKIP = range(4)
 ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
 FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
+# Number of the round of all checks; the two first steps come before.
+_CHECK_ROUND = 3
 _RIGHT = {KEEP: True, DROP: False, SKIP: None}
 _SUREST = 20
 _FEW = 5
@@ -92,6 +97,10 @@ class Interview:
         self._cached_steps = lru_cache(4)(self._draw_steps)
         self._cached_trade_off = lru_cache(4)(self._describe_trade_off)
         self._cached_swaps = lru_cache(4)(self._pair_swaps)
+        self._cached_check = lru_cache(4)(self._find_check)
+        listed = self.tags[LISTED][self._without_answers.worklist.usable]
+        # Any order that does not depend on the tags will do.
+        self._random_order = np.random.default_rng(0).permutation(listed)
 
     def ranking(self, status: Array) -> NoisyLabels:
         """Return the ranking by all answers.
@@ -196,7 +205,7 @@ class Interview:
             "tag" stays with one label as long as more of its tags are probably wrong than right.
         status : (m,) array
         last : int or None
-            The tag that was decided last.
+            The tag that was decided last, unless it was a check.
         """
         ranking = self.ranking(status)
         tags = self.tags[LISTED]
@@ -217,6 +226,69 @@ class Interview:
         yield from tags[suspects].tolist()
         yield from missing[suggestions].tolist()
         yield from range(len(self._project.row))
+
+    def checks(self, status: Array) -> Array:
+        """Return the tags that were asked about to check the rest.
+
+        They are the beginning of a random order, up to the first tag without an answer.
+
+        Parameters
+        ----------
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        array of int
+            Numbers of the tags.
+        """
+        free = self._free_to_check(status)
+        is_open = status[free] == OPEN
+        return free[: int(is_open.argmax()) if is_open.any() else len(free)]
+
+    def next_check(self, status: Array) -> int | None:
+        """Return the tag that checks the rest, if it is time for one.
+
+        Parameters
+        ----------
+        status : (m,) array
+            Status of each tag of the project.
+
+        Returns
+        -------
+        int or None
+            Number of a tag; None before the first steps are complete, and if fewer than four other
+            questions were answered since the last check.
+        """
+        return self._cached_check(status.tobytes(), self.drawn.tobytes(), self._rule_key)
+
+    def _find_check(self, status_bytes: bytes, drawn: bytes, rules: Any) -> int | None:
+        """See `next_check`."""
+        status = np.frombuffer(status_bytes, dtype=np.uint8)
+        steps = self.steps(LISTED, status)
+        if len(steps) < self.size(LISTED, status) or (status[steps] == OPEN).any():
+            return None
+        free = self._free_to_check(status)
+        n_checks = len(self.checks(status))
+        n_others = int(((status[free] != OPEN) & ~self.drawn[free]).sum()) - n_checks
+        if n_checks == len(free) or n_checks >= n_others // (SPREAD_EVERY - 1):
+            return None
+        return int(free[n_checks])
+
+    def _free_to_check(self, status: Array) -> Array:
+        """Tags in random order, without those of the first steps and of rules."""
+        is_free = self.by_rule()[self._random_order] == 0
+        is_free &= ~np.isin(self._random_order, self.steps(LISTED, status))
+        return self._random_order[is_free]
+
+    def _check_round(self, status: Array) -> Questions:
+        """Return the checks so far as one round, after those of the first steps."""
+        checks = self.checks(status)
+        questions = self._without_answers.questions_about(self._cells(checks))
+        n_open = len(self._free_to_check(status))
+        design = Round(_CHECK_ROUND, "checks", len(checks), n_open)
+        inclusion = np.full(len(checks), len(checks) / max(n_open, 1))
+        return replace(questions, round=design, inclusion=inclusion)
 
     def confidence(self, status: Array) -> Array:
         """Return the probability that each tag of the project is correct.
@@ -355,6 +427,8 @@ class Interview:
         for kind in (LISTED, MISSING):
             for questions in self._rounds(kind, status):
                 ranking = self._with_answers(ranking, questions, answer)
+            if kind == LISTED and len(checks := self._check_round(np.frombuffer(status, np.uint8))):
+                ranking = self._with_answers(ranking, checks, answer)
             tags = self.tags[kind]
             # What nothing but a person chose says nothing about other tags.
             other = ranking.answer if kind == LISTED else ranking.missing.answer
@@ -479,8 +553,8 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         parts.append(f"{hits} of the {len(surest)} {surest_tags} answered were {hit}")
     if kind == LISTED and not np.isnan(ranking.wrong_share):
         low, high = ranking.wrong_share_interval
-        share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
-        parts.append(share)
+        about = f"about {ranking.wrong_share:.0%} of all tags are wrong"
+        parts.append(f"{about} (90% interval: {low:.0%} to {high:.0%})")
     ahead = work.order[~at_once[work.order]][:_NEXT]
     # A forecast that the answers contradict is not made.
     if len(ahead) and not np.isnan(forecast(len(ahead))):
@@ -488,6 +562,7 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
     if kind == LISTED and (sentence := ranking.trade_off_sentence):
         # How to choose another target is said by the page itself.
-        parts.append(sentence.partition(" (")[0].removesuffix("."))
+        words = sentence.partition(" (")[0].removesuffix(".")
+        parts.append(f"{words[0].lower()}{words[1:]}")
     line = "; ".join(parts) or "no missing tag is left to ask about"
     return f"{line[0].upper()}{line[1:]}."

@@ -25,7 +25,9 @@ from schirn.app.review._questions import (
     ORDERS,
     SKIP,
     SUGGESTED,
+    SUSPICIOUS,
     SWAPS,
+    TAG,
     say_what_is_known,
 )
 from schirn.app.review._state import KIND, RULE, STATUS, TARGET, ReviewState, Step
@@ -54,6 +56,8 @@ from schirn.exceptions import DataError, InputError
 # A larger set is offered once it has this share of new tags: every set needs its own certificate.
 _FEW_MORE = 0.05
 _LONGEST_NAME = 60
+# Orders in which people choose what to ask about listed tags.
+_CHECKED_ORDERS = (FIRST, SUSPICIOUS, TAG, SWAPS)
 _MOST_MISSING = 5
 
 
@@ -290,8 +294,14 @@ class Session(ReviewState):
         """
         if self._undone is not None:
             return self._undone
-        tag_before = next(iter(self.history[-1].tags), None) if self.history else None
+        checks = set(self.questions.checks(self.status).tolist())
+        # A check is no reason to go on with its label.
+        decided = (tag for step in reversed(self.history) for tag in step.tags[:1])
+        tag_before = next((tag for tag in decided if tag not in checks), None)
         tags = self.questions.in_order(order, self.status, tag_before)
+        check = self._next_check(order)
+        if check is not None:
+            tags = chain([check], tags)
         if order == CERTIFY:
             certificate = self.certificate()
             tags = iter(()) if certificate and certificate.certified else self._drawn()
@@ -302,7 +312,7 @@ class Session(ReviewState):
         is_ruled = self.questions.by_rule() != 0
         for tag in tags:
             is_decided = tag in at_once or is_ruled[tag]
-            if self.status[tag] == OPEN and (not is_decided or self._is_blind(tag, order)):
+            if self.status[tag] == OPEN and (not is_decided or self._is_drawn(tag, order)):
                 return tag
         if order == CERTIFY:
             return None
@@ -327,6 +337,7 @@ class Session(ReviewState):
                 swap = self.questions.swaps(self.status).get(tag) if order == SWAPS else None
                 current = self.describe(tag, self._is_blind(tag, order))
                 current["swap"] = None if swap is None else self.name(swap)
+                current["check"] = tag == self._next_check(order)
             return {
                 "seq": self.sequence,
                 "current": current,
@@ -372,6 +383,7 @@ class Session(ReviewState):
             "rules": len(questions.rules),
             "missing": self._most_missing(),
             "removed": int((is_listed & ~final).sum()),
+            "dropped": int((is_listed & (status == DROP)).sum()),
             "added": int((~is_listed & final).sum()),
             "certificate": certificate
             and {"words": certificate.progress, "certified": certificate.certified},
@@ -545,9 +557,23 @@ class Session(ReviewState):
 
     def _is_blind(self, tag: int, order: str) -> bool:
         """Whether a question must not show what the model thinks, which would sway the answer."""
+        return self._is_drawn(tag, order) or tag == self._next_check(order)
+
+    def _is_drawn(self, tag: int, order: str) -> bool:
+        """Whether a tag belongs to the first steps, or was drawn for a certificate."""
         kind = MISSING if order == SUGGESTED else LISTED
         is_step = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
         return is_step or order == CERTIFY
+
+    def _next_check(self, order: str) -> int | None:
+        """Return the tag that checks the rest, if it is time for one.
+
+        After a removal at once there is none: an answer about a removed tag that was not drawn
+        would end its certificate.
+        """
+        if order not in _CHECKED_ORDERS or self.chosen[LISTED] is not None:
+            return None
+        return self.questions.next_check(self.status)
 
     def changes(self) -> ChangeList:
         """List how the tags of the table change, also by the vocabulary.

@@ -148,6 +148,7 @@ class IndicatorTable(Table):
             with_value = (c for c, is_set in zip(cells, was_set, strict=True) if is_set == value)
             counts = Counter(cell for cell in with_value if not is_missing(cell))
             forms[value] = max(counts, key=lambda cell: counts[cell], default=None)
+        # A column without one of both values gets the counterpart of the other: FALSE beside TRUE.
         one = forms[True]
         zero = forms[False]
         if zero is None:

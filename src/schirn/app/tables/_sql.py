@@ -247,6 +247,7 @@ def _exchange(
         connection.execute(f"SELECT {names.table}.{names.tags} FROM {names.table} WHERE 1 = 0")
         return 0
     keys = {changes.keys[row]: None for row in changes.cells}
+    # Without rows: ids and tags get the types that they have in the table.
     connection.execute(
         f"CREATE TEMPORARY TABLE {_SENT} AS SELECT {names.key} AS {_SENT_ID}, "
         f"{names.tags} AS {_SENT_TAGS} FROM {names.table} WHERE 1 = 0"
@@ -254,6 +255,7 @@ def _exchange(
     database.send(connection, keys)
     old_cells = _cells_of(connection, names)
     cells = list(old_cells.values())
+    # Raises InputError if an id is missing, or a row has other tags than the list expects.
     exchange = changes.undo if undo else changes.apply
     new_cells = exchange(cells, keys=list(old_cells))
     new = {
@@ -265,6 +267,7 @@ def _exchange(
         f"UPDATE {names.table} SET {names.tags} = {_SENT_TAGS} FROM {_SENT} "
         f"WHERE {names.key} = {_SENT_ID}"
     )
+    # Triggers, and columns of limited length, change what is written.
     written = _cells_of(connection, names)
     different = [key for key, cell in new.items() if written.get(key) != cell]
     if different:

@@ -596,6 +596,20 @@ class TagTable:
             )
         return RowContent(self.ids(), self.table, self.content_columns())
 
+    def row_hashes(self) -> list[str]:
+        """Return a hash of all cells of each row except tags and ids; "" if there are no others.
+
+        Returns
+        -------
+        list of str
+        """
+        used = {self.labels, self._id, self._known_clean}
+        names = [name for name in self.table.columns if name not in used]
+        numbers = [str(i) for i in range(self.table.n_rows)]
+        if not names:
+            return [""] * len(numbers)
+        return RowContent(numbers, self.table, names).hashes
+
     def content_columns(self) -> list[str]:
         """Return the columns that are learned from, or else all except tags and ids.
 

@@ -222,6 +222,7 @@ class TagState:
         # A new tag gets a number that no stored tag has.
         targets = number[cells.row] * width + np.where(column < 0, width - 1, column)[cells.column]
         place = np.searchsorted(keys, targets, sorter=order)
+        # What is not found has the place -1, at which lookups find the value appended at the end.
         place = np.r_[order, -1][np.minimum(place, len(order))]
         is_there = np.r_[keys, -1][place] == targets
         place = np.where(is_there & (number[cells.row] >= 0), place, -1)
@@ -410,6 +411,7 @@ def update_tags(
     ranking = _ranking(model, cells, judgement, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
     ranking, carried, since = _answered(ranking, decisions, rows, last.time)
+    # Appended for the place -1, that of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
     verdicts = _earlier_verdicts(last, was_removed, is_retrained)

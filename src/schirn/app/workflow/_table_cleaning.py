@@ -436,6 +436,8 @@ class TableCleaning:
             questions = ask_again(self.ranking, self.carried, questions, n)
         if not len(questions):
             raise InputError(f"there is no {self.kind} tag left to ask about")
+        if questions.reason:
+            self._note(questions.reason)
         return questions
 
     def _certificate_questions(self, n: int) -> Questions:
@@ -443,12 +445,8 @@ class TableCleaning:
         if self.certificate is None:
             of = ADDED if self.options.suggest else REMOVED
             self.certificate = self.ranking.certify(of=of)
-        if not self.certificate.n_tags:
-            change = "added" if self.options.suggest else "removed"
-            raise InputError(
-                f"no tag is to be {change}, so there is nothing to certify; answer more questions "
-                f"first"
-            )
+        if problem := self.certificate.problem:
+            raise InputError(f"{problem[0].lower()}{problem[1:].removesuffix('.')}")
         return self.certificate.questions(n)
 
     def write_questions(
@@ -499,7 +497,7 @@ class TableCleaning:
             "certificate": self.certificate if is_certificate else None,
             "texts": self.texts if any(self.texts) else None,
             "ids": self.ids if self.options.id else None,
-            "content": self.texts,
+            "content": self._row_content,
             "earlier": None if is_certificate else self.carried.changed,
         }
 
@@ -633,8 +631,17 @@ class TableCleaning:
 
     @property
     def _bound_to(self) -> dict[str, Any]:
-        """The name, if there is one, and the text of each row, to which answers are bound."""
-        return {"content": self.texts, "ids": None if self.id_column is None else self.ids}
+        """The name, if there is one, and the content of each row, to which answers are bound."""
+        return {"content": self._row_content, "ids": None if self.id_column is None else self.ids}
+
+    @cached_property
+    def _row_content(self) -> list[str]:
+        """What a person sees of each row: its whole text, or else a hash of its other cells."""
+        texts = self.source.texts()
+        if all(texts):
+            return texts
+        hashes = self.source.row_hashes()
+        return [text or row_hash for text, row_hash in zip(texts, hashes, strict=True)]
 
     @cached_property
     def decisions(self) -> Decisions | None:

@@ -59,7 +59,9 @@ function showKnown(known) {
   const changed = (count, verb) => count && `${tags(count)} ${count === 1 ? "is" : "are"} ${verb}.`;
   const added = changed(known.added, "added");
   const share = `at a target precision of ${percent(known.precision)}`;
-  const words = order === "suggested" ? [added] : [changed(known.removed, "removed"), added, certificate && certificate.words];
+  const removed = changed(known.removed, "removed");
+  const one = known.dropped && known.dropped < known.removed && `You called ${number(known.dropped)} of them wrong one by one; your answers about others remove the rest.`;
+  const words = order === "suggested" ? [added] : [removed, one, added, certificate && certificate.words];
   say(words.filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
   // A certificate under way must not lose its set by a slip.
@@ -147,19 +149,32 @@ function ruleWords(label, rule) {
 // What each target would do; it may be changed at any time.
 function showTargets({ trade_off: lines, precision }) {
   $("targets").hidden = !lines.length;
-  if (document.activeElement === $("target")) return;
+  if (!lines.length) return;
   const targets = lines.some((line) => line.precision === precision) ? lines : [{ precision }, ...lines];
-  const options = targets.map(({ precision: target, removed, right, left }) => {
-    const parts = [];
-    if (removed !== undefined) parts.push(`${tags(removed)} go`);
-    if (right) parts.push(`${percent(right)} rightly`);
-    if (left || left === 0) parts.push(`${number(Math.round(left))} wrong ones stay`);
-    const option = make("option", {}, [percent(target), parts.join(", ")].filter(Boolean).join(": "));
-    option.value = target;
-    return option;
-  });
-  $("target").replaceChildren(...options);
-  $("target").value = precision;
+  const chosen = targets.find((line) => line.precision === precision);
+  const { removed, right, left } = chosen;
+  const parts = [];
+  if (removed !== undefined) parts.push(`${tags(removed)} would go`);
+  if (removed && right) parts.push(`${percent(right)} of them rightly`);
+  if (left || left === 0) parts.push(`${number(Math.round(left))} wrong ones would stay`);
+  say([`Target ${percent(precision)}`, parts.join(", ")].filter(Boolean).join(": "), "target-line");
+  const most = Math.max(1, ...lines.map((line) => line.removed));
+  const active = document.activeElement;
+  const focus = active && active.name === "target" && active.value;
+  $("target-rows").replaceChildren(...targets.map((line) => targetRow(line, line === chosen, most)));
+  const again = focus && $("target-rows").querySelector(`input[value="${focus}"]`);
+  if (again) again.focus();
+}
+
+function targetRow({ precision: target, removed, right, left }, isChosen, most) {
+  const radio = make("input", { type: "radio", name: "target", value: target, checked: isChosen });
+  radio.addEventListener("change", () => act({ action: "target", precision: target }, `the target to ${percent(target)}`));
+  const name = make("th", { scope: "row" }, make("label", {}, radio, ` ${percent(target)}`));
+  const bar = make("span", { className: "bar" });
+  bar.style.width = `${(94 * (removed || 0)) / most}%`;
+  const count = (value) => (value === undefined || value === null ? "–" : number(Math.round(value)));
+  const share = removed && right ? percent(right) : "–";
+  return make("tr", {}, name, make("td", { className: "count bars" }, bar, make("span", {}, count(removed))), make("td", { className: "count" }, share), make("td", { className: "count" }, count(left)));
 }
 
 function offer(id, count, words) {
@@ -193,6 +208,7 @@ function showCurrent(current, before) {
   $("swap").firstElementChild.textContent = current.swap ? `Swap: drop ${current.label}, add ${current.swap}` : "";
   $("opinion").hidden = current.blind;
   if (!current.blind) showOpinion(current);
+  $("check").hidden = !current.check;
   $("earlier").hidden = !current.earlier;
   $("earlier").textContent = current.earlier ? `Before the row changed, ${current.earlier}.` : "";
   $("tags").replaceChildren(...current.tags.map(chip));
@@ -339,11 +355,6 @@ $("order").addEventListener("change", () => {
   order = $("order").value;
   $("question").focus();
   refresh(true);
-});
-$("target").addEventListener("change", () => {
-  const precision = Number($("target").value);
-  $("question").focus();
-  act({ action: "target", precision }, `the target to ${percent(precision)}`);
 });
 $("ask-missing").addEventListener("click", () => {
   order = "suggested";
