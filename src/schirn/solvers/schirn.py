@@ -88,8 +88,7 @@ def schirn(
     mu, mu_max, rho : float
         Initial penalty of the multipliers, its upper bound, and its growth factor per round.
     max_iter, tol : int, float
-        Maximum number of rounds; stop when ||X W - C||_F <= tol ||C||_F and the noise no longer
-        changes.
+        Maximum number of rounds; stop at ||X W - C||_F <= tol ||C||_F if the noise is unchanged.
 
     Returns
     -------

@@ -241,8 +241,7 @@ def schirn_on_blocks(
     alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter, tol
         As in `schirn.Schirn`.
     whole_G : callable or None
-        Returns G (n, l) if it is in one piece; its SVD replaces a Gram matrix that is too
-        inaccurate.
+        Returns G (n, l) if it is in one piece, for an SVD where the Gram matrix is inaccurate.
 
     Returns
     -------
