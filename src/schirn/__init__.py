@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from schirn.estimators import CandidateRidge, OracleRidge, Schirn, Sieve, methods
     from schirn.persist import load, save
 
-__version__ = "0.4.0.dev0"
+__version__ = "0.4.0"
 
 __all__ = [
     "CandidateRidge",
