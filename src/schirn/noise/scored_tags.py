@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 
 from schirn._input import Array
 from schirn.labels.tags import Tags
-from schirn.noise.informativeness import cell_aucs
+from schirn.noise.informativeness import cell_aucs, informativeness
 
 # Labels that are this many times as frequent, as a power of two, still count for each other.
 _WIDTH = 1.5
@@ -225,11 +225,9 @@ def label_informativeness(cells: ScoredCells, n_labels: int) -> Array:
     """
     measured = cell_aucs(*_arrays_of(cells), n_labels)
     auc = np.where(measured.has_pairs, measured.auc, 1.0)
-    n_listed = np.maximum(measured.n_listed, 1)
-    n_unlisted = np.maximum(measured.n_unlisted, 1)
-    error = np.sqrt((1 / n_listed + 1 / n_unlisted) / 12)
-    low, high = _AUC_RANGE
-    return np.clip((auc + _DOUBT * error - low) / (high - low), 0, 1)
+    return np.asarray(
+        informativeness(auc + _DOUBT * measured.standard_errors(), auc_range=_AUC_RANGE)
+    )
 
 
 def _arrays_of(cells: ScoredCells) -> tuple[Array, Array, Array, Array]:
