@@ -108,6 +108,27 @@ def test_matrices_and_lists_of_tags_are_read_as_well(table, tagger):
         np.testing.assert_array_equal(found.predict_proba(table), tagger.predict_proba(table))
 
 
+@pytest.mark.parametrize("edit", ["{}", "{} updated"], ids=["copies", "edits"])
+def test_copies_in_the_training_table_do_not_confirm_each_other(edit):
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(300)]
+    kind = rng.integers(8, size=200)
+    titles = [f"kind{k} {' '.join(rng.choice(words, 5))}" for k in kind]
+    tags = [[f"kind{k}"] for k in kind]
+    wrong = rng.choice(200, 40, replace=False)
+    for i in wrong:
+        tags[i].append(f"kind{(kind[i] + rng.integers(1, 8)) % 8}")
+    titles += [edit.format(titles[i]) for i in wrong]
+    tags += [tags[i] for i in wrong]
+    tagger = TagPipeline(text="title").fit({"title": titles}, tags)
+    rows = np.r_[wrong, 200 + np.arange(40)]
+    columns = [tagger.label_names_.index(tags[i][1]) for i in rows]
+    assert (tagger.method_.label_confidence_[rows, columns] < 0.5).mean() > 0.9
+    without_groups = schirn.Sieve(features="none", kernel="linear")
+    without_groups.fit(tagger.features_.transform({"title": titles}), tags)
+    assert (without_groups.label_confidence_[rows, columns] < 0.5).mean() < 0.5
+
+
 def test_errors_say_what_is_wrong(table, tagger, tmp_path):
     with pytest.raises(NotFittedError):
         TagPipeline(text="title").predict(table)

@@ -91,21 +91,6 @@ class SieveRanker(ModelRanker):
 
     takes_votes = True
 
-    def leaves_groups_out(self, n_rows: int, sparse: bool) -> bool:
-        """Whether groups of this many rows can be left out together.
-
-        Parameters
-        ----------
-        n_rows : int
-        sparse : bool
-            Whether the features are sparse.
-
-        Returns
-        -------
-        bool
-        """
-        return n_rows <= self.model.max_kernel_rows or (sparse and self.model.kernel == "linear")
-
     def needs(self, task: RankingTask) -> Needs:
         """Many rows may also live elsewhere: on workers, or anywhere without answers and votes.
 
@@ -155,7 +140,7 @@ class SieveRanker(ModelRanker):
         columns = task.columns
         groups = task.groups
         is_elsewhere = location(X) in ("dask", "files")
-        if not is_elsewhere and self.leaves_groups_out(tags.n_rows, sp.issparse(X)):
+        if not is_elsewhere and self.model.leaves_groups_out(tags.n_rows, sp.issparse(X)):
             stage("looking for copies")
             groups = task.groups_with_copies(equal_rows(X))
         Y = tags.dense(columns)

@@ -139,8 +139,10 @@ def find_noisy_labels(
     Examples
     --------
     >>> from schirn import find_noisy_labels
-    >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 10
-    >>> tags = [["pan"], ["pan"], ["chair"], ["chair"]] * 10
+    >>> colours = ["red", "blue", "green", "white", "black", "grey", "brown", "pink"]
+    >>> things = ["pan", "steel pan", "chair", "oak chair"]
+    >>> titles = [f"{colour} {thing}" for colour in colours for thing in things]
+    >>> tags = [["pan"], ["pan"], ["chair"], ["chair"]] * 8
     >>> tags[0] = ["chair"]
     >>> ranking = find_noisy_labels(titles, tags)
     >>> suspects = ranking.suspects(1)
@@ -335,7 +337,7 @@ def choose_ranker(
         return FoldRanker(model, cv)
     # Of many dense rows, Sieve leaves out one at a time.
     ranker = SieveRanker(model)
-    leaves_groups_out = task.groups is None or ranker.leaves_groups_out(task.tags.n_rows, sparse)
+    leaves_groups_out = task.groups is None or model.leaves_groups_out(task.tags.n_rows, sparse)
     return ranker if leaves_groups_out else FoldRanker(model)
 
 

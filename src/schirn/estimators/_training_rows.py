@@ -103,6 +103,50 @@ class TrainingRows(NamedTuple):
         distance, index = tree.query(_projected(X, self.mean, self.deviation))
         return np.where(distance <= self.radius, index, -1)
 
+    def copy_groups(self) -> Array:
+        """Number the training rows such that a row shares its number with its copies and edits.
+
+        Each row joins the first row that it is a version of. Versions of versions are not followed:
+        short texts would be linked, word by word, to texts about something else.
+
+        Returns
+        -------
+        (n,) int array
+            Index of the first row of the group.
+        """
+        n_rows = max(len(self.sizes), len(self.points))
+        first, second = self._similar_sets() if len(self.sizes) else self._near_points()
+        order = np.lexsort((first, second))
+        group = np.arange(n_rows)
+        for head, row in zip(first[order].tolist(), second[order].tolist(), strict=True):
+            if group[row] == row and group[head] == head:
+                group[row] = head
+        return group
+
+    def _similar_sets(self) -> tuple[Array, Array]:
+        """Pairs of an earlier and a later version: rows that share two neighbouring hashes."""
+        first = []
+        second = []
+        for band in range(0, _N_HASHES, 2):
+            _, head, place = np.unique(
+                _pair(self.hashes, band), return_index=True, return_inverse=True
+            )
+            row = np.flatnonzero((head[place] != np.arange(len(place))) & (self.sizes > 0))
+            candidate = head[place[row]]
+            similarity = (self.hashes[candidate] == self.hashes[row]).mean(axis=1)
+            is_same = _are_versions(similarity, self.sizes[candidate], self.sizes[row])
+            first.append(candidate[is_same])
+            second.append(row[is_same])
+        return np.concatenate(first), np.concatenate(second)
+
+    def _near_points(self) -> tuple[Array, Array]:
+        """Pairs of an earlier and a later dense row that are closer than the radius."""
+        points, head, place = np.unique(self.points, axis=0, return_index=True, return_inverse=True)
+        equal = np.flatnonzero(head[place] != np.arange(len(place)))
+        near = cKDTree(points).query_pairs(self.radius, output_type="ndarray")
+        pairs = np.sort(head[near], axis=1)
+        return np.r_[pairs[:, 0], head[place[equal]]], np.r_[pairs[:, 1], equal]
+
     def _find_sets(self, hashes: Array, sizes: Array) -> Array:
         """Return the most similar training row of each feature set, or -1 if none is close."""
         best = np.full(len(hashes), -1)
@@ -119,13 +163,18 @@ class TrainingRows(NamedTuple):
                 rows = np.flatnonzero((keys[row] == targets) & is_filled)
                 candidate = row[rows]
                 similarity = (self.hashes[candidate] == hashes[rows]).mean(axis=1)
-                n_both = similarity / (1 + similarity) * (self.sizes[candidate] + sizes[rows])
-                smaller = np.minimum(self.sizes[candidate], sizes[rows])
-                is_same = (similarity >= _SIMILARITY) & (n_both >= _CONTAINMENT * smaller)
+                is_same = _are_versions(similarity, self.sizes[candidate], sizes[rows])
                 is_better = is_same & (similarity > most_similar[rows])
                 best[rows[is_better]] = candidate[is_better]
                 most_similar[rows[is_better]] = similarity[is_better]
         return best
+
+
+def _are_versions(similarity: Array, size: Array, other_size: Array) -> Array:
+    """Whether pairs of feature sets with this similarity and these sizes are versions of one."""
+    n_both = similarity / (1 + similarity) * (size + other_size)
+    smaller = np.minimum(size, other_size)
+    return np.asarray((similarity >= _SIMILARITY) & (n_both >= _CONTAINMENT * smaller))
 
 
 def _smallest_hashes(X: Any) -> Array:
@@ -155,13 +204,14 @@ def _pair(hashes: Array, band: int) -> Array:
 
 def _projected(X: Array, mean: Array, deviation: Array) -> Array:
     """Standardise the rows and project them onto k random directions."""
-    standardised = (X - mean) / deviation
     n_features = X.shape[1]
     if n_features <= _N_DIRECTIONS:
-        return standardised.astype(np.float32)
+        return ((X - mean) / deviation).astype(np.float32)
     shape = (n_features, _N_DIRECTIONS)
-    directions = np.random.default_rng(_SEED).standard_normal(shape, dtype=np.float32)
-    return (standardised @ (directions / np.sqrt(n_features))).astype(np.float32)
+    directions = np.random.default_rng(_SEED).standard_normal(shape)
+    # Scaling the directions instead of the rows saves a copy of X.
+    directions /= np.sqrt(n_features) * deviation[:, None]
+    return (X @ directions.astype(X.dtype) - mean @ directions).astype(np.float32)
 
 
 def _radius(points: Array) -> float:

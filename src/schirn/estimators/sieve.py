@@ -219,7 +219,8 @@ class Sieve(PartialMultiLabelClassifier):
             array of counts with the number of annotators, one for all rows or one per row. With
             `Votes`, the quality of each annotator is estimated separately.
         groups : array of shape (n,), optional
-            Rows of the same group, such as copies, never judge each other.
+            Rows of the same group, such as copies, never judge each other. Needs at most
+            `max_kernel_rows` rows, or sparse features and a linear kernel.
 
         Returns
         -------
@@ -234,6 +235,21 @@ class Sieve(PartialMultiLabelClassifier):
             label_names = votes.label_names
         self._fit_checked(X, y, label_names, **extras)
         return self
+
+    def leaves_groups_out(self, n_rows: int, sparse: bool) -> bool:
+        """Return whether `fit` takes `groups` for this many rows.
+
+        Parameters
+        ----------
+        n_rows : int
+        sparse : bool
+            Whether the features are sparse.
+
+        Returns
+        -------
+        bool
+        """
+        return n_rows <= self.max_kernel_rows or (sparse and self.kernel == "linear")
 
     def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
         """Convert rows in files, on a device or on workers to the form that `fit` uses."""

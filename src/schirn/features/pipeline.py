@@ -9,12 +9,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._input import Array, declare_parameters
+from schirn._input import Array, declare_parameters, location
 from schirn._sklearn import ClassifierMixin
-from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method
+from schirn.estimators import PartialMultiLabelClassifier, Sieve, TrainingRows, find_method
 from schirn.exceptions import InputError
 from schirn.features.table import ColumnChoice, TableFeatures, arrays_of
 from schirn.labels.tags import read_tags
+from schirn.scale.copies import equal_rows
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         label_names : list of str, optional
             Names of the columns of a matrix.
         **fit_params
-            Passed to the `fit` of the method.
+            Passed to the `fit` of the method. By default, the `groups` of `Sieve` are rows with
+            their copies and edited versions, see `copies_left_out`.
 
         Returns
         -------
@@ -91,6 +93,7 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         candidates = tags.dense()
         rows = arrays_of(features, X, candidates, learn=True)
         method = make_method(self.method, scaled=features.is_scaled, sparse=sp.issparse(rows))
+        fit_params = copies_left_out(method, rows, candidates) | fit_params
         self.method_ = method.fit(rows, candidates, label_names=tags.names, **fit_params)
         self.features_ = features
         return self
@@ -222,8 +225,10 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
         Examples
         --------
         >>> from schirn.features import TagPipeline
-        >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 5
-        >>> tags = ["pan", "pan", "chair", "chair"] * 5
+        >>> colours = ["red", "green", "white", "black", "grey", "brown", "pink"]
+        >>> things = ["pan", "steel pan", "chair", "oak chair"]
+        >>> titles = [f"{colour} {thing}" for colour in colours for thing in things]
+        >>> tags = ["pan", "pan", "chair", "chair"] * 7
         >>> tagger = TagPipeline(text="title").fit({"title": titles}, tags)
         >>> (judgement,) = tagger.judge([{"title": "blue pan"}], [["chair", "wok"]])
         >>> list(judgement.confidence), judgement.unseen, list(judgement.suggestions)
@@ -271,6 +276,39 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "method_")
         return arrays_of(self.features_, X)
+
+
+def copies_left_out(
+    method: PartialMultiLabelClassifier, X: Any, candidates: Array
+) -> dict[str, Array]:
+    """Return the `groups` with which a fit never judges a row by its copies or edited versions.
+
+    A copy that repeats the tags of a row would confirm the wrong ones. Similar rows with other tags
+    were tagged independently and stay evidence.
+
+    Parameters
+    ----------
+    method : estimator
+        The method to be fitted.
+    X : (n, d) array or CSR array
+        Features of the training rows.
+    candidates : (n, l) array of 0 and 1
+        Candidates of the training rows.
+
+    Returns
+    -------
+    dict
+        Empty if no row has a copy, if the method cannot leave several rows out together, or if most
+        rows have copies: then features are categories, and equal rows tell about each other.
+    """
+    if not isinstance(method, Sieve) or location(X) != "memory":
+        return {}
+    if not method.leaves_groups_out(X.shape[0], sp.issparse(X)):
+        return {}
+    similar = np.c_[TrainingRows.of(X).copy_groups(), equal_rows(candidates)]
+    distinct, groups = np.unique(similar, axis=0, return_inverse=True)
+    n_rows = len(groups)
+    return {"groups": groups.ravel()} if n_rows / 2 <= len(distinct) < n_rows else {}
 
 
 def make_method(

@@ -46,7 +46,7 @@ from schirn.cleaning.find import group_numbers
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
 from schirn.exceptions import InputError
-from schirn.features import TagPipeline
+from schirn.features import TagPipeline, copies_left_out
 from schirn.labels.tags import read_tags
 from schirn.persist import is_model_file, save
 from schirn.program.data import READING, read
@@ -133,7 +133,11 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     is_scaled = columns is not None and columns.is_scaled
     model = make_model(args.method, args.param, scaled=is_scaled, sparse=sp.issparse(data.X))
     start = time.perf_counter()
-    train(model, replace(data, X=to_device(data.X, args.device)), **training.knowledge)
+    X = to_device(data.X, args.device)
+    knowledge = training.knowledge
+    if training.source is not None:
+        knowledge = copies_left_out(model, X, data.candidates) | knowledge
+    train(model, replace(data, X=X), **knowledge)
     to_memory(model)
     seconds = time.perf_counter() - start
     pipeline = model
