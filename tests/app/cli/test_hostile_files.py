@@ -102,7 +102,8 @@ def test_a_hangup_leaves_no_part_of_a_file(place):
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
-    assert process.returncode in (128 + signal.SIGHUP, 128 + signal.SIGTERM)
+    # The second signal may also arrive after the end, when nothing catches it any more.
+    assert process.returncode in (128 + signal.SIGHUP, 128 + signal.SIGTERM, -signal.SIGTERM)
     assert err.splitlines()[-1] == "schirn: terminated"
     assert not list(place.glob(".*.part.*"))
     assert not (place / "m.schirn").exists()
