@@ -84,13 +84,13 @@ def test_in_one_process_the_results_are_the_same(place, undisturbed):
 @pytest.mark.slow
 def test_time_limit_and_sudden_death(place):
     names = "mymethods:Endless,mymethods:Dying,CandidateRidge"
-    limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")
+    limit = ("--folds", "2", "--time-limit", "12", "--tuning", "none", "--jobs", "2")
     ran = bench(place, "--methods", names, *limit, "--output", "out")
     assert ran.returncode == 1
     results = schirn.lab.bench.read_rows(place / "out")
     by_method = {result["method"]: result for result in results}
     assert by_method["Endless"]["status"] == "timeout"
-    assert by_method["Endless"]["reason"] == "stopped after 4 s, the limit for a run"
+    assert by_method["Endless"]["reason"] == "stopped after 12 s, the limit for a run"
     assert by_method["Dying"]["status"] == "failed"
     assert "by signal 9, perhaps for lack of memory" in by_method["Dying"]["reason"]
     assert Counter(result["status"] for result in results) == {"timeout": 2, "failed": 2, "done": 2}
