@@ -223,3 +223,16 @@ def test_a_likeness_far_above_one_is_no_certainty():
     assert lower[1] > 1
     assert cautious[1] == pytest.approx(cautious[0])
     assert cautious[0] == pytest.approx(lower[0])
+
+
+def test_of_many_parents_the_one_that_the_name_contains_comes_first():
+    rng = np.random.default_rng(0)
+    shares = {"nation": 0.95, "country": 0.95, "banner": 0.95, "flag": 0.8}
+    rows = [["face", "smile"]] * 450
+    rows += [list(shares) for _ in range(75)]
+    for _ in range(75):
+        listed = [tag for tag, share in shares.items() if rng.random() < share]
+        rows.append([*listed, "island-flag"])
+    lines = propose_vocabulary(rows).lines
+    parents = [line.target for line in lines if (line.action, line.tag) == ("imply", "island-flag")]
+    assert "flag" in parents

@@ -159,7 +159,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     use : TagUse
     pairs : PairUse
     """
-    likeness, lower, cautious = _combined(pairs)
+    upper, lower, cautious = _combined(pairs)
     common_share = pairs.n_common / np.maximum(use.counts[pairs.rare], 1)
     spelling = np.array(pairs.spelling, dtype=object)
     is_name = np.isin(spelling, list(SAME_NAME))
@@ -174,7 +174,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     is_known &= is_name | (use.counts[pairs.rare] >= _NAME_ROWS)
     is_sure = (lower >= min_likeness) & (common_share <= max_share) & is_known
     # One row of each is a coincidence.
-    is_likely = (likeness >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
+    is_likely = (upper >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
     sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
     likely = 0.5 * np.clip(cautious, 0.02, 0.98) * (1.02 - common_share)
     # One name in two forms is worth a question, whatever its rows say.
@@ -183,9 +183,9 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
 
 
 def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
-    """Return the smaller likeness, and a lower bound of the mean of both, plain and cautious.
+    """Return the smaller likeness, in doubt a larger one, and lower bounds of the mean of both.
 
-    A likeness of few rows may be far above 1 by chance; the cautious bound takes it for 1.
+    A likeness of few rows may be far above 1 by chance; the second, cautious bound takes it for 1.
     """
     context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
     context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
@@ -198,10 +198,9 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
     lower = mean - margin
     # A view of few rows is given some doubt.
     upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
-    smaller = np.minimum(pairs.likeness, context)
     lower = np.where(upper < _CONTRADICTS, 0, lower)
     lower = np.nan_to_num(lower, nan=0.0)
-    return np.nan_to_num(smaller, nan=0.0), lower, np.minimum(lower, 1 - np.nan_to_num(margin))
+    return np.nan_to_num(upper, nan=0.0), lower, np.minimum(lower, 1 - np.nan_to_num(margin))
 
 
 def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:

@@ -98,14 +98,15 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
     counts = use.counts
     missing = counts[child] - n_common
     words = {tag: set(words_of(names[tag])) for tag in {*child.tolist(), *parent.tolist()}}
+    pairs = zip(child.tolist(), parent.tolist(), strict=True)
+    is_named = np.array([bool(words[j]) and words[j] < words[i] for i, j in pairs], dtype=bool)
     lines: list[VocabularyLine] = []
     n_parents: dict[int, int] = {}
     n_compared = 0
-    for k in np.lexsort((counts[parent], -lower)).tolist():
+    for k in np.lexsort((counts[parent], -lower, ~is_named)).tolist():
         tag = int(child[k])
         target = int(parent[k])
-        is_named = bool(words[target]) and words[target] < words[tag]
-        if missing[k] == 0 or (lower[k] < _IMPLIES and not is_named):
+        if missing[k] == 0 or (lower[k] < _IMPLIES and not is_named[k]):
             continue
         if n_parents.get(tag, 0) >= _MOST_PARENTS or n_compared >= _MOST_PAIRS:
             continue
@@ -120,7 +121,7 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
             f"({lower[k]:.0%} to {upper[0]:.0%}), {missing[k]:,} lack it; by chance "
             f"{counts[target] / use.tags.n_rows:.0%}; rows without it {min(alike, 1):.2f} alike"
         )
-        confidence = min(0.99, float(lower[k]) * min(alike, 1) + (0.2 if is_named else 0.0))
+        confidence = min(0.99, float(lower[k]) * min(alike, 1) + (0.2 if is_named[k] else 0.0))
         lines.append(_line(use, "imply", tag, target, int(n_common[k]), evidence, confidence))
     return lines
 
