@@ -52,7 +52,7 @@ _NOTHING = {
     SUSPECTS: "there is no suspect",
     ADDED: "no tag is to be added",
 }
-# Answers from which on their rate of misses tells how many more it will take.
+# Least number of answers from which the number that remains is extrapolated.
 _FEW_ANSWERS = 20
 _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
 _CONFIDENCE = 0.95

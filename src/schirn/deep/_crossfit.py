@@ -31,7 +31,7 @@ _SHORTEST = 3
 _STALE = 3
 
 
-# Attributes that a resumed run does not continue from, or from a form of their own.
+# Attributes that a resumed run builds again, or restores separately.
 _NOT_STATE = {"rows", "Y", "seed", "params", "trust", "splits", "learners", "law"}
 
 

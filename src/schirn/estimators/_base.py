@@ -112,7 +112,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     _constraints: ClassVar[dict[str, Constraint]] = {}
     _info: ClassVar[MethodInfo]
     row_locations: ClassVar[tuple[str, ...]] = ()
-    """Where rows may be besides main memory (see `schirn.scale.input.location`). A method that
+    """Where rows may be besides main memory (see `schirn._input.location`). A method that
     lists any location implements `_fit_blocks(store, layout)` for `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
     """Whether X may be sparse; a dense-only method raises InputError for sparse features."""

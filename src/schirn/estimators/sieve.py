@@ -148,10 +148,10 @@ class Sieve(PartialMultiLabelClassifier):
     Notes
     -----
     `decision_function` returns log-odds and `predict_proba` their sigmoid. The pool calibrates
-    them; it is fitted to posteriors of candidates, never to true labels. A fit takes three Cholesky
-    inverses of n x n matrices, or two eigendecompositions of the landmark features, and then only
-    products: time is linear in the number of labels once there are more labels than rows. Memory is
-    6 n^2, or n times the number of landmarks.
+    them; it is fitted to posteriors of candidates, never to true labels. A fit takes up
+    to three Cholesky inverses of n x n matrices, or two eigendecompositions of the landmark
+    features, and then only products: time is linear in the number of labels once there are more
+    labels than rows. Memory is 6 n^2 numbers, or n times the number of landmarks.
 
     Examples
     --------

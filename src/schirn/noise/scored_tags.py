@@ -31,12 +31,12 @@ _WIDTH = 1.5
 # Frequencies per doubling, and scores, at which ratios are estimated.
 _PER_DOUBLING = 4
 _BINS = 256
-# A label is never taken to be all wrong or all right. Neither is a score: the ratio of correct to
-# wrong tags that it stands for is at least this, and at most the inverse.
+# Least share of wrong tags of a label, and of right ones; also the least ratio of correct to wrong
+# tags that a score can stand for, whose inverse is the largest.
 _LEAST_SHARE = 0.01
 # Steps of Bayes' rule in `listing_rates`. After many, all labels have one rate.
 _RATE_STEPS = 3
-# Imagined wrong tags per label, at the rate of all labels.
+# Pseudo-count of wrong tags per label, at the rate of all labels.
 _PSEUDO_TAGS = 5.0
 # Below the first AUC the features tell nothing about a label, above the second they tell enough.
 # Labels with few tags get the benefit of the doubt: this many standard errors are added.

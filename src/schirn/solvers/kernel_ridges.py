@@ -124,7 +124,7 @@ def sample_lams(
     knowledge: Knowledge,
     least: float = 0.0,
 ) -> list[float]:
-    """Two or three ridge weights, chosen by left-out scores of a sample of rows.
+    """One to three ridge weights, chosen by left-out scores of a sample of rows.
 
     Parameters
     ----------

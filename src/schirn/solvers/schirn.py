@@ -7,7 +7,8 @@
 over C = X W and the binary noise N <= Y, by augmented Lagrange multipliers. Two identities keep
 linear systems and singular value decompositions out of the loop.
 
-**The features are factored once.** With X = U S V', F = U S and W = V w, equation (10) is
+**The features are factored once.** With X = U S V', F = U S and W = V w, the W subproblem has the
+solution
 
     w = (mu S^2 + 2 lam)^(-1) (mu F'C - F'L)        instead of
     W = (mu X'X + 2 lam I)^(-1) X'(mu C - L),
@@ -109,22 +110,21 @@ def schirn(
     if rounds.state is not None:
         N, Y_N, C, L, mu, trace = rounds.state
     for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
-        # eq. (10): W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
+        # W subproblem: W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
         w = (mu * C[n:] - L[n:]) / (mu * eigenvalues + 2 * lam * penalty)
         XW = np.vstack([space.expand(w.astype(space.dtype)), eigenvalues * w])
-        # eq. (15): candidates have Y = 1, and are noise where C is below the threshold
+        # N subproblem: candidates have Y = 1, and are noise where C is below the threshold
         N_before = N
         N = Y & (C[:n] < threshold)
         if not np.array_equal(N, N_before):
             Y_N = Y_N - _with_projection(space, N.astype(float) - N_before)
-        # eq. (17)
+        # C subproblem
         G = (2 * Y_N + L + mu * XW) / (2 + mu)
-        # eq. (18): G = P D Q', C = P (D + shift) Q'
+        # G = P D Q', C = P (D + shift) Q'; the printed shift is exact for a rank weight of 2 beta
         C, nuclear_norm = _rank_step(G, n, 2 * beta / (2 + mu), rank_term)
-        # eq. (19)
+        # Lagrange terms
         gap = XW - C
         L = L + mu * gap
-        # eq. (20)
         mu = min(mu_max, rho * mu)
         residual = float(np.linalg.norm(gap[:n]))
         n_noise = int(np.count_nonzero(N))

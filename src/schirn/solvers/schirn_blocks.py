@@ -3,17 +3,17 @@
 The rounds are those of `schirn.solvers.schirn`, and projections follow the same recursions. Three
 things differ, because the n x l matrices are large or remote:
 
-***A block keeps one matrix.** C is needed only at the candidates, and L and Y - N only in the sum
+**A block keeps one matrix.** C is needed only at the candidates, and L and Y - N only in the sum
 S = L + 2(Y - N). With G = S + mu X W (the division by 2 + mu is part of R here) and C = G R, the
-next S is G - mu C, because equation (19) turns L into L + mu X W - mu C. Where the noise step
+next S is G - mu C, because L becomes L + mu X W - mu C. Where the noise step
 changes Y - N, twice the change is added to G.
 
-***A round takes one exchange.** R is known once the Gram matrices of all blocks are added up. The w
+**A round takes one exchange.** R is known once the Gram matrices of all blocks are added up. The w
 of the next round depends only on projections, so R and w are sent to the blocks together, and one
 step of the blocks (`finish_and_begin`) ends a round and begins the next. What the trace needs to
 know about C is returned with the sums of that step.
 
-***Means are stored separately in single precision.** L starts at 1, so the mean of each label would
+**Means are stored separately in single precision.** L starts at 1, so the mean of each label would
 swamp the small singular values; it is subtracted from S and G and stored beside them (`Centred`).
 """
 
@@ -261,9 +261,9 @@ def schirn_on_blocks(
         FY_N, FC, FL, mu, trace = rounds.state
         store.step(read_state, rounds.blocks(rounds.done))
     for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
-        # eq. (10)
+        # W subproblem
         w, FXW = coordinates.solve(mu * FC - FL, mu, 2 * lam)
-        # eq. (15) and (17), after eq. (18) and (19) of the previous round
+        # The noise and G, after C and L of the previous round
         message = coordinates.send(mu * w), threshold, term != "none"
         over_C, over_G = store.step(finish_and_begin, shift, message)
         if last is not None and over_C is not None:
@@ -271,15 +271,14 @@ def schirn_on_blocks(
         if over_G.change is not None:
             FY_N = FY_N + coordinates.receive(over_G.change)
         FG = mu * FXW + FL + 2 * FY_N
-        # eq. (18)
+        # C subproblem
         shift = _shift(over_G, beta, term, mu, whole_G, w.dtype)
         FC = FG * shift.scale if shift.R is None else FG @ shift.R
-        # eq. (19)
+        # Lagrange terms
         FL = FG - 2 * FY_N - mu * FC
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
         penalties = alpha * over_G.n_noise + shift.rank_penalty + ridge
         last = _Round(shift, penalties, over_G.n_noise, n_cells)
-        # eq. (20)
         mu = min(mu_max, rho * mu)
 
         # Blocks finish a round together with the next one, unless their sums or states are due now.
@@ -426,12 +425,12 @@ def begin_round(
     sums : SumsOverG
     """
     cells = block.cells
-    # eq. (15)
+    # N subproblem
     noise = state.C < threshold
     xp = namespace(noise)
     changed = xp.nonzero(state.noise != noise)[0]
     n_changed = int(changed.shape[0])
-    # eq. (17)
+    # C subproblem
     G = block.rows.expand(message)
     G += state.S.values
     change = projection = None
@@ -469,13 +468,13 @@ def finish_round(block: Block, state: State, shift: Shift) -> tuple[State, SumsO
     """
     G = state.G
     assert G is not None
-    # eq. (18)
+    # C subproblem
     mu_C = _times(G, shift)
     C = mu_C.at(block.cells) / shift.mu
     xp = namespace(C)
     inside = float(xp.sum(C) - xp.sum(C[state.noise]))
     square = mu_C.square() / shift.mu**2 if shift.R is None else None
-    # eq. (19), computed in the memory of mu C
+    # L, computed in the memory of mu C
     values = xp.subtract(G.values, mu_C.values, out=mu_C.values)
     mean = None if G.mean is None else G.mean - mu_C.mean
     S = Centred(values, mean)
@@ -484,7 +483,7 @@ def finish_round(block: Block, state: State, shift: Shift) -> tuple[State, SumsO
 
 
 def _times(G: Centred, shift: Shift) -> Centred:
-    """mu C for equation (18): mu R'G, where R is symmetric."""
+    """mu C = mu R'G, where R is symmetric."""
     if shift.R is None:
         factor = shift.mu * shift.scale
         return Centred(factor * G.values, None if G.mean is None else factor * G.mean)

@@ -46,7 +46,7 @@ def test_findings_are_in_the_summary(source, capsys):
     assert "1 tag looks like another spelling: Beach (1 row) → beach" in section[0]
     assert "2 rows are copies of earlier ones" in section[1]
     # Spellings come before questions, which would be about single spellings.
-    steps = out.partition("\nFirst, ")[2]
+    steps = out.partition("\nFirst fix the names of tags")[2]
     command = "schirn vocabulary"
     assert 0 < steps.index(command) < steps.index("\nNext, answer questions")
     assert command not in err

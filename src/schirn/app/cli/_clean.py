@@ -509,7 +509,7 @@ def _print_next(result: _Result) -> None:
     if not cleaning.options.vocabulary and any(
         item.kind == "spelling" for item in cleaning.findings
     ):
-        say("\nFirst, look at the list of tags, and pass what is right to --vocabulary:")
+        say("\nFirst fix the names of tags; pass the answered proposals as --vocabulary:")
         say(f"  {_vocabulary_command(cleaning)}")
     answers = cleaning.options.answers
     if outputs.tool is not None:

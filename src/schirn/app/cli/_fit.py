@@ -60,7 +60,7 @@ OPTIONS = f"""
 {LEARNED}
 {IMAGE}
 {ENCODING}
---group COLUMN  rows with the same value do not influence each other's ranks
+--group COLUMN  rows with the same value are left out together
 --id COLUMN  column of row ids; the state for schirn update is then written beside the model
 {DECISIONS}
 []

@@ -47,7 +47,7 @@ LEARNED = """
 --categories COLUMNS:names  columns of categories to use as features, such as brand,colour
 """
 IMAGE = """
---image COLUMN  column of image files, shown in the report; also used as features if there are
+--image COLUMN  column of image files, shown in reports; also used as features if there are
     no others, or with --encoder
 """
 ENCODING = """
@@ -96,7 +96,7 @@ COPIES = """
 """
 ASK = f"""
 --questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
---number N:positive = {FIRST_STEP}  number of questions
+--number N:positive = {FIRST_STEP}  number of questions, or of tags for --for-model
 --answers FILE...  a file of questions with your answers, or an export of a labeling tool; may be
     repeated
 --name NAME  name of the person who answered, stored with the decisions

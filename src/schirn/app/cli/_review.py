@@ -46,10 +46,10 @@ def run(args: argparse.Namespace) -> None:
     """Rank the tags of a table and ask about them on a page that only this machine can open.
 
     The program chooses the first fifty questions; after that, you choose the order. Every answer
-    updates the ranking, the estimated number of wrong tags and the possible removals. The page has
-    a room for the vocabulary, where its lines are accepted or rejected one by one. TABLE is never
-    changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C
-    and continue whenever you like.
+    updates the ranking, the estimated number of wrong tags and the possible removals. A second
+    page lists proposals for the vocabulary to accept or reject. TABLE is never changed; every
+    answer is saved immediately in TABLE-review/journal.jsonl. Stop with Ctrl-C and continue
+    whenever you like.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from schirn.exceptions import InputError
 from schirn.program.output import facts, note, number, print_json, say, table, working
 
 OPTIONS = f"""
-data TABLE  table whose tags to look at
+data TABLE  table with the tags
 -o, --output FILE  write the proposals to a .csv file; fill in its column 'accept' with yes or no.
     If the file exists, its answers are kept, and nothing that was answered is proposed again
 --number N:natural = 100  number of proposals
@@ -42,9 +42,9 @@ _WIDTH = 60
 def run(args: argparse.Namespace) -> int:
     """Propose what to change in the list of tags: merge, imply, exclude, drop, split.
 
-    Nothing is changed. Each proposal says how the tags are used: how alike the texts are that they
-    stand on, and how often they stand together. Answer with yes or no in the file, and pass it to
-    clean, review, fit and update as --vocabulary. Run it again for more proposals.
+    Nothing is changed. Each proposal reports how similar the rows of the two tags are, and how
+    often both occur together. Answer with yes or no in the file, and pass it to clean, review,
+    fit, predict, update or serve as --vocabulary. Run it again for more proposals.
 
     Examples
     --------

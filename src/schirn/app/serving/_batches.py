@@ -54,7 +54,7 @@ class Batches:
 
     def __init__(self, n_in_flight: Callable[[], int]) -> None:
         self._n_in_flight = n_in_flight
-        # One thread: NumPy holds the interpreter most of the time, and a queue has an end.
+        # One thread: others would compete with it for the lock of the interpreter.
         self._thread = ThreadPoolExecutor(1)
         self._queue: deque[_Job] = deque()
         self._timer: asyncio.TimerHandle | None = None

@@ -302,7 +302,7 @@ def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[
 
 
 def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
-    """Read the results of files and folders, and the reasons why lines are none.
+    """Read the results of files and folders, and the reasons why lines were rejected.
 
     Parameters
     ----------

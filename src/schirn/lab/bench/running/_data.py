@@ -20,7 +20,7 @@ Split = tuple[Array, Array]
 Level = int | float | None
 
 HOLDOUT = 5
-"""With a single fold, one of so many parts of the rows is tested on, and the others train."""
+"""Number of parts of the rows with a single fold; one part tests, the others train."""
 
 
 class Source(NamedTuple):
