@@ -16,6 +16,8 @@ from schirn.lab.bench.report import write_file
 from schirn.lab.bench.results import Result, ResultWriter, newest, read_rows
 
 _BATCH = "batch"
+# What another machine does not need: scores are in files, the others are about a machine.
+_DROPPED = ("scores", "traceback", "host")
 
 
 def keep_results(path: str | os.PathLike[str], batches: Sequence[Batch]) -> int:
@@ -39,7 +41,7 @@ def keep_results(path: str | os.PathLike[str], batches: Sequence[Batch]) -> int:
         name = batch.folder.name
         fresh = read_rows(batch.folder) if batch.folder.is_dir() else []
         merged = newest([*results.get(name, []), *fresh])
-        results[name] = [result | {"scores": None} for result in merged]
+        results[name] = [result | dict.fromkeys(_DROPPED) for result in merged]
     lines = [
         json.dumps({_BATCH: name, **result}, ensure_ascii=False, sort_keys=True)
         for name in sorted(results)
