@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.estimators import TrainingRows
-from schirn.features import TagPipeline
+from schirn.features import TagPipeline, TextFeatures
 
 WORDS = np.array([f"word{k}" for k in range(60)])
 
@@ -126,6 +126,28 @@ def test_hashes_agree_as_often_as_sets_overlap():
     estimate = np.array([(rows.hashes[i] == rows.hashes[j]).mean() for i, j in pairs])
     assert abs((estimate - exact).mean()) < 0.02
     assert np.abs(estimate - exact).max() < 0.3
+
+
+def titles(n, seed):
+    """Eight words each, of which a few are in most titles and most are rare; no two are equal."""
+    rng = np.random.default_rng(seed)
+    weights = 1 / np.arange(1, 3001)
+    words = [rng.choice(3000, size=8, p=weights / weights.sum()) for _ in range(n)]
+    return [" ".join([*(f"w{k}" for k in row), f"r{seed}x{i}"]) for i, row in enumerate(words)]
+
+
+@pytest.mark.parametrize("ending", ["", "delivery in three days and free returns by post or shop"])
+def test_rows_are_recognised_in_large_tables(ending):
+    """The last rows as well as the first, and whatever ends every text."""
+    texts = [f"{title} {ending}" for title in titles(12_000, 0)]
+    features = TextFeatures()
+    rows = TrainingRows.of(features.fit_transform(texts))
+    last = np.arange(11_000, 12_000)
+    np.testing.assert_array_equal(rows.find(features.transform(texts)), np.arange(12_000))
+    edited = features.transform([f"updated {texts[i].partition(' ')[2]}" for i in last])
+    assert (rows.find(edited) == last).mean() > 0.97
+    unseen = features.transform([f"{title} {ending}" for title in titles(1000, 1)])
+    assert (rows.find(unseen) < 0).mean() > 0.97
 
 
 def test_degenerate_rows():

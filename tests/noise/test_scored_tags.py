@@ -7,7 +7,7 @@ from schirn import find_noisy_labels
 from schirn.labels.tags import Tags
 from schirn.noise.scored_tags import (
     ScoredCells,
-    fit_law,
+    fit_score_model,
     label_informativeness,
     listing_rates,
     sample_unlisted,
@@ -99,7 +99,7 @@ def transformed(cells, function):
 @pytest.mark.parametrize("share", [0.2, 0.7])
 def test_the_law_tells_the_share_of_wrong_tags_and_how_likely_each_is(share):
     cells, correct = generated(np.full(200, 50), np.full(200, share))
-    law = fit_law(cells, 200)
+    law = fit_score_model(cells, 200)
     np.testing.assert_allclose(law.typical_shares, share, atol=0.04)
     # Labels that do not differ have shares that hardly differ.
     np.testing.assert_allclose(law.shares, share, atol=0.1)
@@ -116,7 +116,7 @@ def test_the_law_tells_the_share_of_wrong_tags_and_how_likely_each_is(share):
 def test_rare_and_frequent_labels_have_their_own_law():
     counts, wrong = np.repeat([8, 500], [300, 10]), np.repeat([0.7, 0.1], [300, 10])
     cells, correct = generated(counts, wrong)
-    law = fit_law(cells, len(counts))
+    law = fit_score_model(cells, len(counts))
     np.testing.assert_allclose(law.typical_shares, wrong, atol=0.06)
     p = expit(law.log_odds(cells.score, cells.label))
     for labels in (cells.label < 300, cells.label >= 300):
@@ -125,10 +125,10 @@ def test_rare_and_frequent_labels_have_their_own_law():
 
 def test_the_law_follows_the_order_of_the_scores():
     cells, _ = generated(np.repeat([400, 30], [5, 60]), np.repeat([0.2, 0.6], [5, 60]))
-    expected = fit_law(cells, 65).log_odds(cells.score, cells.label)
+    expected = fit_score_model(cells, 65).log_odds(cells.score, cells.label)
     for function in (lambda s: 5 * s - 2, np.exp, np.arctan):
         again = transformed(cells, function)
-        log_odds = fit_law(again, 65).log_odds(again.score, again.label)
+        log_odds = fit_score_model(again, 65).log_odds(again.score, again.label)
         # Ratios are interpolated between scores, where the function bends them.
         assert np.quantile(np.abs(log_odds - expected), 0.99) < 0.2
     order = np.lexsort((cells.score, cells.label))
@@ -139,7 +139,7 @@ def test_the_law_follows_the_order_of_the_scores():
 def test_own_shares_follow_labels_that_differ():
     wrong = np.tile([0.1, 0.7], 20)
     cells, _ = generated(np.full(40, 300), wrong, n_unlisted=300)
-    law = fit_law(cells, 40)
+    law = fit_score_model(cells, 40)
     np.testing.assert_allclose(law.typical_shares, 0.4, atol=0.03)
     np.testing.assert_allclose(law.shares, wrong, atol=0.25)
     # The same score tells more where fewer tags are wrong.
@@ -164,7 +164,7 @@ def no_cells():
     ],
 )
 def test_with_nothing_to_compare_all_scores_tell_the_same(cells):
-    law = fit_law(cells, 3)
+    law = fit_score_model(cells, 3)
     log_odds = law.log_odds(np.array([-1.0, 0.0, 5.0]), np.arange(3))
     assert np.isfinite(log_odds).all()
     assert np.ptp(log_odds) == 0
@@ -178,7 +178,7 @@ def test_a_label_without_cells_to_compare_changes_nothing_for_others():
         cells.unlisted_label,
         cells.unlisted_score,
     )
-    alone, law = fit_law(cells, 3), fit_law(more, 3)
+    alone, law = fit_score_model(cells, 3), fit_score_model(more, 3)
     expected = alone.log_odds(cells.score, cells.label)
     np.testing.assert_array_equal(law.log_odds(cells.score, cells.label), expected)
 
@@ -187,7 +187,7 @@ def test_a_label_without_cells_to_compare_changes_nothing_for_others():
 def test_equal_scores_leave_only_the_shares(counts):
     cells, _ = generated(counts, np.zeros(len(counts)))
     cells = transformed(cells, np.zeros_like)
-    law = fit_law(cells, len(counts))
+    law = fit_score_model(cells, len(counts))
     # All tags are at the median, like rows that do not list the label.
     np.testing.assert_allclose(law.shares, 0.99)
     labels = np.arange(len(counts))

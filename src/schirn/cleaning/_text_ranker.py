@@ -8,10 +8,10 @@ each divided by its spread:
   that lack the label list it turns them into log-odds of being correct;
 - centroids: a row is compared with the mean row of the label. They assume no noise model that could
   be wrong;
-- the law of the linear scores, which follows from the first expert.
+- the model of the linear scores, which follows from the first expert.
 
-Rates and law are those of `schirn.noise.scored_tags`. Nobody can tell wrong from correct tags of a
-label that the texts never mention: its rate, centroids and law are drawn to the mean of all tags.
+Rates and score model are those of `schirn.noise.scored_tags`. Nobody can tell wrong from correct tags of a
+label that the texts never mention: its rate, centroids and score model are drawn to the mean of all tags.
 The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
 alike, tags of rare labels are mostly wrong. The linear model alone ranks missing tags.
 docs/ranking.md says how well this ranks.
@@ -46,7 +46,7 @@ from schirn.linalg.arrays import row_slices
 from schirn.noise.model import Candidates
 from schirn.noise.scored_tags import (
     ScoredCells,
-    fit_law,
+    fit_score_model,
     label_informativeness,
     listing_rates,
     sample_unlisted,
@@ -206,23 +206,23 @@ class _Verdicts:
         n_labels = len(tags.names)
         linear = cells.score
         label = cells.label
-        self._law = fit_law(cells, n_labels)
+        self._score_model = fit_score_model(cells, n_labels)
         self._informativeness = label_informativeness(cells, n_labels)
         self._log_rates = np.log(listing_rates(cells, tags.counts, tags.n_rows))
-        self._shares = -2 * _SHARES * self._law.typical_shares
-        log_odds = self._law.log_odds(linear, label)
+        self._shares = -2 * _SHARES * self._score_model.typical_shares
+        log_odds = self._score_model.log_odds(linear, label)
         values = self._log_rates[label], centroids, expit(log_odds)
         self._neutral = [float(value.mean()) for value in values]
         experts = self._experts(linear, values, label)
         self._sum = ExpertSum(experts, float(log_odds.std()))
         z = self._sum(experts, self._shares[label])
-        # The mean probability stays that of the law.
+        # The mean probability stays that of the score model.
         self._shift = shift_to_mean(z, self._neutral[-1])
         self.log_odds = z + self._shift
 
     def judge(self, linear: Array, centroids: Array, label: Array) -> Array:
         """Return the log-odds of other cells."""
-        p = expit(self._law.log_odds(linear, label))
+        p = expit(self._score_model.log_odds(linear, label))
         values = self._log_rates[label], centroids, p
         experts = self._experts(linear, values, label)
         return self._sum(experts, self._shares[label]) + self._shift

@@ -5,7 +5,7 @@ and k sampled cells per label, memory and time grow with c + k l.
 
 1. Cells of one half of the rows are compared with the mean rows of the labels in the other half:
    all listed cells, and for each label some rows that do not list it.
-2. A law of the scores (`schirn.noise.scored_tags`) tells how likely each tag is to be correct.
+2. A model of the scores (`schirn.noise.scored_tags`) tells how likely each tag is to be correct.
 3. The tags of a row inform each other: rows have similar numbers of wrong tags.
 """
 
@@ -23,7 +23,7 @@ from schirn.cleaning.ranker import Evidence, Ranker, RankingTask
 from schirn.labels.tags import Tags
 from schirn.linalg.arrays import BLOCK_CELLS, rows_per_block
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
-from schirn.noise.scored_tags import ScoredCells, fit_law, sample_unlisted
+from schirn.noise.scored_tags import ScoredCells, fit_score_model, sample_unlisted
 from schirn.scale.copies import equal_rows
 
 CENTROIDS = "label centroids"
@@ -100,9 +100,13 @@ class CentroidRanker(Ranker):
         tag_scores, unlisted_scores, planted_scores = np.split(scores, ends)
         judged_scores = tag_scores[is_judged]
         scored = ScoredCells(tags.column[is_judged], judged_scores, column, unlisted_scores)
-        law = fit_law(scored, n_labels)
-        posterior = RowPosterior(law.log_odds(tag_scores, tags.column), is_judged, law.shares, tags)
-        planted = posterior.judge_planted(task, law.log_odds(planted_scores, planted_column))
+        score_model = fit_score_model(scored, n_labels)
+        posterior = RowPosterior(
+            score_model.log_odds(tag_scores, tags.column), is_judged, score_model.shares, tags
+        )
+        planted = posterior.judge_planted(
+            task, score_model.log_odds(planted_scores, planted_column)
+        )
         planted[counts[half[planted_row], planted_column] == 0] = np.nan
         return Evidence(posterior.log_odds, is_judged, planted)
 

@@ -343,7 +343,7 @@ class Sieve(PartialMultiLabelClassifier):
             expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
         self.expansion_ = expansion
         scores = result.log_odds()
-        confidence = self._judge(result, result.confidence()).toarray()
+        confidence = self._set_noise_estimates(result, result.confidence()).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
         self.training_log_odds_: Any = scores
@@ -380,7 +380,7 @@ class Sieve(PartialMultiLabelClassifier):
         # Scale the rows in pieces: a scaled copy takes as much memory as X.
         return fit_features(one_block(Z), Y, options, Z.dtype, scaled, knowledge)
 
-    def _judge(self, result: SieveResult, posterior: sp.csr_array) -> sp.csr_array:
+    def _set_noise_estimates(self, result: SieveResult, posterior: sp.csr_array) -> sp.csr_array:
         """Set the noise estimates of the fit, and return the confidences of all candidates."""
         votes = result.fitted.splits[0].train.knowledge.votes
         self.pool_ = result.pool
@@ -421,7 +421,7 @@ class Sieve(PartialMultiLabelClassifier):
         self.scale_ = fit.scale
         self.expansion_ = fit.expansion
         scores, candidates = fit.sample
-        confidence = self._judge(fit.result, fit.posterior)
+        confidence = self._set_noise_estimates(fit.result, fit.posterior)
         self.n_iter_ = len(self.objective_)
         self.calibration_ = self._calibrate(scores, candidates)
         if fit.log_odds is not None:

@@ -97,7 +97,7 @@ class ScoredCells:
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class ScoreModel:
     """What scores say about listed tags.
 
     Attributes
@@ -140,8 +140,8 @@ class Law:
         return np.asarray(np.log(h) + logit(1 - self.shares[label]))
 
 
-def fit_law(cells: ScoredCells, n_labels: int) -> Law:
-    """Estimate the law from the scores of tags and of sampled cells that are not listed.
+def fit_score_model(cells: ScoredCells, n_labels: int) -> ScoreModel:
+    """Fit the model to the scores of tags and of sampled cells that are not listed.
 
     Parameters
     ----------
@@ -150,10 +150,10 @@ def fit_law(cells: ScoredCells, n_labels: int) -> Law:
 
     Returns
     -------
-    Law
+    ScoreModel
     """
     n_unlisted = np.bincount(cells.unlisted_label, minlength=n_labels)
-    # Without a single cell to compare with, tags say nothing about the law.
+    # Without a single cell to compare with, tags say nothing about the scores.
     compared = n_unlisted[cells.label] > 0
     label = cells.label[compared]
     score = cells.score[compared]
@@ -174,7 +174,9 @@ def fit_law(cells: ScoredCells, n_labels: int) -> Law:
     ratios = _rising_ratios(tag_histogram, unlisted_histogram)
     bounds = _LEAST_SHARE, 1 - _LEAST_SHARE
     centres = (edges[:-1] + edges[1:]) / 2
-    return Law(np.clip(typical, *bounds), np.clip(shares, *bounds), frequency, centres, ratios)
+    typical = np.clip(typical, *bounds)
+    shares = np.clip(shares, *bounds)
+    return ScoreModel(typical, shares, frequency, centres, ratios)
 
 
 def listing_rates(cells: ScoredCells, n_listed: Array, n_rows: int) -> Array:

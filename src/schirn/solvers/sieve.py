@@ -305,15 +305,15 @@ def run_rounds(
     """
     rounds = Rounds(max_iter)
     trace: list[TraceEntry] = []
-    passes = list(rounds.left())
+    left = list(rounds.left())
     n_before = rounds.done
     if rounds.state is None:
         # The first guess takes as long as a round, so progress counts it as one.
-        passes.insert(0, 0)
+        left.insert(0, 0)
     else:
         n_before += 1
         state, trace = restored(rounds.state, ridges)
-    for n_iter in track(passes, "pass", before=n_before, may_stop=True):
+    for n_iter in track(left, "round", before=n_before, may_stop=True):
         if n_iter == 0:
             state = first_guess(ridges, rates)
             if rounds.due(0):
