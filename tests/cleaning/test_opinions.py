@@ -74,6 +74,18 @@ def test_answers_teach_how_much_a_voice_is_worth():
     assert low > 0.6
 
 
+def test_a_voice_says_how_good_it_was_and_whether_it_counts():
+    ranking, right = made_up(apart=0.0)
+    heard = ranking.with_opinions({"model": matrix(ranking, voice(right, 0, 0.9))})
+    (before,) = heard.voices()
+    assert not before.is_heard
+    assert before.sentence.startswith(f"model: {len(right):,} opinions, without influence, since")
+    (after,) = answered(answered(heard, right), right).voices()
+    assert after.is_heard
+    assert f"{after.n_agree} of 50 as in your answers ({after.agreement:.0%}; 90%" in after.sentence
+    assert "without influence" not in after.sentence
+
+
 def test_opinions_are_never_answers():
     ranking, right = made_up()
     heard = ranking.with_opinions(matrix(ranking, right))

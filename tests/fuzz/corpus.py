@@ -198,9 +198,9 @@ def _project() -> list[bytes]:
     table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
     table["content"] = []
     table["vocabulary"] = []
-    head = {"format": "schirn-review", "version": 5, "labels": LABELS, "table": table}
+    head = {"format": "schirn-review", "version": 6, "labels": LABELS, "table": table}
     head |= {"method": "Sieve", "ids": ["a", "b"], "texts": ["", "<b>"]}
-    head |= {"precision": 0.9, "keep_one": True}
+    head |= {"precision": 0.9, "keep_one": True, "opinions": []}
     with tempfile.NamedTemporaryFile() as tags:
         tags.write(_review_tags()[0])
         tags.flush()

@@ -51,6 +51,9 @@ class Voice(NamedTuple):
         Share of the answered tags on which both agree; NaN without any.
     agreement_interval : tuple of two floats
         90% interval of this share; (0, 1) without any.
+    is_heard : bool
+        Whether the voice changes ranks: it agrees with the ranking of listed tags, or with the
+        answers about them, more than by chance.
     """
 
     who: str
@@ -60,6 +63,25 @@ class Voice(NamedTuple):
     n_agree: int
     agreement: float
     agreement_interval: tuple[float, float]
+    is_heard: bool
+
+    @property
+    def sentence(self) -> str:
+        """How good the voice is, in words."""
+        noun = "opinion" if self.n_opinions == 1 else "opinions"
+        words = f"{self.who}: {self.n_opinions:,} {noun}"
+        if self.n_answered:
+            low, high = self.agreement_interval
+            words += (
+                f", {self.n_agree:,} of {self.n_answered:,} as in your answers "
+                f"({self.agreement:.0%}; 90% interval: {low:.0%} to {high:.0%})"
+            )
+        if not self.is_heard:
+            words += (
+                ", without influence, since they agree with the ranking and the answers no more "
+                "than chance explains"
+            )
+        return f"{words}."
 
 
 class Opinions(NamedTuple):

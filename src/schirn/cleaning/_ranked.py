@@ -181,6 +181,20 @@ class MissingTags:
         total = max(int(self.worklist.usable.sum()), 1)
         return self._number_right.low / total, self._number_right.high / total
 
+    @property
+    def sentence(self) -> str:
+        """What is known about the number of correct tags among these; "" without answers."""
+        n_answers = len(self.worklist.answered)
+        if not n_answers or np.isnan(self.right_share):
+            return ""
+        low, high = self.right_share_interval
+        answers = "1 answer" if n_answers == 1 else f"{n_answers:,} answers"
+        return (
+            f"Based on {answers}, about {self.right_share:.1%} of the "
+            f"{int(self.worklist.usable.sum()):,} tags ranked as missing are right "
+            f"(90% interval: {low:.1%} to {high:.1%})."
+        )
+
     def expected_right(self, k: int) -> float:
         """Expected number of correct tags among the next k.
 

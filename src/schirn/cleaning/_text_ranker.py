@@ -10,10 +10,11 @@ each divided by its spread:
   be wrong;
 - the model of the linear scores, which follows from the first expert.
 
-Rates and score model are those of `schirn.noise.scored_tags`. Nobody can tell wrong from correct tags of a
-label that the texts never mention: its rate, centroids and score model are drawn to the mean of all tags.
-The share of wrong tags among labels as frequent is subtracted: where wrong tags fall on all labels
-alike, tags of rare labels are mostly wrong. The linear model alone ranks missing tags.
+Rates and score model are those of `schirn.noise.scored_tags`. Nobody can tell wrong from correct
+tags of a label that the texts never mention: its rate, centroids and score model are drawn to the
+mean of all tags. The share of wrong tags among labels as frequent is subtracted: where wrong tags
+fall on all labels alike, tags of rare labels are mostly wrong. The linear model alone ranks missing
+tags.
 docs/ranking.md says how well this ranks.
 """
 

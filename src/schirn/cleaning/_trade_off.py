@@ -30,6 +30,12 @@ class TradeOff(NamedTuple):
         90% interval of this share.
     wrong_left : float
         Expected number of wrong tags that would be left; NaN if the answers cannot tell.
+    unanswered : int
+        Number of the removed tags that nobody was asked about.
+    unanswered_right_share : float
+        Expected share of these that are wrong; NaN if there are none.
+    unanswered_right_share_interval : tuple of two floats
+        90% interval of this share.
     """
 
     precision: float
@@ -37,6 +43,9 @@ class TradeOff(NamedTuple):
     right_share: float
     right_share_interval: tuple[float, float]
     wrong_left: float
+    unanswered: int = 0
+    unanswered_right_share: float = np.nan
+    unanswered_right_share_interval: tuple[float, float] = (np.nan, np.nan)
 
 
 def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOff]:
@@ -53,13 +62,14 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
     n_removed = n_called_wrong + n_chosen
     if not n_removed:
         return TradeOff(target, 0, np.nan, (np.nan, np.nan), _wrong_left(ranking, 0.0))
-    shares = np.zeros(3)
-    if n_chosen:
-        # Limits of a row may keep some of the prefix; its share stands for the others.
-        shares = np.array(work.posterior.share_interval(work.limit(target)))
-    right = (n_called_wrong + shares * n_chosen) / n_removed
+    if not n_chosen:
+        return TradeOff(target, n_removed, 1.0, (1.0, 1.0), _wrong_left(ranking, n_removed))
+    # Limits of a row may keep some of the prefix; its share stands for the others.
+    share, least, most = work.posterior.share_interval(work.limit(target))
+    right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
     mean, low, high = right.tolist()
-    return TradeOff(target, n_removed, mean, (low, high), _wrong_left(ranking, mean * n_removed))
+    left = _wrong_left(ranking, mean * n_removed)
+    return TradeOff(target, n_removed, mean, (low, high), left, n_chosen, share, (least, most))
 
 
 def _wrong_left(ranking: "NoisyLabels", n_removed: float) -> float:

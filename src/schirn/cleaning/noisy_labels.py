@@ -753,8 +753,9 @@ class NoisyLabels:
                 n_agree += int(np.count_nonzero(agrees))
             share, interval = agreement(n_agree, n_answered)
             weight = float(self.worklist.voice_weights[k])
+            is_heard = bool(self.worklist.heard_voices[k])
             counted = (n_opinions, weight, n_answered, n_agree)
-            result.append(Voice(opinions.who, *counted, share, interval))
+            result.append(Voice(opinions.who, *counted, share, interval, is_heard))
         return result
 
     def with_orders(

@@ -28,8 +28,11 @@ _SLOPE, _OFFSET, _FLOOR = (
     grid.reshape(-1, 1) for grid in np.meshgrid(_SLOPES, _OFFSETS, _FLOORS, indexing="ij")
 )
 _LOG_PRIOR = (-0.5 * np.log(_SLOPE) ** 2 - 0.5 * (_OFFSET / 6) ** 2).ravel()
-# Tags of neighbouring ranks share one probability.
+# Tags of neighbouring ranks share one probability. The first hundredth of a long list is divided
+# further: few tags may be removed, and a hundredth of 50,000 would be 500 tags at once.
 _BINS = 100
+_HEAD = np.array([0.1, 0.2, 0.3, 0.5, 0.7])
+_LONG = 1000
 _TAIL = 0.05
 # A limit must not be far below its target: the share of hits is at most this much smaller, with
 # this probability. The expected share alone is far too high in one of ten audits.
@@ -63,7 +66,9 @@ class RankPosterior:
         weight = np.exp(log_posterior - log_posterior.max())
         self._weight = weight / weight.sum()
         m = self._size = len(open_score)
-        self._ends = np.unique(np.linspace(0, m, min(_BINS, m) + 1).astype(int))[1:]
+        head = m / _BINS * _HEAD if m >= _LONG else np.zeros(0)
+        ends = np.r_[np.linspace(0, m, min(_BINS, m) + 1), head]
+        self._ends = np.unique(ends.astype(int))[1:]
         starts = np.r_[0, self._ends[:-1]]
         self._counts = np.diff(np.r_[0, self._ends])
         self._middles = np.add.reduceat(open_score, starts) / self._counts if m else np.zeros(0)

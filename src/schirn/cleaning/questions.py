@@ -233,9 +233,8 @@ class Worklist:
             index = np.searchsorted(usable, self.answered)
             right = self.answer[self.answered] == 1
             if voices is not None:
-                heard = (weights > 0) | agrees_with_answers(voices[index], right)
-                voices = voices[:, heard]
-                weights = weights[heard]
+                voices = voices[:, self.heard_voices]
+                weights = weights[self.heard_voices]
             X = describe_tags(score, self.row[usable], column, voices)
             score = corrected_normal_scores(X, column, index, right, weights)
         elif voices is not None:
@@ -253,6 +252,15 @@ class Worklist:
         column = self.column[self.usable]
         voices = self.voices[self.usable].T
         return np.array([weight_without_answers(voice, score, column) for voice in voices])
+
+    @cached_property
+    def heard_voices(self) -> Array:
+        """Whether each voice agrees with the ranking, or with the answers, more than by chance."""
+        heard = np.asarray(self.voice_weights > 0)
+        if self.voices is None or not len(self.answered):
+            return heard
+        right = self.answer[self.answered] == 1
+        return heard | agrees_with_answers(self.voices[self.answered], right)
 
     @cached_property
     def order(self) -> Array:

@@ -143,7 +143,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     assert head.pop("source_sha256") == hashlib.sha256(source_bytes).hexdigest()
     assert head == {
         "format": "schirn-review",
-        "version": 5,
+        "version": 6,
         "labels": sorted(WORDS),
         "command": ["--id", "id", "--text", "description"],
         "method": "TextRanker",
@@ -151,6 +151,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         "texts": [text for text, _, _ in items],
         "precision": 0.9,
         "keep_one": True,
+        "opinions": [],
         "table": {
             "file": "table.csv",
             "column": "tags",

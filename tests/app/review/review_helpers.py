@@ -22,13 +22,14 @@ def write_project(folder, items, labels, **head):
     folder.mkdir(exist_ok=True)
     document = {
         "format": "schirn-review",
-        "version": 5,
+        "version": 6,
         "labels": labels,
         "method": "Sieve",
         "ids": [name for name, *_ in items],
         "texts": [text for _, text, *_ in items],
         "precision": 0.9,
         "keep_one": False,
+        "opinions": [],
         "table": {
             "file": "table.csv",
             "column": "tags",

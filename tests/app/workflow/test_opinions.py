@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from schirn.app.cli import main
-from schirn.app.workflow import TableCleaning
+from schirn.app.review import begin_review, open_session
+from schirn.app.workflow import CleaningOptions, TableCleaning
 from schirn.app.workflow._opinions import read_opinion_file, write_prompts
 from schirn.exceptions import InputError
 
@@ -39,9 +40,19 @@ def test_prompts_say_all_that_a_model_needs(table, tmp_path):
     assert line["text"] in line["prompt"]
     assert line["answers"] == ["yes", "no", "unsure"]
     suspects = cleaning.ranking.suspects(8)
-    assert [line["row"] - 1 for line in lines] == suspects.row.tolist()
+    rows = [line["row"] - 1 for line in lines]
+    assert rows[:6] == suspects.row.tolist()[:6]
+    # The others are spread over all ranks.
+    place = {cell: k for k, cell in enumerate(zip(*_suspects(cleaning, 144), strict=True))}
+    ranks = [place[line["row"] - 1, line["tag"]] for line in lines[6:]]
+    assert 6 <= ranks[0] < 30 < ranks[1]
     write_prompts(path, suspects, cleaning.texts, meanings={"pan": "for frying", "lamp": "light"})
     assert "(for frying)" in path.read_text() or "(light)" in path.read_text()
+
+
+def _suspects(cleaning, n):
+    suspects = cleaning.ranking.suspects(n)
+    return suspects.row.tolist(), suspects.label.tolist()
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
@@ -92,5 +103,46 @@ def test_the_program_writes_prompts_and_reads_replies(table, tmp_path, capsys):
     cleaning = TableCleaning(table, labels="tags", text="title", opinions=str(replies))
     voice = cleaning.ranking.voices()[0]
     assert (voice.who, voice.n_opinions) == ("replies", 60)
+    assert main([*words, "--opinions", str(replies), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["voices"][0]["who"] == "replies"
+    assert main([*words, "--opinions", str(replies)]) == 0
+    facts = " ".join(capsys.readouterr().out.split())
+    assert "opinions replies: 60 opinions" in facts
     assert main([*words, "--opinions", str(tmp_path / "none.csv"), "--json"]) == 2
     assert "there is no such file of opinions" in capsys.readouterr().err
+
+
+def test_the_review_page_says_how_good_every_voice_is(table, tmp_path):
+    cleaning = TableCleaning(table, labels="tags", text="title")
+    order = cleaning.ranking.worklist.order
+    columns = (cleaning.ranking.row[order] + 1, cleaning.ranking.label[order])
+    replies = tmp_path / "replies.csv"
+    frame = pd.DataFrame({"row": columns[0], "tag": columns[1]})
+    frame["answer"] = [
+        "yes" if tag == ["pan", "lamp", "chair"][(row - 1) % 3] else "no"
+        for row, tag in zip(*columns, strict=True)
+    ]
+    frame.to_csv(replies, index=False)
+    cleaning = TableCleaning(table, labels="tags", text="title", opinions=str(replies))
+    session = begin_review(cleaning, tmp_path / "review")
+    (sentence,) = session.view()["known"]["voices"]
+    assert sentence == f"replies: {len(frame):,} opinions."
+    asked = session.view()["current"]
+    session.decide("keep", asked["item"], asked["label"], 0)
+    session.journal.close()
+    again = open_session(tmp_path / "review")
+    (sentence,) = again.view()["known"]["voices"]
+    assert "as in your answers" in sentence
+    again.journal.close()
+
+
+def test_a_review_with_other_opinions_is_another_review(table, tmp_path, capsys):
+    replies = tmp_path / "replies.csv"
+    replies.write_text("row,tag,answer\n1,pan,yes\n")
+    words = ["review", str(table), "--labels", "tags", "--text", "title", "--opinions"]
+    options = CleaningOptions(labels="tags", text="title", opinions=[str(replies)])
+    begin_review(TableCleaning(table, options), tmp_path / "items-review").journal.close()
+    assert main([*words, str(replies), "--export", str(tmp_path / "c.csv")]) == 0
+    replies.write_text("row,tag,answer\n1,pan,no\n")
+    assert main([*words, str(replies), "--export", str(tmp_path / "d.csv")]) == 2
+    assert "or to other options" in capsys.readouterr().err

@@ -30,9 +30,13 @@ from schirn.app.cli._reading import (
     ROWS,
     UNEXPECTED,
     Outputs,
+    check_opinions,
     check_outputs,
     describe_decisions,
+    expected_removals,
+    no_other_additions,
     no_others,
+    other_targets,
 )
 from schirn.app.tables import KINDS, Expectations, Violation, is_database
 from schirn.app.workflow import CleaningOptions, TableCleaning
@@ -155,9 +159,7 @@ def _options(args: argparse.Namespace, outputs: Outputs) -> CleaningOptions:
     options = replace(options, answers=outputs.answers_before(options.answers, is_kept=is_kept))
     if outputs.report:
         optional("jinja2", "cli", "Writing the report")
-    for path in options.opinions:
-        if not Path(path).exists():
-            raise InputError(f"{path}: there is no such file of opinions")
+    check_opinions(options.opinions)
     if args.for_model:
         check_outputs({"file of prompts": args.for_model}, inputs)
     for path in options.answers:
@@ -236,7 +238,10 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
         exchange(args, cleaning, outputs)
     if args.for_model:
         cleaning.write_prompts(args.for_model)
-        note(f"wrote the prompts to {args.for_model}")
+        note(
+            f"wrote the prompts to {args.for_model}: a quarter of them is about tags from all "
+            f"ranks, which show how far the opinions can be trusted"
+        )
     if outputs.report:
         page = cleaning.report(commands=_next_commands(cleaning)).html()
         write_text(outputs.report, page)
@@ -350,6 +355,7 @@ class _Result:
             "storage_reason": ranking.storage and ranking.storage.reason,
             **ranking.summary(),
             "sentence": ranking.sentence,
+            "voices": [voice._asdict() for voice in ranking.voices()],
             "decisions": self.decisions or None,
             "seconds": round(self.seconds, 2),
             "suspects": list(_numbered(cleaning, ranking.suspects(_MAX_SUSPECTS))),
@@ -393,8 +399,13 @@ class _Result:
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
             f"{_called_wrong(ranking)}{self.unchecked}",
+            "right removals": expected_removals(ranking),
             "more removals": no_others(ranking),
+            "other targets": other_targets(ranking),
+            "opinions": " ".join(voice.sentence for voice in ranking.voices()),
+            "missing tags": ranking.missing.sentence,
             "added": f"{number(n_added, 'tag')}{self.unchecked}" if n_added else "",
+            "more additions": no_other_additions(ranking),
             "left without tags": number(n_bare, "row") if n_bare else "",
             "certificate": "" if certificate is None else certificate.progress,
         }

@@ -27,7 +27,7 @@ from schirn.cleaning.questions import FIRST_STEP
 from schirn.exceptions import InputError
 from schirn.labels.cells import LABEL_COLUMNS
 from schirn.program.data import TEXT_FORMAT
-from schirn.program.output import note
+from schirn.program.output import note, number
 
 UNEXPECTED = 4
 """The exit code for a table that does not meet what is expected of it."""
@@ -228,6 +228,85 @@ def no_others(ranking: NoisyLabels) -> str:
     if target is None:
         return f"{none}, nor at lower ones down to 50%"
     return f"{none}; --precision {target:g} would remove more"
+
+
+def no_other_additions(ranking: NoisyLabels) -> str:
+    """Say that the answers add nothing but the tags that they call right, if that is so.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+
+    Returns
+    -------
+    str
+        "" if it is not so, or if nobody was asked about missing tags.
+    """
+    missing = ranking.missing
+    if not len(missing.worklist.answered) or not ranking.is_checked:
+        return ""
+    by_limit = ranking.added & (missing.answer != 1)
+    if by_limit.any():
+        return ""
+    return f"none at a precision of {ranking.precision:.0%}: only tags called right are added"
+
+
+def expected_removals(ranking: NoisyLabels) -> str:
+    """Say how many of the removed tags that nobody was asked about are wrong, by the answers.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+
+    Returns
+    -------
+    str
+        "" if nothing is removed besides tags that were called wrong, or by order.
+    """
+    if not ranking.n_answers or not ranking.is_checked:
+        return ""
+    line = ranking.trade_off([ranking.precision])[0]
+    if not line.unanswered:
+        return ""
+    low, high = line.unanswered_right_share_interval
+    noun = "other" if line.removed > line.unanswered else "tag"
+    return (
+        f"about {line.unanswered_right_share:.0%} of the {number(line.unanswered, noun)} are wrong "
+        f"(90% interval: {low:.0%} to {high:.0%})"
+    )
+
+
+def other_targets(ranking: NoisyLabels) -> str:
+    """Say what other targets would remove; "" without answers, or if none acts.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+
+    Returns
+    -------
+    str
+    """
+    if not ranking.n_answers or not ranking.is_checked:
+        return ""
+    lines = [line for line in ranking.trade_off() if line.precision != ranking.precision]
+    return "; ".join(
+        f"{line.precision:.0%}: {line.unanswered:,} ({line.unanswered_right_share:.0%} wrong)"
+        for line in lines
+        if line.unanswered
+    )
+
+
+def check_opinions(paths: Iterable[str]) -> None:
+    """Raise unless there are all of these files of opinions.
+
+    Parameters
+    ----------
+    paths : iterable of path
+    """
+    for path in paths:
+        if not Path(path).exists():
+            raise InputError(f"{path}: there is no such file of opinions")
 
 
 def check_not_input(output: str, *inputs: str) -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from schirn._files import check_new_folder
 from schirn._text import base_name
-from schirn.app.cli._reading import COLUMNS, DECISIONS, REMOVALS, ROWS, Outputs, check_outputs
+from schirn.app.cli._reading import (
+    COLUMNS,
+    DECISIONS,
+    REMOVALS,
+    ROWS,
+    Outputs,
+    check_opinions,
+    check_outputs,
+)
 from schirn.app.cli._terminal import ask
 from schirn.app.review import Session, begin_review, open_session, serve, was_made_by
 from schirn.app.tables import is_database
@@ -34,6 +42,7 @@ data TABLE  a table, or a project folder
 {ROWS}
 {DECISIONS}
 {REMOVALS}
+--opinions FILE...  what a language model or somebody else thinks of some tags; may be repeated
 --fresh  rank again, even if the ranking of an earlier run is stored in .schirn beside TABLE
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format given by the suffix
@@ -61,8 +70,10 @@ def run(args: argparse.Namespace) -> None:
     schirn review photos-review --port 8000 --no-browser
     schirn review photos-review --changes changes.csv
     schirn review items.csv --id sku --decisions decisions.jsonl
+    schirn review items.csv --text description --opinions replies.jsonl
     """
     options = CleaningOptions.from_args(args)
+    check_opinions(options.opinions)
     folder, session = _project(args, options)
     if _writes(args):
         _write(args, folder)

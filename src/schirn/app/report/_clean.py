@@ -112,6 +112,8 @@ class CleanReport:
             whole=self.ranking.summary(),
             findings=self.findings,
             sentence=self.ranking.sentence,
+            missing_sentence=self.ranking.missing.sentence,
+            voices=[voice.sentence for voice in self.ranking.voices()],
             labels=labels[:MAX_LABELS],
             n_labels=len(labels),
             swaps=self.swaps(),

@@ -60,6 +60,7 @@ def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Ses
             source=cleaning.path,
             roles=roles,
             accepted=_accepted(cleaning),
+            opinions=cleaning.opinions(),
             command=options.ranking_words(),
         )
     return open_session(

@@ -14,13 +14,14 @@ from schirn._files import brief, content_hash, file_hash, read_archive, whole_fo
 from schirn._input import Array, whole_text
 from schirn.app.review._table import TableRoles, read_roles, write_project_table
 from schirn.app.tables import Table
+from schirn.app.workflow import OpinionRecord
 from schirn.cleaning import MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LIKELY, UNSURE, cells_of
 from schirn.exceptions import DataError
 
 FORMAT = "schirn-review"
-VERSION = 5
+VERSION = 6
 TAGS = "tags.npz"
 _RESTART = "start the review again from the table"
 
@@ -46,6 +47,8 @@ class Project:
     method: str
     limits: dict[str, Any]
     """Limits of the removals: `precision` and `keep_one`."""
+    opinions: list[OpinionRecord]
+    """What others think of some tags; the ranking follows them as far as it can trust them."""
     table: TableRoles
     fingerprint: str
     """Checksum of the project; the decisions about another one do not fit."""
@@ -65,7 +68,7 @@ class Project:
         return range(*np.searchsorted(self.row, (i, i + 1)).tolist())
 
     def ranking(self) -> NoisyLabels:
-        """Return the ranking of `schirn clean`.
+        """Return the ranking of `schirn clean`, with the opinions of others.
 
         Returns
         -------
@@ -80,7 +83,7 @@ class Project:
         missing = MissingTags(
             self.row[suggested], self.column[suggested], self.confidence[suggested], self.labels
         )
-        return NoisyLabels.from_arrays(
+        ranking = NoisyLabels.from_arrays(
             n_rows=len(self.ids),
             label_names=self.labels,
             row=self.row[is_listed],
@@ -92,6 +95,7 @@ class Project:
             missing=missing,
             **self.limits,
         )
+        return ranking.with_opinions(self.opinions) if self.opinions else ranking
 
 
 def write_project(
@@ -104,6 +108,7 @@ def write_project(
     source: str,
     roles: TableRoles,
     accepted: Iterable[Cell] = (),
+    opinions: Sequence[OpinionRecord] = (),
     command: Sequence[str] = (),
 ) -> None:
     """Write a new project folder, completely or not at all.
@@ -120,6 +125,8 @@ def write_project(
         The table, its path, and the roles of its columns. The project keeps all of them.
     accepted : iterable of (row, tag)
         Tags that people have called right before; those that are not listed become suggestions.
+    opinions : sequence of (row, tag, opinion, who)
+        What others think of some tags.
     command : sequence of str
         Words of the command that ranked the tags.
     """
@@ -150,6 +157,7 @@ def write_project(
             "texts": texts,
             "precision": ranking.precision,
             "keep_one": ranking.keep_one,
+            "opinions": list(opinions),
             "command": list(command),
             "source_sha256": content_hash(source),
             "table": write_project_table(folder, table, source, roles),
@@ -233,6 +241,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         **arrays,
         method=head["method"],
         limits={name: head[name] for name in ("precision", "keep_one")},
+        opinions=[tuple(record) for record in head["opinions"]],
         table=read_roles(folder, head["table"]),
         fingerprint=head["sha256"],
     )

@@ -374,6 +374,7 @@ class Session(ReviewState):
             first[kind] = {"answered": answered, "size": questions.size(kind, status)}
         return {
             "line": say_what_is_known(ranking, kind_asked, at_once),
+            "voices": [voice.sentence for voice in ranking.voices()],
             "answers": ranking.n_answers,
             "precision": ranking.precision,
             "trade_off": questions.trade_off(status) if ranking.n_answers else [],

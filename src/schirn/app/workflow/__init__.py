@@ -40,6 +40,7 @@ from schirn.app.workflow._nightly import TagState, Update, update_tags
 from schirn.app.workflow._nightly import state_after_training as state_after_training
 from schirn.app.workflow._nightly import state_path as state_path
 from schirn.app.workflow._opinions import OpinionFile as OpinionFile
+from schirn.app.workflow._opinions import OpinionRecord as OpinionRecord
 from schirn.app.workflow._opinions import read_opinion_file as read_opinion_file
 from schirn.app.workflow._opinions import write_prompts as write_prompts
 from schirn.app.workflow._options import CleaningOptions

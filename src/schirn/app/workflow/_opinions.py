@@ -23,6 +23,10 @@ _OPINION = ("opinion", "answer", "response", "output", "right")
 _WHO = ("who", "model", "annotator")
 
 
+OpinionRecord = tuple[int, str, float, str]
+"""Row from 0, tag, probability that the tag is correct, and whose opinion it is."""
+
+
 class OpinionFile(NamedTuple):
     """The opinions in a file.
 
@@ -36,7 +40,7 @@ class OpinionFile(NamedTuple):
         Lines about rows or tags that the table does not have.
     """
 
-    records: list[tuple[int, str, float, str]]
+    records: list[OpinionRecord]
     n_unreadable: int
     n_unknown: int
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief
+from schirn._files import brief, content_hash
 from schirn.app.workflow._ranking_store import content_key
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import FIRST_STEP
@@ -283,7 +283,10 @@ class CleaningOptions:
         -------
         list of str
         """
-        return self.words(without=("image_root", "decisions"))
+        words = self.words(without=("image_root", "decisions", "opinions"))
+        for path in self.opinions:
+            words += ["--opinions", str(content_hash(path))]
+        return words
 
     def ranking_key(self) -> dict[str, Any] | None:
         """Return what the ranking of a table depends on, apart from the table.

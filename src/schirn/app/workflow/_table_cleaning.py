@@ -29,7 +29,7 @@ from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_a
 from schirn.app.workflow._label_studio import LabelStudio
 from schirn.app.workflow._label_tools import Task, read_tasks, write_tasks
 from schirn.app.workflow._models import make_model, to_device
-from schirn.app.workflow._opinions import read_opinion_file, write_prompts
+from schirn.app.workflow._opinions import OpinionRecord, read_opinion_file, write_prompts
 from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking, content_key, stamp
 from schirn.app.workflow._vocabulary import (
@@ -56,6 +56,7 @@ from schirn.scale.memory import memory_limit
 
 # Longer texts are shortened in questions and on pages.
 _MAX_TEXT = 2000
+_SPREAD_PROMPTS_EVERY = 4
 
 
 class TableCleaning:
@@ -542,9 +543,12 @@ class TableCleaning:
         return n_answers
 
     def write_prompts(self, path: str | os.PathLike[str], n: int | None = None) -> None:
-        """Write the most suspicious tags as JSON lines with prompts for a language model.
+        """Write suspicious tags as JSON lines with prompts for a language model.
 
-        The answers of the model, as a column "answer", are opinions (`options.opinions`).
+        Three quarters are the most suspicious tags, and a quarter is spread over all others: how
+        the opinions about these follow the ranking shows how far a voice can be trusted before
+        anybody has answered. The answers of the model, as a column "answer", are opinions
+        (`options.opinions`).
 
         Parameters
         ----------
@@ -554,8 +558,12 @@ class TableCleaning:
         """
         n = self.options.number if n is None else n
         tags: Any = self.ranking if self.kind == LISTED else self.ranking.missing
-        first = tags.worklist.order[:n]
-        cells = zip(tags.row[first].tolist(), tags.label[first].tolist(), strict=True)
+        order = tags.worklist.order
+        n_spread = min(n, len(order)) // _SPREAD_PROMPTS_EVERY
+        first, others = np.split(order, [n - n_spread])
+        spread = others[np.linspace(0, len(others), n_spread, endpoint=False).astype(int)]
+        chosen = np.r_[first, spread]
+        cells = zip(tags.row[chosen].tolist(), tags.label[chosen].tolist(), strict=True)
         questions = self.ranking.questions_about(cells, self.kind)
         ids = self.ids if self.options.id else None
         write_prompts(path, questions, self.texts, ids=ids)
@@ -677,7 +685,9 @@ class TableCleaning:
             This object.
         """
         options = self.options
-        ranking = self._with_opinions(self.ranked)
+        ranking = self.ranked
+        if opinions := self.opinions():
+            ranking = ranking.with_opinions(opinions)
         if options.remove is not None or options.remove_below is not None:
             ranking = ranking.remove(options.remove, below=options.remove_below)
         if options.add is not None:
@@ -694,14 +704,21 @@ class TableCleaning:
         self._save_decisions()
         return self
 
-    def _with_opinions(self, ranking: NoisyLabels) -> NoisyLabels:
-        """Return a ranking with the opinions in all files of `options.opinions`."""
+    def opinions(self) -> list[OpinionRecord]:
+        """Read the opinions in all files of `options.opinions`.
+
+        Returns
+        -------
+        list of (row, tag, opinion, who)
+            For `NoisyLabels.with_opinions`.
+        """
         ids = None if self.id_column is None else self.ids
+        records: list[OpinionRecord] = []
         for path in self.options.opinions:
-            opinions = read_opinion_file(path, ranking.n_rows, ranking.label_names, ids=ids)
+            opinions = read_opinion_file(path, self.ranked.n_rows, self.ranked.label_names, ids=ids)
             self._note(f"{path}: {opinions.sentence}")
-            ranking = ranking.with_opinions(opinions.records)
-        return ranking
+            records += opinions.records
+        return records
 
     def remove(self, k: int | None = None, *, below: float | None = None) -> "TableCleaning":
         """Order removals that no answers support; every output then says "not checked".

@@ -56,6 +56,8 @@ function showKnown(known) {
   for (const option of $("order").options) option.disabled = !!off[option.value];
   $("order").value = order;
   say(known.line, "known-line");
+  $("voices").hidden = !known.voices.length;
+  $("voices").replaceChildren(...known.voices.map((sentence) => make("li", {}, sentence)));
   const changed = (count, verb) => count && `${tags(count)} ${count === 1 ? "is" : "are"} ${verb}.`;
   const added = changed(known.added, "added");
   const share = `at a target precision of ${percent(known.precision)}`;
