@@ -337,6 +337,61 @@ def test_a_rejected_night_replaces_nothing(place, capsys):
     assert [path.read_bytes() for path in files] == before
 
 
+def empty_titles(path):
+    """Rewrite the table as a broken export would: no item has a title."""
+    lines = [{**line, "title": " "} for line in read_csv(path)]
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_an_emptied_column_stops_the_night(place, capsys, is_first):
+    if not is_first:
+        assert update() == 0
+    empty_titles("items.csv")
+    before = (place / "m.state.npz").read_bytes()
+    capsys.readouterr()
+    assert update() == 4
+    err = capsys.readouterr().err
+    assert "drift.emptied: 100.00%, limit 0.5; share of its values that the column 'title'" in err
+    assert "100% of last night's rows have changed; is the export complete?" in err
+    assert "[drift] emptied = 1" in err
+    assert "train again" not in err
+    assert (place / "m.state.npz").read_bytes() == before
+    assert (place / "clean.csv").exists() is not is_first
+    (place / "expect.toml").write_text("[drift]\nemptied = 1.0\n")
+    assert update("--expect", "expect.toml") == 0
+
+
+def test_changed_rows_stop_the_night(place, capsys):
+    assert update() == 0
+    write("items.csv", range(200), changed=range(150))
+    (place / "expect.toml").write_text("[drift]\nchanged_rows = 0.5\n")
+    capsys.readouterr()
+    assert update("--expect", "expect.toml", "--json") == 4
+    report = json.loads(capsys.readouterr().out)
+    assert report["changed_share"] == 0.75
+    assert report["doubts"] == ["75% of last night's rows have changed"]
+    assert [each["name"] for each in report["violations"]] == ["drift.changed_rows"]
+
+
+def test_restored_tags_stop_the_night(place, capsys):
+    assert update("--questions", "q.csv") == 0
+    lines = fill_in("q.csv")
+    wrong = [line for line in lines if line["right"] == "no"]
+    assert wrong
+    assert update("--answers", "q.csv") == 0
+    fill_in("q.csv", {(line["id"], line["tag"]): "yes" for line in wrong})
+    (place / "expect.toml").write_text("[drift]\nrestored = 0.5\n")
+    capsys.readouterr()
+    assert update("--answers", "q.csv", "--expect", "expect.toml", "--json") == 4
+    report = json.loads(capsys.readouterr().out)
+    assert report["restored_share"] == 1.0
+    assert [each["name"] for each in report["violations"]] == ["drift.restored"]
+
+
 def test_new_questions_do_not_lose_answers(place, capsys):
     """One file for questions and answers, filled in while the job runs every night."""
     assert update("--questions", "ask.csv") == 0

@@ -33,7 +33,7 @@ from schirn.app.cli._reading import (
     no_others,
 )
 from schirn.app.tables import Expectations
-from schirn.app.workflow import ADVICE, WRONG, CleaningOptions, TableUpdate, Update
+from schirn.app.workflow import WRONG, CleaningOptions, TableUpdate, Update
 from schirn.exceptions import InputError
 from schirn.program.data import TEXT_FORMAT
 from schirn.program.output import facts, note, print_json, say, working
@@ -58,7 +58,8 @@ data TABLE  current version of the table
 {VOCABULARY}
 [check]
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
-    written and the state stays as it is
+    written and the state stays as it is. Without a file, this happens if a column that the model
+    learned from has lost more than half of its values
 """
 # What the ranking knows by the answers, as in `schirn clean --json`.
 _ESTIMATE = (
@@ -121,10 +122,8 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         note(f"note: {sentence}")
     summary: Any = update.state.summary
     violations = expected.check(summary, last=None if last is None else last.summary)
-    if summary.gone_share > ADVICE["gone_rows"]:
-        note(
-            f"note: {summary.gone_share:.0%} of last night's rows are gone; is the export complete?"
-        )
+    for doubt in update.doubts:
+        note(f"note: {doubt}; is the export complete?")
     if violations:
         outputs = outputs.withheld()
     stage("writing the results")
@@ -144,6 +143,10 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         "last": None if last is None else last.time,
         **_document(update, ids),
         "gone_share": summary.gone_share,
+        "changed_share": summary.changed_share,
+        "restored_share": summary.restored_share,
+        "emptied_share": summary.emptied_share,
+        "doubts": update.doubts,
         "decisions": None if store is None else len(store),
         "violations": [asdict(violation) for violation in violations],
         "seconds": round(time.perf_counter() - start, 2),
@@ -159,6 +162,8 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         _report(document, update, about, dict(zip(ids, table.texts, strict=True)))
         for violation in violations:
             note(str(violation), error=True)
+        if not args.expect and violations:
+            note("if that is as it should be, say so in a file for --expect: [drift] emptied = 1")
     if outputs.questions and outputs.tool is not None:
         words = ["schirn", "update", args.data, "--model", args.model, "--id", args.id]
         words += ["--decisions", args.decisions or "FILE.jsonl"]

@@ -15,11 +15,17 @@ A file of expectations is TOML; every line is optional:
     tags = 0.1                    # total variation distance between the frequencies of the tags
     new_tags = 0                  # number of tags that the last run had not
     gone_rows = 0.2               # share of the rows of the last update that are gone
+    changed_rows = 0.5            # share of those that are left whose content has changed
+    restored = 0.2                # share of the tags removed last time that are no longer removed
+    emptied = 0.5                 # share of its cells that a mostly filled column has lost
     features = 0.2                # shift of the features of new rows, in standard deviations
 
 The total variation distance is half the sum, over all tags, of the absolute difference of their
 shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
 would have to be others for the frequencies to agree.
+
+One limit holds without any file: `emptied`, at 0.5. It stops the update with an export that lacks
+the content of a column, from which every tag would be judged anew.
 """
 
 import os
@@ -41,7 +47,18 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 256 * 1024**2
 _SHARES = ("wrong_share", "removed_share")
-_DRIFT = ("wrong_share", "tags", "new_tags", "gone_rows", "features")
+_DRIFT = (
+    "wrong_share",
+    "tags",
+    "new_tags",
+    "gone_rows",
+    "changed_rows",
+    "restored",
+    "emptied",
+    "features",
+)
+# Limits that hold unless others are set.
+_ALWAYS = {"emptied": 0.5}
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,15 @@ class RunSummary:
         Shift of the features of new rows since training, in standard deviations; None if unknown.
     gone_share : float
         Share of the rows of the last update that this one lacks.
+    changed_share : float
+        Share of the rows of the last update, without those that are gone, whose content has changed.
+    restored_share : float
+        Share of the tags removed last time, and still listed, that are no longer removed.
+    emptied_share : float
+        Share of its values that a column has lost, of the column that lost most: 1 if it is empty
+        now. Columns that were filled in less than half of the rows do not count.
+    emptied_column : str
+        Its name; empty if no column lost any.
 
     Examples
     --------
@@ -107,6 +133,10 @@ class RunSummary:
     tag_counts: dict[str, int] = field(default_factory=dict)
     feature_drift: float | None = None
     gone_share: float = 0.0
+    changed_share: float = 0.0
+    restored_share: float = 0.0
+    emptied_share: float = 0.0
+    emptied_column: str = ""
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
@@ -145,8 +175,8 @@ class Expectations:
     findings : dict from str to int, optional
         Largest number of each kind of `Finding`.
     drift : dict from str to float, optional
-        Largest difference from the last run: "wrong_share", "tags", "new_tags" and "gone_rows";
-        and from training: "features".
+        Largest difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
+        "changed_rows", "restored" and "emptied" (0.5 unless named); and from training: "features".
     """
 
     wrong_share: float | None = None
@@ -252,7 +282,7 @@ class Expectations:
         findings : list of Finding
             What `look_at_table` returned.
         last : RunSummary, optional
-            The last run; without it, `drift` is not checked.
+            The last run; without it, "wrong_share", "tags" and "new_tags" of `drift` are not checked.
 
         Returns
         -------
@@ -279,33 +309,78 @@ class Expectations:
                 sentence = f"allowed_tags: {tags} not allowed, limit 0; {brief_list(forbidden, 6)}"
                 violations.append(Violation("allowed_tags", len(forbidden), 0, sentence))
         violations += self.check_findings(findings)
-        return violations if last is None else violations + self._check_drift(run, last)
-
-    def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
-        shares = [summary.wrong_share for summary in (last, run)]
-        change = None
-        words = ("unknown in one of the runs", "")
-        if shares[0] is not None and shares[1] is not None:
-            change = abs(shares[1] - shares[0])
-            words = f"{change:.2%}", f"; from {shares[0]:.2%} to {shares[1]:.2%}"
-        distance, name, (old, new) = frequency_drift(last.tag_counts, run.tag_counts)
-        largest = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
-        new_tags = [tag for tag in run.tag_counts if tag not in last.tag_counts]
-        facts: dict[str, tuple[float | None, str, str]] = {
-            "wrong_share": (change, *words),
-            "tags": (distance, f"{distance:.3f}", largest),
-            "new_tags": (len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"),
-            "gone_rows": (run.gone_share, f"{run.gone_share:.2%}", " of the rows of the last run"),
-        }
-        if run.feature_drift is not None:
-            facts["features"] = run.feature_drift, f"{run.feature_drift:.2f}", ""
-        return [
+        facts = _facts_of_rows(run)
+        if last is not None:
+            facts = _facts_of_tags(run, last) | facts
+        return violations + [
             Violation(
                 f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{detail}"
             )
             for name, (value, fact, detail) in facts.items()
-            if (limit := self.drift.get(name)) is not None and (value is None or value > limit)
+            if (limit := self.drift.get(name, _ALWAYS.get(name))) is not None
+            and (value is None or value > limit)
         ]
+
+
+# Value, the value in words, and what is worth knowing about it.
+_Fact = tuple[float | None, str, str]
+
+
+def _facts_of_tags(run: RunSummary, last: RunSummary) -> dict[str, _Fact]:
+    """Return how much the tags of a run differ from those of the last one."""
+    return {
+        "wrong_share": _share_fact(run, last),
+        "tags": _frequency_fact(run, last),
+        "new_tags": _new_tag_fact(run, last),
+    }
+
+
+def _share_fact(run: RunSummary, last: RunSummary) -> _Fact:
+    """Return how much the share of wrong tags has changed."""
+    old = last.wrong_share
+    new = run.wrong_share
+    if old is None or new is None:
+        return None, "unknown in one of the runs", ""
+    change = abs(new - old)
+    return change, f"{change:.2%}", f"; from {old:.2%} to {new:.2%}"
+
+
+def _frequency_fact(run: RunSummary, last: RunSummary) -> _Fact:
+    """Return how much the frequencies of the tags have changed."""
+    distance, name, (old, new) = frequency_drift(last.tag_counts, run.tag_counts)
+    detail = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
+    return distance, f"{distance:.3f}", detail
+
+
+def _new_tag_fact(run: RunSummary, last: RunSummary) -> _Fact:
+    """Return the number of tags that the last run had not."""
+    new_tags = [tag for tag in run.tag_counts if tag not in last.tag_counts]
+    return len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"
+
+
+def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
+    """Return what a run itself knows about the rows of the last one, and of training."""
+    facts: dict[str, _Fact] = {
+        "gone_rows": (run.gone_share, f"{run.gone_share:.2%}", " of the rows of the last run"),
+        "changed_rows": (
+            run.changed_share,
+            f"{run.changed_share:.2%}",
+            "; share of the rows of the last run, without those that are gone",
+        ),
+        "restored": (
+            run.restored_share,
+            f"{run.restored_share:.2%}",
+            "; share of the tags that the last run removed",
+        ),
+        "emptied": (
+            run.emptied_share,
+            f"{run.emptied_share:.2%}",
+            f"; share of its values that the column {brief(run.emptied_column)} has lost",
+        ),
+    }
+    if run.feature_drift is not None:
+        facts["features"] = (run.feature_drift, f"{run.feature_drift:.2f}", "")
+    return facts
 
 
 def frequency_drift(

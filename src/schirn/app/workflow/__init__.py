@@ -35,7 +35,6 @@ from schirn.app.workflow._label_tools import config_path as config_path
 from schirn.app.workflow._label_tools import is_task_file as is_task_file
 from schirn.app.workflow._models import make_model as make_model
 from schirn.app.workflow._models import to_device as to_device
-from schirn.app.workflow._nightly import ADVICE as ADVICE
 from schirn.app.workflow._nightly import TagState, Update, update_tags
 from schirn.app.workflow._nightly import state_after_training as state_after_training
 from schirn.app.workflow._nightly import state_path as state_path

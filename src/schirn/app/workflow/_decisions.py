@@ -14,6 +14,7 @@ import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,6 +97,22 @@ class RowContent:
         """Hash of each row."""
         return self.hashes_of(self.columns)
 
+    @cached_property
+    def filled_shares(self) -> dict[str, float]:
+        """Share of the rows that have a value, of each column that the table has."""
+        return {name: 1 - _missing_share(self._cells(name)) for name in self._names()}
+
+    def _names(self) -> list[str]:
+        """Columns that the table has."""
+        table = self._table
+        names = table if isinstance(table, Mapping) else table.columns
+        return [name for name in self.columns if name in names]
+
+    def _cells(self, name: str) -> list[Any]:
+        """Cells of a column."""
+        table = self._table
+        return list(table[name] if isinstance(table, Mapping) else table.column(name))
+
     def hashes_of(self, columns: tuple[str, ...]) -> list[str]:
         """Return a hash of some cells of each row; "" if the table lacks a column.
 
@@ -111,11 +128,17 @@ class RowContent:
             table = self._table
             names = table if isinstance(table, Mapping) else table.columns
             if set(columns) <= set(names):
-                cells = [list(table[n] if table is names else table.column(n)) for n in columns]
+                cells = map(self._cells, columns)
                 self._hashes[columns] = list(map(_row_hash, zip(*cells, strict=True)))
             else:
                 self._hashes[columns] = [""] * len(self.ids)
         return self._hashes[columns]
+
+
+def _missing_share(cells: Sequence[Any]) -> float:
+    """Share of the cells without a value: missing, or blank."""
+    n_missing = sum(is_missing(cell) or not str(cell).strip() for cell in cells)
+    return n_missing / max(1, len(cells))
 
 
 def _row_hash(cells: Iterable[Any]) -> str:

@@ -57,8 +57,12 @@ NEW, KEPT, REMOVED = range(3)
 MARGIN = 0.25
 # From here on, training again is advised: share of rows that are new since training, distance of
 # the frequencies of the tags, shift of the features in standard deviations, share of unseen tags.
-# When more of last night's rows are gone, the export is suspected.
-ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02, "gone_rows": 0.2}
+ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
+# From here on, the export is suspected: shares of last night's rows that are gone, and that have
+# changed.
+_DOUBTFUL = {"gone": 0.2, "changed": 0.5}
+# Cells may come and go in a column that is filled in fewer rows.
+_MOSTLY_FILLED = 0.5
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class TagState:
         Frequencies of the tags in training.
     profile : FeatureProfile
         Features in training.
+    filled_shares : dict of str to float
+        Share of the rows with a value, of each column that the model learns from.
     summary : RunSummary or None
         The last run.
     """
@@ -154,6 +160,7 @@ class TagState:
     is_retrained: bool = False
     tag_counts: dict[str, int] = field(default_factory=dict)
     profile: FeatureProfile = field(default_factory=FeatureProfile)
+    filled_shares: dict[str, float] = field(default_factory=dict)
     summary: RunSummary | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -299,6 +306,7 @@ def state_after_training(
         removed=match.is_same[cells.row] & np.r_[last.removed, False][match.place],
         tag_counts=_count(cells),
         profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
+        filled_shares=rows.filled_shares,
         is_retrained=len(last.ids) > 0,
     )
 
@@ -352,8 +360,22 @@ class Update:
         return summary.feature_drift
 
     @property
+    def doubts(self) -> list[str]:
+        """Reasons to doubt that the table is complete."""
+        summary: Any = self.state.summary
+        doubts = []
+        if summary.gone_share > _DOUBTFUL["gone"]:
+            doubts.append(f"{summary.gone_share:.0%} of last night's rows are gone")
+        if summary.changed_share > _DOUBTFUL["changed"]:
+            doubts.append(f"{summary.changed_share:.0%} of last night's rows have changed")
+        return doubts
+
+    @property
     def advice(self) -> list[str]:
-        """Reasons to train again."""
+        """Reasons to train again; none from a table in which most old rows have changed."""
+        summary: Any = self.state.summary
+        if summary.changed_share > _DOUBTFUL["changed"]:
+            return []
         shares = {
             # Without a state, nothing is known about training.
             "rows": float(self.state.is_fresh.mean()) * (len(self.new) < self.ranking.n_rows),
@@ -422,7 +444,18 @@ def update_tags(
     ranking = _act(ranking, verdicts, carried, is_settled)
     is_new = match.number < 0
     gone = len(last.ids) - int((~is_new).sum())
-    summary = _summary(ranking, judgement.drift, gone / max(1, len(last.ids)))
+    is_changed = ~is_new & ~match.is_same
+    is_restored = ~ranking.removed & was_removed
+    emptied = _emptied(last.filled_shares, rows.filled_shares)
+    summary = replace(
+        RunSummary.from_ranking(ranking),
+        feature_drift=judgement.drift,
+        gone_share=gone / max(1, len(last.ids)),
+        changed_share=int(is_changed.sum()) / max(1, int((~is_new).sum())),
+        restored_share=int(is_restored.sum()) / max(1, int(was_removed.sum())),
+        emptied_share=emptied[1],
+        emptied_column=emptied[0],
+    )
     state = _next_state(
         last,
         rows,
@@ -435,27 +468,30 @@ def update_tags(
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
         tag_counts=counts,
+        filled_shares=rows.filled_shares,
         summary=summary,
     )
     return Update(
         ranking=ranking,
         state=state,
         new=np.flatnonzero(is_new).tolist(),
-        changed=np.flatnonzero(~is_new & ~match.is_same).tolist(),
+        changed=np.flatnonzero(is_changed).tolist(),
         judged=judgement.rows.tolist(),
         gone=gone,
         unseen=_unseen(summary.tag_counts, model.label_names_),
         removed=cells_of(ranking, ranking.removed & ~was_removed),
-        restored=cells_of(ranking, ~ranking.removed & was_removed),
+        restored=cells_of(ranking, is_restored),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
 
 
-def _summary(ranking: NoisyLabels, drift: float | None, gone_share: float) -> RunSummary:
-    """Return the figures of a run."""
-    summary = RunSummary.from_ranking(ranking)
-    return replace(summary, feature_drift=drift, gone_share=gone_share)
+def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> tuple[str, float]:
+    """Return the mostly filled column that lost most of its cells, and the share that it lost."""
+    filled = {name: share for name, share in old.items() if share >= _MOSTLY_FILLED}
+    losses = {name: 1 - new.get(name, 0.0) / share for name, share in filled.items()}
+    name = max(losses, key=lambda name: losses[name], default="")
+    return (name, losses[name]) if name and losses[name] > 0 else ("", 0.0)
 
 
 def _answered(
