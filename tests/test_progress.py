@@ -136,7 +136,7 @@ def test_a_loop_that_may_stop_has_at_most_so_much_left(display, clock):
 
 
 def test_a_fit_of_texts_has_one_total_and_a_time_left(display, clock, monkeypatch):
-    """From the first tenth on, and although folds begin again in every pass."""
+    """From the first tenth on, and although folds begin again in every round."""
     from schirn.solvers import sparse_ridges
 
     texts = ["red pan", "steel pan", "red chair", "oak chair"] * 40
@@ -159,7 +159,7 @@ def test_a_fit_of_texts_has_one_total_and_a_time_left(display, clock, monkeypatc
     assert len(folds) >= 15
     assert shares == sorted(shares)
     assert shares[-1] > 80
-    assert all(re.search(r"pass \d of 3, fold \d of 5", line) for line in folds)
+    assert all(re.search(r"round \d of 3, fold \d of 5", line) for line in folds)
     told = [line for line, share in zip(folds, shares, strict=True) if share >= 10]
     assert all("at most" in line and "left" in line for line in told)
     assert not any("unknown" in line for line in told)
@@ -364,9 +364,10 @@ def test_the_program_in_a_pipe(table, quiet):
     argv = command("clean", str(table), "--columns", "x,z", *["--quiet"] * quiet)
     done = subprocess.run(argv, capture_output=True, text=True, env=environment(), check=True)
     assert ("learned from" in done.stdout) != quiet
-    said = [line for line in done.stderr.splitlines() if "pass" in line]
+    said = [line for line in done.stderr.splitlines() if "round" in line]
     assert bool(said) != quiet
-    assert all(re.match(r"schirn: \[\d.*\] cleaning .*photos.csv: pass \d of 9, ", x) for x in said)
+    pattern = r"schirn: \[\d.*\] cleaning .*photos.csv: round \d of 9, "
+    assert all(re.match(pattern, line) for line in said)
     assert any(re.search(r"\d%, at most \d+ s left$", line) for line in said) != quiet
 
 
@@ -388,7 +389,7 @@ def test_the_program_on_a_terminal(table, tmp_path):
     os.close(ours)
     assert process.wait() == 0
     shown, _, after = text.decode().rpartition("\x1b[2K")
-    assert re.search("━.*pass [2-8] of 9", shown)
+    assert re.search("━.*round [2-8] of 9", shown)
     # The bar is gone before the summary.
     assert after.lstrip("\r").startswith("data")
     assert "\x1b[2K" not in after

@@ -248,7 +248,9 @@ def test_a_signal_leaves_no_temporary_files(folder, scratch, tmp_path, sign, wor
     argv = ["clean", str(folder), "--features", "vector", "-o", str(out), *SCARCE, *PARAMS]
     argv += ["--fresh"]
     code = (
-        "import sys, time, schirn.app.workflow._table_cleaning as cleaning\n"
+        "import signal, sys, time, schirn.app.workflow._table_cleaning as cleaning\n"
+        # Under nohup, the program would rightly ignore this signal.
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "def rank(*_, **options): (print('ready', flush=True), time.sleep(60))\n"
         "cleaning.find_noisy_labels = rank\n"
         "from schirn.app.cli import main\n"

@@ -14,6 +14,7 @@ from schirn.features import TagPipeline
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+import httpx
 from starlette.testclient import TestClient
 
 from schirn.app.serving._access import AccessLog
@@ -83,6 +84,48 @@ def test_wrong_requests_are_answered_with_a_sentence(tagger, body, status, error
     assert client.post("/predict", content=body).status_code == 415
 
 
+@pytest.mark.parametrize("threshold", [True, [0.5, 0.5], {"top": 2}])
+def test_a_threshold_is_a_number_or_a_text(client, threshold):
+    answer = client.post("/predict", json={"rows": [{"title": "a"}], "threshold": threshold})
+    assert answer.status_code == 400
+    assert "threshold must be a finite number" in answer.json()["error"]
+
+
+def test_an_infinite_threshold_is_refused(client):
+    body = b'{"rows": [{"title": "a"}], "threshold": Infinity}'
+    answer = client.post("/predict", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+
+
+def test_numbers_are_names_of_tags(client):
+    rows = [{"title": "steel pan", "tags": tags} for tags in ([1, 0], [2.5, "pan"], 7, None)]
+    answers = client.post("/judge", json={"rows": rows}).json()["rows"]
+    assert [sorted(answer["unseen"]) for answer in answers] == [["0", "1"], ["2.5"], ["7"], []]
+    assert [list(answer["confidence"]) for answer in answers] == [[], ["pan"], [], []]
+
+
+@pytest.mark.parametrize("tag", [True, None, {"a": 1}, ["pan"]])
+def test_what_is_no_tag_is_named_with_its_row(client, tag):
+    rows = [{"title": "pan", "tags": ["pan"]}, {"title": "pan", "tags": ["pan", tag]}]
+    answer = client.post("/judge", json={"rows": rows})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("row 2: ")
+
+
+def test_the_notation_of_tags_does_not_depend_on_other_rows(tagger, client):
+    cells = ['["pan", "chair"]', "pan;chair", ["pan", "chair"]]
+    rows = [{"title": "steel pan", "tags": cell} for cell in cells]
+    together = client.post("/judge", json={"rows": rows}).json()["rows"]
+    assert [list(answer["confidence"]) for answer in together] == [["chair", "pan"]] * 3
+
+
+def test_a_long_cell_is_refused(client):
+    rows = [{"title": "a"}, {"title": "a" * 100_001}]
+    answer = client.post("/predict", json={"rows": rows})
+    assert answer.status_code == 413
+    assert "row 2: the column 'title' has 100,001 characters" in answer.json()["error"]
+
+
 def test_a_slow_answer_is_given_up(tagger, monkeypatch):
     monkeypatch.setattr(TagPipeline, "decision_function", lambda *_: time.sleep(0.5))
     client = TestClient(create_app(tagger, limits=Limits(seconds=0.05)))
@@ -93,9 +136,33 @@ def test_a_slow_answer_is_given_up(tagger, monkeypatch):
     assert client.post("/predict", json={"rows": [{"title": "pan"}]}).status_code == 503
 
 
+def test_a_stuck_worker_is_not_healthy(tagger, monkeypatch):
+    monkeypatch.setattr(TagPipeline, "decision_function", lambda *_: time.sleep(0.5))
+    transport = httpx.ASGITransport(create_app(tagger, limits=Limits(seconds=0.05)))
+
+    async def run():
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            before = await client.get("/health")
+            refused = await client.post("/predict", json={"rows": [{"title": "pan"}]})
+            while_busy = await client.get("/health")
+            await asyncio.sleep(0.6)
+            answers = [before, refused, while_busy, await client.get("/health")]
+        return [answer.status_code for answer in answers], while_busy.json()["status"]
+
+    assert asyncio.run(run()) == ([200, 503, 503, 200], "stuck")
+
+
+@pytest.mark.parametrize("token", ["", " "])
+def test_an_empty_token_is_an_error(tagger, token):
+    with pytest.raises(InputError, match="token must not be empty"):
+        create_app(tagger, token=token)
+
+
 def test_a_token_is_asked_for(tagger):
     client = TestClient(create_app(tagger, token="secret"))
     rows = {"rows": [{"title": "pan"}]}
+    lower = {"Authorization": "bearer secret"}
+    assert client.post("/predict", json=rows, headers=lower).status_code == 200
     assert client.get("/health").json()["status"] == "ok"
     for sent in ({}, {"Authorization": "Bearer other"}, {"Authorization": "secret"}):
         assert client.post("/predict", json=rows, headers=sent).status_code == 401

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from schirn.app.serving._batches import MAX_ROWS, Batches
+from schirn.app.serving._batches import MAX_CHARACTERS, MAX_ROWS, Batches
 from schirn.exceptions import InputError
 
 
@@ -97,7 +97,50 @@ def test_what_comes_meanwhile_is_the_next_call():
 def test_calls_have_an_upper_size():
     work = Work()
     ask(work, [[1] * 300, [2] * 300, [3] * (MAX_ROWS + 1), [4]])
-    assert work.sizes == [300, 300, MAX_ROWS + 1, 1]
+    assert work.sizes == [300, 300, MAX_ROWS, 2]
+
+
+def test_a_small_request_does_not_wait_for_all_of_a_large_one():
+    work = Work()
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 1)
+        large = asyncio.ensure_future(batches.answer(work, [1] * (5 * MAX_ROWS), None))
+        await asyncio.sleep(0)
+        small = asyncio.ensure_future(batches.answer(work, [2], None))
+        assert await small == [(4, None)]
+        assert not large.done()
+        assert await large == [(2, None)] * (5 * MAX_ROWS)
+
+    asyncio.run(run())
+
+
+def test_long_texts_are_answered_in_pieces():
+    rows = [{"title": "a" * (MAX_CHARACTERS // 2)}] * 5 + [{"title": "b" * (2 * MAX_CHARACTERS)}]
+    sizes = []
+
+    def count(rows, option):
+        sizes.append(len(rows))
+        return [len(row["title"]) for row in rows]
+
+    (answers,) = ask(count, [rows])
+    assert answers == [len(row["title"]) for row in rows]
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_how_long_a_piece_takes():
+    work = Work(seconds=0.2)
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 1)
+        assert batches.seconds_busy == 0
+        task = asyncio.ensure_future(batches.answer(work, [1], None))
+        await asyncio.sleep(0.1)
+        assert 0 < batches.seconds_busy < 10
+        await task
+        assert batches.seconds_busy == 0
+
+    asyncio.run(run())
 
 
 def test_a_request_given_up_is_not_computed():

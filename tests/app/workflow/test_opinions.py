@@ -46,6 +46,8 @@ def test_prompts_say_all_that_a_model_needs(table, tmp_path):
     place = {cell: k for k, cell in enumerate(zip(*_suspects(cleaning, 144), strict=True))}
     ranks = [place[line["row"] - 1, line["tag"]] for line in lines[6:]]
     assert 6 <= ranks[0] < 30 < ranks[1]
+    cleaning.write_prompts(path, 10_000)
+    assert len(path.read_text().splitlines()) == len(cleaning.ranking.worklist.order)
     write_prompts(path, suspects, cleaning.texts, meanings={"pan": "for frying", "lamp": "light"})
     assert "(for frying)" in path.read_text() or "(light)" in path.read_text()
 

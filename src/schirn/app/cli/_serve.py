@@ -1,6 +1,7 @@
 """`schirn serve`: answer requests for tags over HTTP."""
 
 import argparse
+import ipaddress
 import os
 import sys
 
@@ -49,8 +50,24 @@ def run(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in names}
     options["vocabulary"] = args.vocabulary
     options["add_implied"] = args.implied == "add"
-    token = args.token or os.environ.get("SCHIRN_TOKEN") or None
+    # An empty token is a mistake, such as a variable that nobody has set; it does not mean none.
+    token = os.environ.get("SCHIRN_TOKEN") if args.token is None else args.token
+    if token is None and not _is_local(args.host):
+        note(
+            f"note: {args.host} can be reached from other machines, and there is no --token: "
+            f"everyone there may ask"
+        )
     hosts = [name.strip() for name in (args.allow_host or "").split(",") if name.strip()]
     serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)
     note("stopped; all requests were answered")
     return 0
+
+
+def _is_local(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

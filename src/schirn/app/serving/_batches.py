@@ -1,9 +1,13 @@
-"""Rows of several small requests are answered together: one product costs less than many."""
+"""Rows of small requests are answered together, those of large ones piece by piece.
+
+One product costs less than many, and a small request does not wait for the whole of a large one.
+"""
 
 import asyncio
 import json
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +16,9 @@ Work = Callable[[list[Any], Any], list[Any]]
 """A function from rows and an option to one answer per row."""
 
 MAX_ROWS = 512
-"""Rows that are answered together; a larger request is answered alone."""
+"""Rows that are answered together."""
+MAX_CHARACTERS = 2**18
+"""Length of the texts that are answered together; a single row may be longer."""
 MAX_DELAY = 0.002
 """Seconds that a request waits for others that are being read."""
 
@@ -34,7 +40,8 @@ class Batches:
     """Runs work in one thread, for the rows of all requests that wait at that time.
 
     A request that is alone in the server is answered at once. If others are in flight, it waits
-    until they have been read, at most `MAX_DELAY` seconds.
+    until they have been read, at most `MAX_DELAY` seconds. A large request waits for its turn again
+    after every piece.
 
     Parameters
     ----------
@@ -59,6 +66,12 @@ class Batches:
         self._queue: deque[_Job] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._is_busy = False
+        self._start_time = 0.0
+
+    @property
+    def seconds_busy(self) -> float:
+        """How long the thread has been at work on the present piece; 0 if it has nothing to do."""
+        return time.monotonic() - self._start_time if self._is_busy else 0.0
 
     async def answer(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
         """Return the answers to the rows of one request.
@@ -81,6 +94,13 @@ class Batches:
         Exception
             What `work` raises for these rows; other requests are not affected.
         """
+        answers = []
+        for piece in _pieces(rows):
+            answers += await self._answer_piece(work, piece, option)
+        return answers
+
+    async def _answer_piece(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
+        """Put rows at the end of the queue, and wait for their answers."""
         loop = asyncio.get_running_loop()
         job = _Job(work, rows, option, loop.create_future())
         self._queue.append(job)
@@ -107,6 +127,7 @@ class Batches:
         if not jobs:
             return
         self._is_busy = True
+        self._start_time = time.monotonic()
         loop = asyncio.get_running_loop()
         outcome = loop.run_in_executor(self._thread, _run, jobs)
         outcome.add_done_callback(lambda done: self._finish(jobs, done.result()))
@@ -138,6 +159,28 @@ class Batches:
                 job.answers.set_result(outcome)
         if self._queue:
             self._schedule()
+
+
+def _pieces(rows: list[Any]) -> Iterator[list[Any]]:
+    """Yield rows in pieces of limited number and length."""
+    piece: list[Any] = []
+    length = 0
+    for row in rows:
+        n_characters = _length(row)
+        if piece and (len(piece) == MAX_ROWS or length + n_characters > MAX_CHARACTERS):
+            yield piece
+            piece = []
+            length = 0
+        piece.append(row)
+        length += n_characters
+    if piece or not rows:
+        yield piece
+
+
+def _length(row: Any) -> int:
+    """Number of characters of the texts in a row."""
+    cells = row.values() if isinstance(row, dict) else (row,)
+    return sum(len(cell) for cell in cells if isinstance(cell, str))
 
 
 def _run(jobs: list[_Job]) -> "list[list[Any] | Exception]":

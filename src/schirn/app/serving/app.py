@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import math
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
@@ -35,6 +36,8 @@ _RETRY = {"Retry-After": "1"}
 _RECORD = "schirn.record"
 
 Answer = dict[str, Any]
+Check = Callable[[list[Any], Any], tuple[list[Any], Any]]
+"""A function from rows and an option as sent to those that work is done with."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Limits:
         Largest size of a request.
     seconds : float
         Time for a request, including the time that it waits for others.
+    cell : int
+        Most characters of a cell.
     waiting : int
         Requests that wait for a process; more are answered with status 503.
     waiting_bytes : int
@@ -58,6 +63,7 @@ class Limits:
     rows: int = 10_000
     bytes: int = 16 * 1024**2
     seconds: float = 30.0
+    cell: int = 100_000
     waiting: int = 512
     waiting_bytes: int = 128 * 1024**2
 
@@ -81,6 +87,7 @@ def create_app(
     model : TagPipeline
     token : str, optional
         Requests must have the header ``Authorization: Bearer TOKEN``, except those for ``/health``.
+        It must not be empty.
     limits : Limits, optional
     metrics : Metrics, optional
         Where to count.
@@ -103,7 +110,7 @@ def create_app(
     Raises
     ------
     InputError
-        If the model is not one of the columns of a table, or opens pictures.
+        If the model is not one of the columns of a table, or opens pictures, or the token is empty.
 
     Examples
     --------
@@ -127,12 +134,18 @@ def create_app(
             "a server does not open the files that a request names; encode the pictures, and train "
             "on a column of vectors"
         )
+    if token is not None and not token.strip():
+        raise InputError("the token must not be empty", parameter="token")
     api = _Api(model, limits or Limits(), metrics or Metrics(), about or {})
     api.vocabulary = vocabulary or Vocabulary()
     api.add_implied = add_implied
     routes = [
-        Route("/predict", api.answering(api.predict, "threshold"), methods=["POST"]),
-        Route("/judge", api.answering(api.judge, "column", "tags"), methods=["POST"]),
+        Route(
+            "/predict",
+            api.answering(api.predict, "threshold", api.checked_threshold),
+            methods=["POST"],
+        ),
+        Route("/judge", api.answering(api.judge, "column", api.checked_tags), methods=["POST"]),
         Route("/health", api.health),
         Route("/metrics", api.metrics),
         Route("/openapi.json", api.openapi),
@@ -155,7 +168,7 @@ class _Api:
         self._n_waiting = 0
         self._n_bytes = 0
 
-    def answering(self, work: Work, option: str, default: Any = None) -> Any:
+    def answering(self, work: Work, option: str, check: Check) -> Any:
         """Return the handler of a function from rows and one option to answers."""
 
         async def handler(request: Request) -> Response:
@@ -174,9 +187,9 @@ class _Api:
             try:
                 query = await read_json(request, self.limits.bytes, hold)
                 query = self._checked(query, option)
-                rows = query["rows"]
+                rows, value = check(query["rows"], query.get(option))
                 request.scope[_RECORD]["rows"] = len(rows)
-                answers = await self._in_time(work, rows, query.get(option, default))
+                answers = await self._in_time(work, rows, value)
             finally:
                 self._n_waiting -= 1
                 self._n_bytes -= size
@@ -225,6 +238,37 @@ class _Api:
                     f"{where}: the column {brief(name)} must hold a text or a number, not "
                     f"{brief(row[name])}"
                 )
+        for name, cell in row.items():
+            if isinstance(cell, str) and len(cell) > self.limits.cell:
+                raise HTTPException(
+                    413,
+                    f"{where}: the column {brief(name)} has {len(cell):,} characters, more than "
+                    f"{self.limits.cell:,}",
+                )
+
+    def checked_threshold(self, rows: list[Any], threshold: Any) -> tuple[list[Any], Any]:
+        """Return the rows and the threshold of a request for tags."""
+        is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+        if is_number and math.isfinite(threshold):
+            return rows, threshold
+        if threshold is None or isinstance(threshold, str):
+            return rows, threshold
+        raise InputError(
+            f"threshold must be a finite number or a text such as 'top-3', not {brief(threshold)}"
+        )
+
+    def checked_tags(self, rows: list[Any], column: Any) -> tuple[list[Any], Any]:
+        """Return the rows and the name of the column of their tags."""
+        column = "tags" if column is None else column
+        if not isinstance(column, str) or not all(column in row for row in rows):
+            raise InputError(f"each row must have its tags in {column!r}: a list or a text")
+        for k, row in enumerate(rows, 1):
+            for tag in _elements(row[column]):
+                if isinstance(tag, bool) or not isinstance(tag, str | int | float):
+                    raise InputError(
+                        f"row {k}: {brief(tag)} is not a tag; tags are texts or numbers"
+                    )
+        return rows, column
 
     def predict(self, rows: list[Any], threshold: Any) -> list[Answer]:
         """Tag rows; the probability is that of the predicted tags."""
@@ -243,28 +287,36 @@ class _Api:
 
     def judge(self, rows: list[Any], column: Any) -> list[Answer]:
         """Judge the tags of rows."""
-        if not isinstance(column, str) or not all(column in row for row in rows):
-            raise InputError(f"each row must have its tags in {column!r}: a list or a text")
         if not rows:
             return []
-        tags = self._after_vocabulary([row[column] for row in rows])
+        tags = self._after_vocabulary([self._tags_of(row[column]) for row in rows])
         judgements = self.model.judge(rows, tags)
         return [_rounded(asdict(judgement)) for judgement in judgements]
 
-    def _after_vocabulary(self, cells: list[Any]) -> list[Any]:
+    def _tags_of(self, cell: Any) -> list[str]:
+        """Return the tags of a cell; a number is the name of a tag."""
+        if isinstance(cell, str):
+            # By itself: the notation of a text must not depend on the rows of other requests.
+            return TagCells.of([cell], self.model.separator).split(cell)
+        return [str(tag) for tag in _elements(cell)]
+
+    def _after_vocabulary(self, tags: list[list[str]]) -> list[list[str]]:
         """Return the tags of rows under the names that the vocabulary gives them."""
         if not self.vocabulary.accepted:
-            return cells
-        reader = TagCells.of(cells, self.model.separator)
-        names = [reader.split(cell) for cell in cells]
-        return apply_vocabulary(self.vocabulary, names, self.add_implied).rows
+            return tags
+        return apply_vocabulary(self.vocabulary, tags, self.add_implied).rows
 
     def health(self, request: Request) -> Response:
-        """Answer that the model is loaded."""
-        method = type(self.model.method_).__name__
-        facts = {"method": method, "labels": len(self.model.label_names_)}
-        version = schirn.__version__
-        return JSONResponse({"status": "ok", "schirn": version, **facts, "model": self.about})
+        """Answer that the model is loaded; with status 503 if no request is answered in time."""
+        is_stuck = self._batches.seconds_busy > self.limits.seconds
+        facts = {
+            "status": "stuck" if is_stuck else "ok",
+            "schirn": schirn.__version__,
+            "method": type(self.model.method_).__name__,
+            "labels": len(self.model.label_names_),
+            "model": self.about,
+        }
+        return JSONResponse(facts, 503 if is_stuck else 200)
 
     def metrics(self, request: Request) -> Response:
         """Answer with the counters."""
@@ -292,7 +344,7 @@ class _Guard:
     ) -> None:
         self._app = app
         self._api = api
-        self._token = None if token is None else f"Bearer {token}".encode()
+        self._token = None if token is None else token.encode()
         self._hosts = hosts
         self._log = access_log
 
@@ -353,10 +405,18 @@ class _Guard:
                 return None
             reason = "this server does not answer under this name; see --allow-host"
             return JSONResponse({"error": reason}, 421)
-        sent = request.headers.get("authorization", "").encode("utf-8", "replace")
-        if request.scope["path"] == "/health" or secrets.compare_digest(sent, self._token):
+        scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+        is_token = secrets.compare_digest(sent.encode("utf-8", "replace"), self._token)
+        if request.scope["path"] == "/health" or (is_token and scheme.lower() == "bearer"):
             return None
         return JSONResponse({"error": "the header Authorization must be: Bearer TOKEN"}, 401)
+
+
+def _elements(cell: Any) -> list[Any]:
+    """Return the elements of a list, nothing of None, and anything else as it is."""
+    if cell is None:
+        return []
+    return cell if isinstance(cell, list) else [cell]
 
 
 def _rounded(value: Any) -> Any:

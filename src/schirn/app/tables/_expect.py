@@ -105,7 +105,7 @@ class RunSummary:
     gone_share : float
         Share of the rows of the last update that this one lacks.
     changed_share : float
-        Share of the rows of the last update, without those that are gone, whose content has changed.
+        Share of the rows of the last update, without those that are gone, that have changed.
     restored_share : float
         Share of the tags removed last time, and still listed, that are no longer removed.
     emptied_share : float
@@ -282,7 +282,8 @@ class Expectations:
         findings : list of Finding
             What `look_at_table` returned.
         last : RunSummary, optional
-            The last run; without it, "wrong_share", "tags" and "new_tags" of `drift` are not checked.
+            The last run; without it, "wrong_share", "tags" and "new_tags" of `drift` are not
+            checked.
 
         Returns
         -------

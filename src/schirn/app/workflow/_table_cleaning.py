@@ -559,7 +559,8 @@ class TableCleaning:
         n = self.options.number if n is None else n
         tags: Any = self.ranking if self.kind == LISTED else self.ranking.missing
         order = tags.worklist.order
-        n_spread = min(n, len(order)) // _SPREAD_PROMPTS_EVERY
+        n = min(n, len(order))
+        n_spread = n // _SPREAD_PROMPTS_EVERY
         first, others = np.split(order, [n - n_spread])
         spread = others[np.linspace(0, len(others), n_spread, endpoint=False).astype(int)]
         chosen = np.r_[first, spread]
