@@ -1,6 +1,7 @@
 """Certificates: the e-process, its bound, the order of drawing, files and checks."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -150,6 +151,20 @@ def test_bound_grows_and_never_exceeds_the_truth_when_all_is_known():
     assert len(certificate.questions(5)) == 0
 
 
+def test_the_share_in_words_is_not_above_the_certified_one():
+    ranking = ranking_of()[0].remove(60)
+    certificate = ranking.certify(0.9)
+    shown = []
+    while certificate.n_answers < 60:
+        certificate = answer(certificate, np.zeros(len(ranking.row)), 1)
+        words = str(certificate) if certificate.certified else certificate.progress
+        found = re.findall(r"certify ([\d.]+)%|at least ([\d.]+)% of 60", words)
+        shown += [float("".join(numbers)) / 100 for numbers in found]
+        assert all(share <= max(certificate.precision_at_least, 0.9) for share in shown[-1:])
+    assert shown[-1] == 1
+    assert len(set(shown)) > 5
+
+
 def test_unsure_counts_against_the_claim():
     ranking = ranking_of()[0].remove(60)
     start = ranking.certify()
@@ -286,7 +301,7 @@ def test_answers_for_a_certificate_say_nothing_about_the_share_of_wrong_tags():
     n_wrong, n_right = (only.answer == 0).sum(), (only.answer == 1).sum()
     assert only.wrong_share_interval == (n_wrong / n_tags, 1 - n_right / n_tags)
     assert only.summary()["wrong_share"] is None
-    assert "chosen, not drawn" in only.sentence
+    assert "not about a random sample" in only.sentence
 
 
 def test_a_certificate_of_nothing_says_why():

@@ -74,7 +74,7 @@ def test_chosen_tags_change_the_bounds_only():
     n_right = (chosen.answer == 1).sum()
     n_tags = len(chosen.row)
     assert chosen.wrong_share_interval == (n_wrong / n_tags, 1 - n_right / n_tags)
-    assert "chosen, not drawn" in chosen.sentence
+    assert "not about a random sample" in chosen.sentence
     # 40 chosen tags that are mostly wrong do not move the estimate from 25 spread ones upwards.
     spread = answer(ranking, right, ranking.questions(25))
     both = answer(spread, right, spread.suspects(40))

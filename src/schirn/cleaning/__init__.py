@@ -31,7 +31,7 @@ from schirn.cleaning.ranker import (
     UnlistedCells,
 )
 from schirn.cleaning.relation_ranker import RelationRanker
-from schirn.cleaning.swaps import Swaps
+from schirn.cleaning.swaps import LabelSwap, Swaps
 from schirn.cleaning.vocabulary import (
     AppliedVocabulary,
     Vocabulary,
@@ -55,6 +55,7 @@ __all__ = [
     "Evidence",
     "Explanation",
     "FoldRanker",
+    "LabelSwap",
     "MissingTags",
     "Neighbour",
     "NoisyLabels",

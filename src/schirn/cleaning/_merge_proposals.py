@@ -259,15 +259,24 @@ def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(scale.astype(np.float32)) @ top)
 
 
+def _alike(what: str, likeness: float, error: float) -> str:
+    """How alike two tags are by one view, in words: the bounds, since few rows may tell little."""
+    if not np.isfinite(likeness):
+        return f"{what} cannot be compared"
+    margin = _SIDE * error if np.isfinite(error) else 1.0
+    low, high = np.clip((min(likeness, 1) - margin, likeness + margin), 0, 1)
+    return f"{what} {low:.1f} to {high:.1f} alike"
+
+
 def _line(use: TagUse, pairs: PairUse, k: int, confidence: float) -> VocabularyLine:
     rare = int(pairs.rare[k])
     frequent = int(pairs.frequent[k])
     n_common = int(pairs.n_common[k])
     spelling = pairs.spelling[k] or "other name"
     by = "other tags" if use.contents is None else "texts"
-    reasons = [spelling, f"{by} {min(pairs.likeness[k], 1):.2f} alike"]
+    reasons = [spelling, _alike(by, pairs.likeness[k], pairs.error[k])]
     if use.contents is not None and np.isfinite(pairs.context[k]):
-        reasons.append(f"other tags {min(pairs.context[k], 1):.2f} alike")
+        reasons.append(_alike("other tags", pairs.context[k], pairs.context_error[k]))
     share = n_common / use.counts[rare]
     reasons.append(f"together in {share:.0%} of its rows")
     return VocabularyLine(

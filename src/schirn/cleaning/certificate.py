@@ -19,6 +19,7 @@ certificates is false.
 import datetime
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -158,7 +159,7 @@ class Certificate:
         if not self.certified:
             return f"Not certified that at least {self.target:.0%} {tags}"
         share = max(self.target, self.precision_at_least)
-        return f"With {self.confidence:.0%} confidence, at least {share:.1%} {tags}"
+        return f"With {self.confidence:.0%} confidence, at least {_rounded_down(share)} {tags}"
 
     @property
     def problem(self) -> str:
@@ -189,7 +190,7 @@ class Certificate:
         if n := self.n_answers:
             answers = f"{n:,} answer{'' if n == 1 else 's'} so far"
             needed = "more needed"
-            known = f" The answers certify {self.precision_at_least:.0%}."
+            known = f" The answers certify {_rounded_down(self.precision_at_least)}."
         n_more = self.more_answers
         ahead = "it is probably out of reach"
         if n_more is not None:
@@ -457,6 +458,12 @@ class Certificate:
                 raise InputError(f"{brief(tag[1])} of row {tag[0] + 1} contradicts its answer")
         members = tags - removed if self.of == REMAINING else changed
         return (members - set(self.earlier)) | set(self.answers)
+
+
+def _rounded_down(share: float) -> str:
+    """A share as a percentage that is not above it."""
+    # Less than rounding errors of a share such as 0.9.
+    return f"{math.floor(1000 * share + 1e-9) / 1000:.1%}"
 
 
 def e_values(is_miss: Array, n_tags: int, misses: float | Array) -> Array:

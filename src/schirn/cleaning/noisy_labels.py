@@ -417,9 +417,11 @@ class NoisyLabels:
             return "Nobody can know the number of wrong tags without answers."
         answers = "1 answer" if self.n_answers == 1 else f"{self.n_answers:,} answers"
         if np.isnan(self.wrong_share):
+            number = answers.removeprefix("1 ") if self.n_answers == 1 else answers
+            verb = "is" if self.n_answers == 1 else "are"
             return (
-                f"The tags of {answers} were chosen, not drawn, so they say nothing about the "
-                f"share of wrong tags."
+                f"The {number} {verb} not about a random sample of these tags, so nothing is known "
+                f"about the share of wrong tags."
             )
         return (
             f"Based on {answers}, about {self.wrong_share:.0%} of the tags are wrong "
@@ -663,12 +665,16 @@ class NoisyLabels:
         is_idle = not self._has_orders and not work.limit(self.precision)
         if not is_idle or not len(work.answered) or not len(work.order):
             return ""
+        reason = "probably fewer of the others are wrong"
+        if work.posterior.expects(self.precision):
+            reason = "the answers do not rule out that far fewer of the others are wrong"
         removals = (
-            f"At a target of {self.precision:.0%}, only tags that you called wrong are removed"
+            f"At a target of {self.precision:.0%}, only tags that you called wrong are removed, "
+            f"because {reason}"
         )
         target = self.next_target
         if target is None:
-            return f"{removals}: the answers support no other removals at any target down to 50%."
+            return f"{removals}; no target down to 50% would remove others."
         n_tags = int(self.removals_at(target).sum())
         return (
             f"{removals}; at {target:.0%}, {n_tags:,} more would be "

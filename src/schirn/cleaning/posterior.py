@@ -112,6 +112,19 @@ class RankPosterior:
             index = np.flatnonzero(self._weight @ (share >= target) >= probability)
         return int(self._ends[index[-1]]) if len(index) else 0
 
+    def expects(self, target: float) -> bool:
+        """Whether the expected share of hits reaches a target anywhere, however uncertain it is.
+
+        Parameters
+        ----------
+        target : float
+
+        Returns
+        -------
+        bool
+        """
+        return bool((self._weight @ self._shares >= target).any())
+
     def expected_hits(self, count: int) -> float:
         """Expected hits among the first `count` open tags."""
         hits = np.r_[0, np.cumsum(self._weight @ self._hits)]

@@ -6,7 +6,7 @@ and a missing tag have nothing to do with each other; many rows with the same pa
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,25 @@ from schirn._input import Array
 
 # Of hundreds of pairs of labels, chance alone brings hardly any this far above its mean.
 _DEVIATIONS = 3
+
+
+class LabelSwap(NamedTuple):
+    """All swaps of one label for another.
+
+    Attributes
+    ----------
+    wrong, right : str
+        The label to remove and the one to add.
+    n_rows : int
+        Number of rows.
+    row : int
+        The surest of them.
+    """
+
+    wrong: str
+    right: str
+    n_rows: int
+    row: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +71,23 @@ class Swaps:
     def right_label(self) -> Array:
         """Name of each tag to add."""
         return np.array(self.label_names, dtype=object)[self.right_column]
+
+    def by_labels(self) -> list[LabelSwap]:
+        """Return every pair of labels once, the surest first.
+
+        Returns
+        -------
+        list of LabelSwap
+        """
+        rows: dict[tuple[int, int], list[int]] = {}
+        columns = (self.row, self.wrong_column, self.right_column)
+        for row, wrong, right in zip(*(column.tolist() for column in columns), strict=True):
+            rows.setdefault((wrong, right), []).append(row)
+        names = self.label_names
+        return [
+            LabelSwap(names[wrong], names[right], len(numbers), numbers[0])
+            for (wrong, right), numbers in rows.items()
+        ]
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield one dictionary per swap.

@@ -44,7 +44,7 @@ def test_proposals_are_printed_and_written(table, tmp_path, capsys):
     printed = capsys.readouterr()
     assert "merge" in printed.out
     assert "write yes or no into its column 'accept'" in printed.err
-    assert f"or answer on a page: schirn review {table} --vocabulary" in printed.err
+    assert f"or answer on a page: schirn review {table} --text title --vocabulary" in printed.err
     questions = {
         (line.action, line.tag, line.target) for line in read_vocabulary(tmp_path / "v.csv")
     }

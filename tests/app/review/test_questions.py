@@ -296,6 +296,12 @@ def test_changed_answers_are_counted_in_the_certificate(session):
     assert Certificate.from_json(certificate.to_json()).n_changed == 1
 
 
+def test_one_answer_about_missing_tags_says_what_comes(session):
+    answer(session, 1, "suggested")
+    line = session.known("suggested")["line"]
+    assert line == "Your answers will show which missing tags can be added."
+
+
 def test_suggestions_are_asked_and_added(session):
     assert not session.final()[~session.project.listed].any()
     asked = answer(session, 50, "suggested")
@@ -310,7 +316,7 @@ def test_suggestions_are_asked_and_added(session):
     assert (progress["decided"], progress["suggested"], session.n_decided) == (0, 0, 50)
     known = session.known("suggested")
     assert known["added"] == 60
-    assert known["line"] == "20 of the 20 likeliest missing tags answered were correct."
+    assert known["line"] == "Of the 20 likeliest missing tags answered, 20 were correct."
     for change in session.changes():
         assert change.change == "addition"
         if change.confidence is not None:

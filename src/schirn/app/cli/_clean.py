@@ -488,16 +488,19 @@ def _print_suspects(result: _Result) -> None:
 
 
 def _print_swaps(cleaning: TableCleaning) -> None:
-    """Print the surest swaps of a listed and a missing tag."""
-    swaps = cleaning.ranking.swaps()
+    """Print the surest swaps of two labels, each with an example."""
+    swaps = cleaning.ranking.swaps().by_labels()
     lines = []
-    for swap in list(swaps.records())[:_MAX_SUSPECTS]:
-        pair = f"{_short(swap['wrong'], _MAX_TAG)} → {_short(swap['right'], _MAX_TAG)}"
-        text = _short(cleaning.texts[swap["row"]], _MAX_CELL)
-        lines.append((_row_name(cleaning, swap["row"]), text, pair))
+    for swap in swaps[:_MAX_SUSPECTS]:
+        pair = f"{_short(swap.wrong, _MAX_TAG)} → {_short(swap.right, _MAX_TAG)}"
+        text = _short(cleaning.texts[swap.row], _MAX_CELL)
+        lines.append((pair, f"{swap.n_rows:,}", _row_name(cleaning, swap.row), text))
     if lines:
-        say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
-        table((_row_heading(cleaning), "text", "swap"), lines, right="r")
+        say(
+            f"\nPossible swaps, {NOT_CHECKED}: {len(lines)} of {number(len(swaps), 'pair')} of tags"
+        )
+        heading = f"e.g. {_row_heading(cleaning)}"
+        table(("swap", "rows", heading, "text"), lines, right="lrrl")
 
 
 def _print_next(result: _Result) -> None:

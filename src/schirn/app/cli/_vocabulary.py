@@ -10,7 +10,7 @@ from schirn._files import check_writable
 from schirn._progress import stage
 from schirn.app.cli._reading import COLUMNS, check_not_input, check_outputs
 from schirn.app.tables import keyed_changes, open_table
-from schirn.app.workflow import TagTable, read_vocabulary, write_vocabulary
+from schirn.app.workflow import CleaningOptions, TagTable, read_vocabulary, write_vocabulary
 from schirn.cleaning import (
     AppliedVocabulary,
     ChangeList,
@@ -179,7 +179,8 @@ def _row(line: VocabularyLine) -> list[str]:
 def _next(args: argparse.Namespace, n_proposals: int) -> None:
     if args.output:
         note(f"wrote {args.output}: write yes or no into its column 'accept', and pass it to")
-        words = [args.data, "--vocabulary", args.output]
+        options = CleaningOptions.from_args(args).words(without=("vocabulary",))
+        words = [args.data, *options, "--vocabulary", args.output]
         note(shlex.join(["schirn", "clean", *words]))
         note(f"or answer on a page: {shlex.join(['schirn', 'review', *words])}")
     elif n_proposals:

@@ -153,15 +153,15 @@ class CleanReport:
         return [self._card(missing, k, suggested=True) for k in order]
 
     def swaps(self) -> list[dict[str, Any]]:
-        """Return the surest swaps, with the id and the text of each row.
+        """Return the surest swaps of two labels, with the id and the text of an example.
 
         Returns
         -------
         list of dict
         """
         return [
-            {**swap, "id": self._id(swap["row"]), "text": self._text(swap["row"], _MAX_TEXT)}
-            for swap in self.ranking.swaps(MAX_SUGGESTIONS).records()
+            {**swap._asdict(), "id": self._id(swap.row), "text": self._text(swap.row, _MAX_TEXT)}
+            for swap in self.ranking.swaps().by_labels()[:MAX_SUGGESTIONS]
         ]
 
     def _explained(self, cards: list[Card]) -> list[Card]:

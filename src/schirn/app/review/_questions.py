@@ -550,7 +550,8 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
     surest = surest[: min(_SUREST, len(answered) // 2)]
     if len(surest) >= _FEW:
         hits = int((work.answer[surest] == work.hit).sum())
-        parts.append(f"{hits} of the {len(surest)} {surest_tags} answered were {hit}")
+        were = "was" if hits == 1 else "were"
+        parts.append(f"of the {len(surest)} {surest_tags} answered, {hits} {were} {hit}")
     if kind == LISTED and not np.isnan(ranking.wrong_share):
         low, high = ranking.wrong_share_interval
         about = f"about {ranking.wrong_share:.0%} of all tags are wrong"
@@ -564,5 +565,7 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         # How to choose another target is said by the page itself.
         words = sentence.partition(" (")[0].removesuffix(".")
         parts.append(f"{words[0].lower()}{words[1:]}")
-    line = "; ".join(parts) or "no missing tag is left to ask about"
+    if not parts:
+        return begin if len(work.order) else f"No {kind} tag is left to ask about."
+    line = "; ".join(parts)
     return f"{line[0].upper()}{line[1:]}."
