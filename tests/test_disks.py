@@ -203,14 +203,17 @@ def test_a_read_only_disk_is_noticed(inputs, tmp_path, mountable, command):
         assert "ead-only" in line or "permission" in line
 
 
-def test_a_full_disk_under_the_output_of_the_program(inputs):
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_under_the_output_of_the_program(inputs, options):
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full here")
     with open("/dev/full", "w") as full:
         ran = subprocess.run(
-            [sys.executable, "-m", "schirn", "methods"], stdout=full, stderr=subprocess.PIPE
+            [sys.executable, "-m", "schirn", "methods", *options],
+            stdout=full,
+            stderr=subprocess.PIPE,
         )
-    assert ran.returncode != 0
+    assert ran.returncode == 2
     assert b"No space left" in ran.stderr
     assert b"Traceback" not in ran.stderr
 

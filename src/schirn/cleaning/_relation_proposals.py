@@ -116,9 +116,10 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
             continue
         n_parents[tag] = n_parents.get(tag, 0) + 1
         _, upper = share_interval(n_common[[k]], counts[[tag]])
+        lack = "lacks" if missing[k] == 1 else "lack"
         evidence = (
             f"{n_common[k] / counts[tag]:.0%} of its rows have {names[target]} "
-            f"({lower[k]:.0%} to {upper[0]:.0%}), {missing[k]:,} lack it; by chance "
+            f"({lower[k]:.0%} to {upper[0]:.0%}), {missing[k]:,} {lack} it; by chance "
             f"{counts[target] / use.tags.n_rows:.0%}; rows without it {min(alike, 1):.2f} alike"
         )
         confidence = min(0.99, float(lower[k]) * min(alike, 1) + (0.2 if is_named[k] else 0.0))

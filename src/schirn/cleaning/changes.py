@@ -485,7 +485,7 @@ def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
     share = "less than 0.1%" if p < 0.001 else f"{p:.1%}"
     why = f"{share} likely to be correct ({by})"
     if p in (0, 1):
-        why = "known to be wrong" if kind == "removal" else "known to be correct"
+        why = "called wrong" if kind == "removal" else "called correct"
     return 1 - p if kind == "removal" else p, why
 
 

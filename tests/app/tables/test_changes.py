@@ -335,13 +335,13 @@ def make_ranking():
 
 
 def test_rankings_become_changes():
-    assert [each.why for each in make_ranking().changes()] == ["known to be wrong"]
+    assert [each.why for each in make_ranking().changes()] == ["called wrong"]
     ranking = make_ranking().remove(1).add(above=0.9)
     changes = ranking.changes(["dog;beach", "dog", "beach"])
     by = "likely to be correct (Sieve, not checked)"
     assert changes.changes == [
         Change(0, "removal", "dog", "", 0.98, f"2.0% {by}"),
-        Change(1, "removal", "dog", "", 1.0, "known to be wrong"),
+        Change(1, "removal", "dog", "", 1.0, "called wrong"),
         Change(1, "addition", "", "beach", 0.95, f"95.0% {by}"),
     ]
     assert changes.apply(["dog;beach", "dog", "beach"]) == ["beach", "beach", "beach"]

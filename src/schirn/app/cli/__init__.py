@@ -125,8 +125,12 @@ def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
     """Print an error, under --json as a document on stdout as well, and return the exit code."""
     note(sentence, error=True)
     if getattr(args, "json", False):
-        print_json({"error": sentence, "exit_code": code})
-        sys.stdout.flush()
+        try:
+            print_json({"error": sentence, "exit_code": code})
+            sys.stdout.flush()
+        except OSError:
+            # The disk that stdout goes to is full, say, which may be the error itself.
+            _discard_stdout()
     return code
 
 
@@ -229,12 +233,17 @@ def _termination() -> Iterator[None]:
 
 
 def _closed_pipe() -> int:
-    """Stay quiet after the reader of a pipe has closed it, also when Python flushes at exit."""
+    """Stay quiet after the reader of a pipe has closed it."""
+    _discard_stdout()
+    return 128 + getattr(signal, "SIGPIPE", 13)
+
+
+def _discard_stdout() -> None:
+    """Write what stdout still holds, when Python flushes at exit, to nowhere."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    return 128 + getattr(signal, "SIGPIPE", 13)
 
 
 @contextmanager

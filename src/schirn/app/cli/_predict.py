@@ -492,8 +492,8 @@ def _verdicts(
     n_trained = int((model.training_row_of(data.X) >= 0).sum())
     if n_trained:
         note(
-            f"note: {number(n_trained, 'row')} of {data.n_samples:,} were trained on, or are "
-            f"copies or edits of such rows; they are judged without their own influence"
+            f"note: {number(n_trained, 'row')} of {data.n_samples:,} were trained on, or resemble "
+            f"such a row as a copy or an edited version does; they are judged without its influence"
         )
     records: list[Record] = [
         {"row": i + 1, "label": names[j], "confidence": float(confidence[i, j])}
