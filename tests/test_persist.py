@@ -383,3 +383,10 @@ def test_other_pipelines_are_refused(tmp_path):
     with pytest.raises(InputError, match="does not take the 2 features of its steps"):
         schirn.save(broken, path)
     assert not path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
+def test_a_named_pipe_is_no_model(tmp_path):
+    os.mkfifo(tmp_path / "pipe.schirn")
+    with pytest.raises(ModelFileError, match="a named pipe"):
+        schirn.load(tmp_path / "pipe.schirn")

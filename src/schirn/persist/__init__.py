@@ -295,6 +295,8 @@ def _open(path: Path) -> zipfile.ZipFile:
     """Open the archive; raise ModelFileError if it is missing or not an archive."""
     if not path.exists():
         raise ModelFileError(f"{path}: there is no such file")
+    if path.is_fifo():
+        raise ModelFileError(f"{path}: a named pipe, but a model is read from a file")
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:

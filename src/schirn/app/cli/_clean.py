@@ -382,9 +382,10 @@ class _Result:
         planted = f"tags put on random rows as a test: {caught or 0:.0%} of them are among the most"
         certificate = cleaning.certificate
         about = cleaning.about
+        took = "stored" if cleaning.is_stored else f"{self.seconds:.1f} s"
         return {
             "table": f"{cleaning.path}, {number(ranking.n_rows, 'row')}",
-            "learned from": f"{about['source']} ({ranking.method}, {self.seconds:.1f} s)",
+            "learned from": f"{about['source']} ({ranking.method}, {took})",
             "memory": storage.reason if storage and storage.is_short_of_memory else "",
             "left out": brief_list(about["left_out"], 6),
             "tags": f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})",

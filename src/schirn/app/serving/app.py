@@ -124,16 +124,7 @@ def create_app(
     >>> client.post("/predict", json={"rows": [{"title": "blue pan"}]}).json()["rows"][0]["tags"]
     ['pan']
     """
-    if not isinstance(model, TagPipeline):
-        raise InputError(
-            f"a server needs a model of the columns of a table, not {type(model).__name__}; train "
-            f"one with schirn fit on a table"
-        )
-    if model.image is not None:
-        raise InputError(
-            "a server does not open the files that a request names; encode the pictures, and train "
-            "on a column of vectors"
-        )
+    _check_model(model)
     if token is not None and not token.strip():
         raise InputError("the token must not be empty", parameter="token")
     api = _Api(model, limits or Limits(), metrics or Metrics(), about or {})
@@ -152,6 +143,20 @@ def create_app(
     ]
     starlette = Starlette(routes=routes, exception_handlers=REFUSALS)
     return _Guard(starlette, api, token, hosts, access_log)
+
+
+def _check_model(model: Any) -> None:
+    """Raise InputError for a model that cannot be served."""
+    if not isinstance(model, TagPipeline):
+        raise InputError(
+            f"a server needs a model of the columns of a table, not {type(model).__name__}; train "
+            f"one with schirn fit on a table"
+        )
+    if model.image is not None:
+        raise InputError(
+            "a server does not open the files that a request names; encode the pictures, and train "
+            "on a column of vectors"
+        )
 
 
 class _Api:

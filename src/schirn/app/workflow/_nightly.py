@@ -256,6 +256,25 @@ class _Match(NamedTuple):
     place: Array
     is_old_tag: Array
 
+    @property
+    def is_new(self) -> Array:
+        """Rows that the state does not have."""
+        return np.asarray(self.number < 0)
+
+    @property
+    def is_changed(self) -> Array:
+        """Rows whose content is another one."""
+        return ~self.is_new & ~self.is_same
+
+    def n_gone(self, state: TagState) -> int:
+        """Return the number of rows of the state that the table lacks.
+
+        Parameters
+        ----------
+        state : TagState
+        """
+        return len(state.ids) - int((~self.is_new).sum())
+
 
 def state_after_training(
     model: Any,
@@ -442,19 +461,8 @@ def update_tags(
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
     is_settled = match.is_old_tag & (is_quiet and not is_retrained)
     ranking = _act(ranking, verdicts, carried, is_settled)
-    is_new = match.number < 0
-    gone = len(last.ids) - int((~is_new).sum())
-    is_changed = ~is_new & ~match.is_same
-    is_restored = ~ranking.removed & was_removed
-    emptied = _emptied(last.filled_shares, rows.filled_shares)
     summary = replace(
-        RunSummary.from_ranking(ranking),
-        feature_drift=judgement.drift,
-        gone_share=gone / max(1, len(last.ids)),
-        changed_share=int(is_changed.sum()) / max(1, int((~is_new).sum())),
-        restored_share=int(is_restored.sum()) / max(1, int(was_removed.sum())),
-        emptied_share=emptied[1],
-        emptied_column=emptied[0],
+        _summary(ranking, last, rows, match, was_removed), feature_drift=judgement.drift
     )
     state = _next_state(
         last,
@@ -468,30 +476,45 @@ def update_tags(
         removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
         tag_counts=counts,
-        filled_shares=rows.filled_shares,
         summary=summary,
     )
     return Update(
         ranking=ranking,
         state=state,
-        new=np.flatnonzero(is_new).tolist(),
-        changed=np.flatnonzero(is_changed).tolist(),
+        new=np.flatnonzero(match.is_new).tolist(),
+        changed=np.flatnonzero(match.is_changed).tolist(),
         judged=judgement.rows.tolist(),
-        gone=gone,
+        gone=match.n_gone(last),
         unseen=_unseen(summary.tag_counts, model.label_names_),
         removed=cells_of(ranking, ranking.removed & ~was_removed),
-        restored=cells_of(ranking, is_restored),
+        restored=cells_of(ranking, ~ranking.removed & was_removed),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
 
 
-def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> tuple[str, float]:
+def _summary(
+    ranking: NoisyLabels, last: TagState, rows: RowContent, match: _Match, was_removed: Array
+) -> RunSummary:
+    """Return the figures of a run, compared with the last one."""
+    is_restored = ~ranking.removed & was_removed
+    return replace(
+        RunSummary.from_ranking(ranking),
+        gone_share=match.n_gone(last) / max(1, len(last.ids)),
+        changed_share=int(match.is_changed.sum()) / max(1, int((~match.is_new).sum())),
+        restored_share=int(is_restored.sum()) / max(1, int(was_removed.sum())),
+        **_emptied(last.filled_shares, rows.filled_shares),
+    )
+
+
+def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, Any]:
     """Return the mostly filled column that lost most of its cells, and the share that it lost."""
     filled = {name: share for name, share in old.items() if share >= _MOSTLY_FILLED}
     losses = {name: 1 - new.get(name, 0.0) / share for name, share in filled.items()}
     name = max(losses, key=lambda name: losses[name], default="")
-    return (name, losses[name]) if name and losses[name] > 0 else ("", 0.0)
+    if not name or losses[name] <= 0:
+        return {}
+    return {"emptied_column": name, "emptied_share": losses[name]}
 
 
 def _answered(
@@ -525,6 +548,7 @@ def _next_state(
         names=cells.names,
         row=cells.row,
         column=cells.column,
+        filled_shares=rows.filled_shares,
         is_retrained=False,
         **values,
     )
