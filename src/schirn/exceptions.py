@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+# Labels and columns can be thousands.
+_MAX_NAMES = 30
+
 
 class InputError(ValueError):
     """The data or arguments are invalid.
@@ -61,6 +64,13 @@ class ApproximationWarning(UserWarning):
     """The data are too large for the exact method; an approximation is used."""
 
 
+def _known_names(known: list[str]) -> str:
+    """List known names, the first of them if there are many."""
+    names = ", ".join(known[:_MAX_NAMES]) or "none"
+    n_more = len(known) - _MAX_NAMES
+    return f"there are {names}" + (f" and {n_more:,} more" if n_more > 0 else "")
+
+
 def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
     """Return a hint for an unknown name: the closest known one, and else the known names.
 
@@ -68,9 +78,11 @@ def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
 
     >>> suggest("Shirn", ["Schirn", "Sieve"]), suggest("x", ["a", "b"])
     ("did you mean 'Schirn'?", 'there are a, b')
+    >>> suggest("x", [f"tag {j}" for j in range(40)])[-18:]
+    'tag 29 and 10 more'
     """
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if not close:
-        return f"there are {', '.join(known) or 'none'}" if hint is None else hint
+        return _known_names(known) if hint is None else hint
     return " ".join(filter(None, (f"did you mean {close[0]!r}?", hint)))

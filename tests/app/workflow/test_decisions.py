@@ -161,3 +161,9 @@ def test_a_tag_called_right_is_added_where_it_is_not_listed(path):
 def test_ids_must_differ():
     with pytest.raises(InputError, match="the id 'A' occurs more than once"):
         rows(["a", "b"], ["A", "A"])
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_every_row_has_an_id(name):
+    with pytest.raises(InputError, match="row 2 has no id"):
+        rows(["a", "b"], ["A", name])

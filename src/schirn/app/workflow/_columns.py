@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import brief, brief_list, read_npy, spreadsheet_safe
-from schirn._input import Array, suggest
+from schirn._input import Array, is_missing, suggest
 from schirn._progress import stage
 from schirn._text import to_numbers
 from schirn.app.tables import (
@@ -581,7 +581,7 @@ class TagTable:
         """
         if self._id is None:
             return [str(i + 1) for i in range(self.table.n_rows)]
-        return [str(cell) for cell in self.table.column(self._id)]
+        return ["" if is_missing(cell) else str(cell) for cell in self.table.column(self._id)]
 
     def content(self) -> RowContent:
         """Return the ids of the rows, and hashes of the cells that are learned from.

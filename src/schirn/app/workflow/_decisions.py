@@ -86,6 +86,13 @@ class RowContent:
                 f"choose a column with a different value in every row",
                 parameter="id",
             )
+        empty = next((i for i, name in enumerate(ids, 1) if not name.strip()), None)
+        if empty is not None:
+            raise InputError(
+                f"row {empty} has no id, but decisions are kept by id; choose a column with a "
+                f"different value in every row",
+                parameter="id",
+            )
         self.ids = list(ids)
         self.columns = tuple(columns)
         self.number = {name: i for i, name in enumerate(self.ids)}
