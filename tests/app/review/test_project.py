@@ -37,10 +37,10 @@ def sentence(folder):
         ({"format": "other"}, "does not describe a review project"),
         (
             {"version": 1},
-            "(format 1, not 5); move the folder away, and start the review again from the table",
+            "(format 1, not 6); move the folder away, and start the review again from the table",
         ),
-        ({"version": 3}, "made by another version of schirn (format 3, not 5)"),
-        ({"version": True}, "(format True, not 5)"),
+        ({"version": 3}, "made by another version of schirn (format 3, not 6)"),
+        ({"version": True}, "(format True, not 6)"),
         ({"table": None}, "damaged or edited (wrong checksum); start the review again"),
         ({"labels": ["dog", "cat"]}, "damaged or edited"),
         ({"sha256": None}, "damaged or edited"),
