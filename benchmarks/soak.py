@@ -292,7 +292,8 @@ class Review(Soak):
         labels = [f"label {j}" for j in range(50)]
         table = {"file": "table.csv", "column": "tags", "separator": ";"}
         table |= {name: () for name in ("text", "content", "vocabulary")}
-        head = {"format": "schirn-review", "version": 5, "labels": labels, "method": "Sieve",
+        head = {"format": "schirn-review", "version": 6, "labels": labels, "method": "Sieve",
+                "opinions": [],
                 "ids": [f"item {i}" for i in range(400)], "texts": [""] * 400,
                 "precision": 0.9, "keep_one": False, "table": table}  # fmt: skip
         rows = "".join(f"{i},{';'.join(labels)}\n" for i in range(400))

@@ -1,5 +1,6 @@
 """Tables in databases: a query comes in, changed tags go back in one transaction, or not at all."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -400,6 +401,32 @@ changes = read_changes(sys.argv[2])
 print("ready", flush=True)
 write_back(sys.argv[1], "items.tags", changes, commit=True)
 """
+
+
+HALF_WRITTEN = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+# With hardly any cache, the first rows are written to the file before the transaction ends.
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN")
+connection.execute("UPDATE items SET tags = 'gone', title = title || hex(zeroblob(2000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
+def test_what_a_killed_program_began_is_taken_back(tmp_path):
+    path = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT, tags TEXT)")
+        rows = [(i, "a pan", "one;two") for i in range(2000)]
+        connection.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
+        connection.commit()
+    subprocess.run([sys.executable, "-c", HALF_WRITTEN, path], check=False)
+    assert (tmp_path / "shop.db-journal").exists()
+    table = open_table(f"sqlite:{path}", query="SELECT id, title, tags FROM items")
+    assert set(table.column("tags")) == {"one;two"}
+    assert table.n_rows == 2000
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -384,17 +384,37 @@ class _Sqlite(_Database):
 
     @contextmanager
     def connected(self, *, read_only: bool) -> Iterator[Any]:
-        mode = "ro" if read_only else "rw"
-        uri = f"file:{quote(self.path)}?mode={mode}"
-        try:
-            # Transactions begin and end where `write_back` says.
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-        except sqlite3.Error as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+        if read_only:
+            self._recover()
+        connection = self._open("ro" if read_only else "rw")
         try:
             yield connection
         finally:
             connection.close()
+
+    def _open(self, mode: str) -> sqlite3.Connection:
+        uri = f"file:{quote(self.path)}?mode={mode}"
+        try:
+            # Transactions begin and end where `write_back` says.
+            return sqlite3.connect(uri, uri=True, isolation_level=None)
+        except sqlite3.Error as error:
+            raise DataError(f"{self.address}: {reason_of(error)}") from None
+
+    def _recover(self) -> None:
+        """Let SQLite take back what a program that was killed had begun to write.
+
+        It does so as soon as a database is read, but not while it is opened for reading only.
+        """
+        if not Path(f"{self.path}-journal").exists():
+            return
+        with closing(self._open("rw")) as connection:
+            try:
+                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            except sqlite3.Error as error:
+                raise DataError(
+                    f"{self.address}: another program writes to this database, or was killed "
+                    f"while it did, and what it began cannot be taken back ({reason_of(error)})"
+                ) from None
 
     def arrow(self, connection: Any, query: str) -> Any:
         arrow = optional("pyarrow", "table", "Reading this table")
