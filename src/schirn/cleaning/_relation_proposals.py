@@ -1,5 +1,8 @@
 """Relations of tags: one that implies another, and two that exclude each other."""
 
+import re
+from collections import Counter
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -20,6 +23,8 @@ _MIN_BOTH = 5
 # Share of the rows without the parent, among all rows, that the tag explains at least.
 _MIN_GAIN = 0.5
 _MOST_PARENTS = 2
+# What separates the levels of names such as `biology:bioinformatics`.
+_LEVELS = re.compile(r"\s*[:/>|]+\s*")
 # Rows with and without the parent that are compared, and how alike they are at least if the parent
 # is only missing; pairs that are looked at.
 _COMPARED = 60
@@ -83,7 +88,8 @@ def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
 def propose_implications(use: TagUse) -> list[VocabularyLine]:
     """Propose parents for tags that nearly always stand with a more frequent one.
 
-    Tags whose parent is never missing need no proposal.
+    A tag whose name begins with that of another one needs fewer rows with both. Tags whose parent
+    is never missing need no proposal.
 
     Parameters
     ----------
@@ -100,21 +106,24 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
     words = {tag: set(words_of(names[tag])) for tag in {*child.tolist(), *parent.tolist()}}
     pairs = zip(child.tolist(), parent.tolist(), strict=True)
     is_named = np.array([bool(words[j]) and words[j] < words[i] for i, j in pairs], dtype=bool)
-    lines: list[VocabularyLine] = []
-    n_parents: dict[int, int] = {}
+    lines = _named_levels(use)
+    n_parents = Counter(use.tags.names.index(line.tag) for line in lines)
+    levels = {(line.tag, line.target) for line in lines}
     n_compared = 0
     for k in np.lexsort((counts[parent], -lower, ~is_named)).tolist():
         tag = int(child[k])
         target = int(parent[k])
         if missing[k] == 0 or (lower[k] < _IMPLIES and not is_named[k]):
             continue
-        if n_parents.get(tag, 0) >= _MOST_PARENTS or n_compared >= _MOST_PAIRS:
+        if (names[tag], names[target]) in levels:
+            continue
+        if n_parents[tag] >= _MOST_PARENTS or n_compared >= _MOST_PAIRS:
             continue
         n_compared += 1
         alike = likeness_without(use, tag, target)
         if not alike >= _ALIKE_ROWS:
             continue
-        n_parents[tag] = n_parents.get(tag, 0) + 1
+        n_parents[tag] += 1
         _, upper = share_interval(n_common[[k]], counts[[tag]])
         lack = "lacks" if missing[k] == 1 else "lack"
         evidence = (
@@ -124,6 +133,40 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
         )
         confidence = min(0.99, float(lower[k]) * min(alike, 1) + (0.2 if is_named[k] else 0.0))
         lines.append(_line(use, "imply", tag, target, int(n_common[k]), evidence, confidence))
+    return lines
+
+
+def _named_levels(use: TagUse) -> list[VocabularyLine]:
+    """Propose the level above for tags such as `biology:bioinformatics`.
+
+    Rows with both show that the table lists the levels beside each other.
+    """
+    number_of = {name: tag for tag, name in enumerate(use.tags.names)}
+    pairs = []
+    for name, tag in number_of.items():
+        ends = [match.start() for match in _LEVELS.finditer(name)]
+        parents = [name[:end] for end in reversed(ends) if name[:end] in number_of]
+        if parents:
+            pairs.append((tag, number_of[parents[0]]))
+    if not pairs:
+        return []
+    child, parent = np.array(pairs).T
+    n_common = use.n_common(child, parent)
+    lower, _ = share_interval(n_common, use.counts[child])
+    lines = []
+    for k in np.lexsort((child, -lower)).tolist():
+        n_rows = int(use.counts[child[k]])
+        missing = n_rows - int(n_common[k])
+        if n_common[k] < _MIN_BOTH or not missing:
+            continue
+        lack = "lacks" if missing == 1 else "lack"
+        evidence = (
+            f"its name begins with {use.tags.names[parent[k]]}, which {n_common[k] / n_rows:.0%} of "
+            f"its rows have; {missing:,} {lack} it"
+        )
+        confidence = 0.5 + 0.49 * float(lower[k])
+        tags = (int(child[k]), int(parent[k]))
+        lines.append(_line(use, "imply", *tags, int(n_common[k]), evidence, confidence))
     return lines
 
 
