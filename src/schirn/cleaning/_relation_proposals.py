@@ -161,8 +161,8 @@ def _named_levels(use: TagUse) -> list[VocabularyLine]:
             continue
         lack = "lacks" if missing == 1 else "lack"
         evidence = (
-            f"its name begins with {use.tags.names[parent[k]]}, which {n_common[k] / n_rows:.0%} of "
-            f"its rows have; {missing:,} {lack} it"
+            f"its name begins with {use.tags.names[parent[k]]}, which "
+            f"{n_common[k] / n_rows:.0%} of its rows have; {missing:,} {lack} it"
         )
         confidence = 0.5 + 0.49 * float(lower[k])
         tags = (int(child[k]), int(parent[k]))
