@@ -54,5 +54,18 @@ def test_the_gap_on_untouched_sets_is_that_of_the_table():
     assert f"closes {sum(shares) / 4:.2f} of the gap" in text_of("docs", "sieve.md")
 
 
+def test_the_distances_from_the_paper_are_those_of_the_report():
+    report = text_of("docs", "reproduction.md").replace("−", "-")
+    ours = float(re.search(r"\| Schirn \| (-\d\.\d) \|", report)[1])
+    tuned = float(re.search(r"it is then (-\d\.\d) points away", report)[1])
+    best = float(re.search(r"and \+(\d\.\d\d) on the best five", report)[1])
+    page = text_of("docs", "faq.md")
+    assert f"our `Schirn` is {-ours} points of average precision below the printed" in page
+    assert f"and {-tuned} points if tuned like that" in page
+    assert f"a plain ridge comes within {best:.1f} points of them" in page
+    gap = int(re.search(r"Sieve closes (\d+) % of the gap", report)[1])
+    assert f"({gap / 100:.2f} with the features of the paper)" in text_of("docs", "sieve.md")
+
+
 def test_no_set_is_both_held_back_and_used_for_the_design():
     assert not {name for name, _ in HELD_BACK} & {name for name, _ in DEVELOPMENT}

@@ -69,7 +69,7 @@ def pages(
         distances=_distances(rows, metrics),
         finished=_finished(finished or {}),
         versions=_versions(fits),
-        split_choice=str(studies["split_choice"].table) if "split_choice" in studies else "",
+        few_folds=_few_folds(part, fits),
         **shared,
     )
     protocol = [
