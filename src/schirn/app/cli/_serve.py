@@ -1,10 +1,10 @@
 """`schirn serve`: answer requests for tags over HTTP."""
 
 import argparse
-import ipaddress
 import os
 import sys
 
+from schirn.app.workflow import is_local_host
 from schirn.program.output import note, say
 
 HAS_JSON = False
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     options["add_implied"] = args.implied == "add"
     # An empty token is a mistake, such as a variable that nobody has set; it does not mean none.
     token = os.environ.get("SCHIRN_TOKEN") if args.token is None else args.token
-    if token is None and not _is_local(args.host):
+    if token is None and not is_local_host(args.host):
         note(
             f"note: {args.host} can be reached from other machines, and there is no --token: "
             f"everyone there may ask"
@@ -61,13 +61,3 @@ def run(args: argparse.Namespace) -> int:
     serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)
     note("stopped; all requests were answered")
     return 0
-
-
-def _is_local(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

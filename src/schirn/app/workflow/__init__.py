@@ -21,6 +21,7 @@ from schirn.app.workflow._decisions import Carried, Decision, Decisions, RowCont
 from schirn.app.workflow._decisions import ask_again as ask_again
 from schirn.app.workflow._label_studio import TOKEN_VARIABLE as TOKEN_VARIABLE
 from schirn.app.workflow._label_studio import LabelStudio
+from schirn.app.workflow._label_studio import is_local_host as is_local_host
 from schirn.app.workflow._label_tools import LABEL_CONFIG as LABEL_CONFIG
 from schirn.app.workflow._label_tools import LABEL_STUDIO as LABEL_STUDIO
 from schirn.app.workflow._label_tools import TOOLS as TOOLS

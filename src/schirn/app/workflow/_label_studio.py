@@ -310,7 +310,7 @@ def _checked(url: str) -> str:
         _ = parts.port
     except ValueError as error:
         raise InputError(f"{brief(url)} is not a web address ({reason_of(error)})") from None
-    is_safe = parts.scheme == "https" or (parts.scheme == "http" and _is_local(host))
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_local_host(host))
     if not host or not is_safe or not _is_plain(url):
         raise InputError(
             f"{brief(url)} is not an https address, nor one of this machine such as "
@@ -326,7 +326,18 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text
 
 
-def _is_local(host: str) -> bool:
+def is_local_host(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    Parameters
+    ----------
+    host : str
+        A name or an IP address.
+
+    Returns
+    -------
+    bool
+    """
     if host == "localhost":
         return True
     try:
