@@ -120,6 +120,7 @@ def test_counts_are_those_of_the_table(table):
             assert line.both == sum({line.tag, line.target} <= row for row in rows)
 
 
+@pytest.mark.slow
 def test_nothing_that_was_rejected_comes_back(table):
     planted = plant(table, 0)
     features = TextFeatures(max_characters=0).fit_transform(table.texts)

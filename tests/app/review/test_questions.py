@@ -109,6 +109,7 @@ def test_the_orders(session):
         session.view(order="odd")
 
 
+@pytest.mark.slow
 def test_every_fifth_question_checks_the_rest(session, folder):
     answer(session, 50)
     flags = []
@@ -132,6 +133,7 @@ def test_every_fifth_question_checks_the_rest(session, folder):
     assert not session.view(order="suspicious")["current"]["check"]
 
 
+@pytest.mark.slow
 def test_checks_estimate_the_share_although_the_suspects_were_chosen(folder):
     keep_all(folder)
     project = open_session(folder, write=False).project
@@ -197,6 +199,7 @@ def remove(session):
     session.apply_answers("remove", session.known()["remove"]["count"], session.sequence)
 
 
+@pytest.mark.slow
 def test_a_certificate_is_that_of_the_library(session):
     answer(session, 50)
     questions = session.questions.ranking(session.status)
@@ -225,6 +228,7 @@ def test_a_certificate_is_that_of_the_library(session):
     session.verify(session.certificate())
 
 
+@pytest.mark.slow
 def test_a_certificate_that_fails_says_so(session):
     answer(session, 50)
     remove(session)
@@ -340,6 +344,7 @@ def test_the_next_suspects_are_those_that_are_not_removed(session):
     assert session.view()["last"]["count"] == len(new)
 
 
+@pytest.mark.slow
 def test_a_certificate_leaves_the_share_of_wrong_tags_alone(session, folder):
     answer(session, 50)
     expected = session.questions.ranking(session.status).wrong_share_interval
@@ -433,6 +438,7 @@ def type_answers(monkeypatch, items, extra=(), most=50):
     return printed
 
 
+@pytest.mark.slow
 def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, monkeypatch):
     path, items = table
     argv = ["review", path, "--labels", "tags", "--text", "description", "--terminal"]
@@ -465,6 +471,7 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert document["command"] == ["--labels", "tags", "--text", "description"]
 
 
+@pytest.mark.slow
 def test_the_terminal_says_when_nothing_else_can_be_removed(table, tmp_path, capsys, monkeypatch):
     path, items = table
     argv = ["review", path, "--labels", "tags", "--text", "description", "--terminal"]
