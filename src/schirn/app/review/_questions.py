@@ -95,6 +95,8 @@ class Interview:
         # The page asks for the state every few seconds.
         self._cached_ranking = lru_cache(4)(self._rank)
         self._cached_steps = lru_cache(4)(self._draw_steps)
+        self._cached_first = lru_cache(2)(self._draw_first)
+        self._cached_second = lru_cache(4)(self._draw_second)
         self._cached_trade_off = lru_cache(4)(self._describe_trade_off)
         self._cached_swaps = lru_cache(4)(self._pair_swaps)
         self._cached_check = lru_cache(4)(self._find_check)
@@ -186,7 +188,7 @@ class Interview:
             # How many questions of the second step a rule decides is known once it is drawn.
             return len(steps)
         ranking = self._without_answers
-        first = ranking.questions(FIRST_STEP, kind=kind, order=SPREAD)
+        first = self._cached_first(kind)
         by_rule = self.by_rule()
         n_ruled = sum(int(by_rule[tag] != 0) for tag in self._numbers(first))
         work = ranking.worklist if kind == LISTED else ranking.missing.worklist
@@ -468,19 +470,25 @@ class Interview:
     def _rounds(self, kind: str, status: bytes) -> list[Questions]:
         """Return the questions of the first step and, once these are answered, of the second."""
         current = np.frombuffer(status, dtype=np.uint8)
-        ranking = self._without_answers
-        first = ranking.questions(FIRST_STEP, kind=kind, order=SPREAD)
-        tags = self._numbers(first)
+        first = self._cached_first(kind)
         free = self._free(first, kind)
         if any(current[tag] == OPEN for tag in self._numbers(free)):
             return [free]
-        # Only the first answers decide about the second questions, whatever is decided meanwhile.
-        answer = np.full(len(current), np.nan)
-        answer[tags] = _ANSWER[current[tags]]
-        after = self._with_answers(ranking, first, answer)
-        second = after.questions(FIRST_STEP, kind=kind, order=LIMIT)
-        second = self._free(second, kind, after)
+        answered = current[self._numbers(first)].tobytes()
+        second = self._cached_second(kind, answered, self._rule_key)
         return [free, second] if len(second) else [free]
+
+    def _draw_first(self, kind: str) -> Questions:
+        return self._without_answers.questions(FIRST_STEP, kind=kind, order=SPREAD)
+
+    def _draw_second(self, kind: str, answered: bytes, rules: Any) -> Questions:
+        """Draw the second questions; only the answers to the first decide about them."""
+        first = self._cached_first(kind)
+        answer = np.full(len(self._project.row), np.nan)
+        answer[self._numbers(first)] = _ANSWER[np.frombuffer(answered, dtype=np.uint8)]
+        after = self._with_answers(self._without_answers, first, answer)
+        second = after.questions(FIRST_STEP, kind=kind, order=LIMIT)
+        return self._free(second, kind, after)
 
     def _free(
         self, questions: Questions, kind: str, ranking: NoisyLabels | None = None
