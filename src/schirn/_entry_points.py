@@ -1,7 +1,7 @@
 """What the app, the lab and other packages add to the library, by entry points.
 
 The library imports none of them. Each registers its objects in a group of entry points, such as
-``schirn.methods``; an entry point whose house is not installed is skipped.
+``schirn.methods``; an entry point whose part is not installed is skipped.
 """
 
 import warnings
@@ -46,7 +46,7 @@ def registered(group: str) -> dict[str, Any]:
 
 
 def tool(name: str) -> Any:
-    """Return a function or class that another house offers; None if the house is not installed.
+    """Return a function or class that another part offers; None if that part is not installed.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _is_ours(point: EntryPoint) -> bool:
 
 
 def _loaded(point: EntryPoint) -> Any:
-    """Return the object of an entry point; None if its house is not installed."""
+    """Return the object of an entry point; None if its part is not installed."""
     try:
         return point.load()
     except Exception as error:

@@ -1,8 +1,8 @@
 """Progress of long work: steps, rounds, the share done and the time left.
 
 Code that runs long wraps its loops in `track` and names its stages with `stage`. Both are logged,
-with one logger per room such as `schirn.cleaning`, and shown if a caller has opened a display with
-`shown`. It draws a bar with Rich if that is installed and stderr is a terminal, and otherwise
+with one logger per package, such as `schirn.cleaning`, and shown if a caller has opened a display
+with `shown`. It draws a bar with Rich if that is installed and stderr is a terminal, and otherwise
 prints a line every few seconds, less often the longer the work takes.
 
 The share and the time left are those of the outermost counted loop, including the passes of loops
@@ -75,7 +75,7 @@ def stage(what: str) -> None:
 
 
 def _log(level: int, what: str) -> None:
-    """Log what the caller of the caller does, by the logger of its room: `schirn.cleaning`."""
+    """Log what the caller of the caller does, with the logger of its package: `schirn.cleaning`."""
     if logging.getLogger("schirn").isEnabledFor(level):
         name = str(sys._getframe(2).f_globals.get("__name__", "schirn"))
         logging.getLogger(".".join(name.split(".")[:2])).log(level, what)

@@ -158,8 +158,8 @@ class Text:
             yield text
         if read_hash.digest() != copy_hash.digest():
             raise DataError(
-                f"{self.path}: the encoding {self.encoding} does not give the same bytes again; "
-                f"save the table as UTF-8",
+                f"{self.path}: writing the file in the encoding {self.encoding} would change its "
+                f"bytes; save the table as UTF-8",
                 parameter="encoding",
             )
 

@@ -89,7 +89,7 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
     names = list(model.label_names_)
     d = model.n_features_in_
     if type(d) is not int or not all(type(name) is str for name in names):
-        raise ValueError("n_features_in_ is no number, or label_names_ are no texts")
+        raise ValueError("n_features_in_ is not a number, or label_names_ are not strings")
     # A single row could hide that shapes do not agree, and zeros that numbers are not finite.
     X = np.random.RandomState(0).standard_normal((7, d))
     Y = np.ones((len(X), len(names)), dtype=np.uint8)

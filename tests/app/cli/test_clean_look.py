@@ -198,7 +198,7 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     assert clean(source, "--expect", expect, "-o", tmp_path / "copy.csv") == 4
     out, err = capsys.readouterr()
     assert "removed" in out
-    assert "is written: the run is rejected" in err
+    assert "are written: an expectation is not met" in err
     assert not (tmp_path / "copy.csv").exists()
 
 

@@ -333,7 +333,7 @@ def test_a_rejected_night_replaces_nothing(place, capsys):
     assert (report["violations"][0]["name"], report["gone_share"]) == ("drift.gone_rows", 0.7)
     assert [report[name] for name in ("output", "changes", "questions", "state")] == [None] * 4
     assert "70% of last night's rows are gone; is the export complete?" in err
-    assert "is written: the run is rejected" in err
+    assert "are written: an expectation is not met" in err
     assert [path.read_bytes() for path in files] == before
 
 

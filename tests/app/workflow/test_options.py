@@ -27,7 +27,13 @@ def test_words_come_back_as_the_same_options():
         precision=0.8,
         remove=3,
         seed=4,
-        param={"max_iter": 3},
+        param={
+            "max_iter": 3,
+            "kernel": "linear",
+            "name": "3",
+            "flag": "True",
+            "grid": {"a": [1, None]},
+        },
         answers=["a.csv", "b c.csv"],
         suggest=True,
     )

@@ -472,8 +472,17 @@ def test_a_certificate_keeps_its_set(source):
     cleaning.ranking  # noqa: B018
     questions = cleaning.questions(3)
     cleaning.answer(questions, [False] * len(questions))
-    with pytest.raises(InputError, match="a certificate is under way"):
-        cleaning.with_rule("dog", "keep")
+    steps = [
+        lambda: cleaning.with_rule("dog", "keep"),
+        lambda: cleaning.remove(7),
+        lambda: cleaning.add(above=0.9),
+    ]
+    for step in steps:
+        with pytest.raises(InputError, match="a certificate has begun"):
+            step()
+    # Who starts again may request what they like.
+    assert cleaning.act().certificate is None
+    assert cleaning.remove(7).ranking.removed.sum() == 7
 
 
 def test_the_program_says_how_many_tags_rules_decide(source, tmp_path, capsys):

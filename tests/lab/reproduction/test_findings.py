@@ -34,7 +34,7 @@ def test_the_theorem_is_called_tight_only_where_it_is(lowest, words):
     ]
     assert found(theorem=made(results)) == [
         f"The bound of the theorem holds in 2 of 3 cases{words}; for the actual noise it is "
-        "negative, and so void, on 1 of 2 data sets."
+        "negative, and so says nothing, on 1 of 2 data sets."
     ]
 
 
@@ -90,8 +90,8 @@ def test_the_singular_values_say_what_perturbation_theory_keeps():
     ]
     assert found(singular_values=made(records)) == [
         "The norm of the actual noise exceeds the smallest singular value of the candidates on 1 "
-        "of 2 data sets, so that perturbation theory does not keep the rank, and Wedin's bound is "
-        "void on 1; the rank falls on 1."
+        "of 2 data sets, so perturbation theory does not guarantee the rank, and Wedin's bound is "
+        "vacuous on 1; the rank falls on 1."
     ]
 
 
@@ -143,7 +143,7 @@ def test_rounds_and_ranks_stand_beside_the_printed_ones():
     line = [Cell("birds"), Cell("100", 100.0), Cell("50", 50.0), Cell("1", 1.0), Cell("9", 9.0)]
     table = Table("", "", [], [[*line, Cell("80", 80.0)], [*line, Cell("83", 83.0)]])
     (sentence,) = found(convergence=made([], table))
-    assert "only by round 80 to 83" in sentence
+    assert "it takes 80 to 83 of them" in sentence
     assert "μ ends at 1.25, so μ_max = 10 never binds." in sentence
     ranks = {
         "dataset": "yeastmf",

@@ -56,7 +56,7 @@ data TABLE  table to clean
 [ask]
 {ASK}
 {DECISIONS}
---opinions FILE...  what a language model or somebody else thinks of some tags; may be repeated
+--opinions FILE...  opinions of a language model or another source about some tags (repeatable)
 --for-model FILE  write the most suspicious tags as JSON lines with prompts (.jsonl)
 --certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
 [labeling tools]
@@ -137,6 +137,7 @@ def _outputs(args: argparse.Namespace) -> Outputs:
         changes=args.changes,
         report=args.report,
         questions=args.questions,
+        prompts=args.for_model,
         tool=labeling_tool(args),
     )
 
@@ -160,8 +161,6 @@ def _options(args: argparse.Namespace, outputs: Outputs) -> CleaningOptions:
     if outputs.report:
         optional("jinja2", "cli", "Writing the report")
     check_opinions(options.opinions)
-    if args.for_model:
-        check_outputs({"file of prompts": args.for_model}, inputs)
     for path in options.answers:
         if not Path(path).exists():
             raise InputError(f"{path}: there is no such file of answers; --questions writes one")
@@ -236,10 +235,10 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
         result.reasons = cleaning.reasons
     if outputs.questions:
         exchange(args, cleaning, outputs)
-    if args.for_model:
-        cleaning.write_prompts(args.for_model)
+    if outputs.prompts:
+        cleaning.write_prompts(outputs.prompts)
         note(
-            f"wrote the prompts to {args.for_model}: a quarter of them is about tags from all "
+            f"wrote the prompts to {outputs.prompts}: a quarter of them is about tags from all "
             f"ranks, which show how far the opinions can be trusted"
         )
     if outputs.report:
@@ -480,7 +479,7 @@ def _print_suspects(result: _Result) -> None:
     cells = list(zip(suspects.row.tolist(), suspects.label.tolist(), strict=True))
     lines = []
     for (row, label), why in zip(cells, reasons.explain_all(cells), strict=True):
-        reason = f"{why.near} of {why.n_near} similar rows have it, {why.usual:.0%} of all"
+        reason = f"{why.near} of {why.n_near} similar rows have it; {why.usual:.0%} of all rows do"
         text = _short(cleaning.texts[row], _MAX_CELL)
         lines.append((_row_name(cleaning, row), text, _short(label, _MAX_TAG), reason))
     if lines:

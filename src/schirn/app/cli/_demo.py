@@ -54,7 +54,7 @@ def _print(demo: Demo) -> None:
     ]
     table(("digit", "tag", "truth"), rows, right="rll")
     say("\n".join(demo.rank_sentences()))
-    say("\n".join(("\nAsk: 50 answers, given here by the truth", *demo.ask_sentences())))
+    say("\n".join(("\nAsk: 50 questions, answered here from the true tags", *demo.ask_sentences())))
     say("\n".join(("\nAct", *demo.act_sentences())))
     say(f"\nMethods, on {demo.n_test} unseen images")
     rows = [[r.name, *(f"{r.measures[name]:.3f}" for name in _MEASURES)] for r in demo.results]

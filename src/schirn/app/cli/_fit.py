@@ -60,7 +60,7 @@ OPTIONS = f"""
 {LEARNED}
 {IMAGE}
 {ENCODING}
---group COLUMN  rows with the same value are left out together
+--group COLUMN  rows with the same value do not influence each other's ranks
 --id COLUMN  column of row ids; the state for schirn update is then written beside the model
 {DECISIONS}
 []
@@ -208,8 +208,7 @@ def _training_table(args: argparse.Namespace) -> _Training | None:
     if columns.groups is not None:
         if not is_sieve:
             raise InputError(
-                "--group leaves rows out together while Sieve is trained; other methods leave "
-                "no rows out"
+                "--group needs the method Sieve; other methods do not leave rows out in training"
             )
         knowledge["groups"] = group_numbers(columns.groups, data.n_samples)
     return _Training(data, knowledge, source, columns)

@@ -17,10 +17,11 @@ from schirn.program.output import note, number
 
 LABELING = f"""
 --for {"|".join(TOOLS)}  write the questions as tasks that this tool imports (.json)
---show-predictions  tell the tool which answer is likelier, and how likely; this biases people
+--show-predictions  show the likelier answer and its probability in the tool; this biases
+    the answers
 --label-studio URL  read the answers in a Label Studio project, and send it the --questions
 --project ID:natural  number of the project
---token-env NAME = {TOKEN_VARIABLE}  variable of the environment that holds the token
+--token-env NAME = {TOKEN_VARIABLE}  environment variable that holds the token
 """
 
 

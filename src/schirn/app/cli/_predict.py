@@ -64,7 +64,7 @@ model MODEL  a file written by schirn fit
 --disambiguate  judge each candidate: its probability of being true, and a verdict
 --vocabulary FILE  with --disambiguate: apply the accepted lines to the tags first (default: the
     vocabulary of the model)
---implied add|suggest = add  with --vocabulary: whether tags that others imply are added
+--implied add|suggest = add  with --vocabulary: add implied tags, or only suggest them
 {DEVICE}
 []
 -o, --output FILE  a copy of the table, or .csv or .jsonl; - writes the copy to stdout, in the

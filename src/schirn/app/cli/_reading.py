@@ -59,10 +59,10 @@ ENCODING = """
 VOCABULARY = """
 --vocabulary FILE  apply the accepted lines to the tags before anything else (see: schirn
     vocabulary); lists of merges such as ligthing,lighting are read as well
---implied add|suggest = add  whether tags that others imply by the vocabulary are added
+--implied add|suggest = add  add tags that the vocabulary implies, or only suggest them
 """
 QUERY = """
---query SQL  what to select from a database; TABLE is then duckdb:FILE, sqlite:FILE or
+--query SQL  SQL query that returns the table; instead of a file, give duckdb:FILE, sqlite:FILE or
     postgresql://HOST/NAME
 """
 COLUMNS = f"""
@@ -104,7 +104,7 @@ ASK = f"""
 --seed S:natural = 0  seed for questions and folds
 """
 PARAMETERS = """
---param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
+--param NAME=VALUE:assignment...  a parameter of the method (repeatable; see: schirn methods
     METHOD)
 """
 
@@ -361,7 +361,7 @@ class Outputs:
 
     Attributes
     ----------
-    copy, changes, report, questions : str or None
+    copy, changes, report, questions, prompts : str or None
     tool : str or None
         Labeling tool that the questions are written for.
     """
@@ -370,6 +370,7 @@ class Outputs:
     changes: str | None = None
     report: str | None = None
     questions: str | None = None
+    prompts: str | None = None
     tool: str | None = None
 
     @property
@@ -390,6 +391,7 @@ class Outputs:
             "report": self.report,
             "list of changes": self.changes,
             "questions" if self.tool is None else "tasks": self.questions,
+            "file of prompts": self.prompts,
         }
         if self.tool == LABEL_STUDIO and self.questions:
             files["labeling interface"] = config_path(self.questions)
@@ -427,7 +429,7 @@ class Outputs:
         -------
         Outputs
         """
-        if self.copy or self.changes or self.questions:
-            refused = "no copy, list of changes or questions is written: the run is rejected"
-            note(refused, error=True)
-        return replace(self, copy=None, changes=None, questions=None)
+        if self.copy or self.changes or self.questions or self.prompts:
+            unmet = "no copy, changes, questions or prompts are written: an expectation is not met"
+            note(unmet, error=True)
+        return replace(self, copy=None, changes=None, questions=None, prompts=None)

@@ -42,7 +42,7 @@ data TABLE  a table, or a project folder
 {ROWS}
 {DECISIONS}
 {REMOVALS}
---opinions FILE...  what a language model or somebody else thinks of some tags; may be repeated
+--opinions FILE...  opinions of a language model or another source about some tags (repeatable)
 --fresh  rank again, even if the ranking of an earlier run is stored in .schirn beside TABLE
 [write files instead of asking]
 --export FILE  the whole table with the final tags, in the format given by the suffix

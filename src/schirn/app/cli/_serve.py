@@ -17,11 +17,11 @@ model MODEL  a file written by schirn fit on a table
 --max-rows N:positive = 10000  maximum number of rows in a request
 --max-bytes BYTES:memory_size = 16M  maximum size of a request
 --timeout SECONDS:positive = 30  maximum time for a request
---allow-host NAMES  names under which the server answers without a token, beside localhost and
-    addresses, separated by commas; * for all
+--allow-host NAMES  host names to accept without a token, besides localhost and IP addresses,
+    separated by commas; * accepts all
 --vocabulary FILE  apply the accepted lines to tags before /judge judges them (default: the
     vocabulary of the model)
---implied add|suggest = add  with --vocabulary: whether tags that others imply are added
+--implied add|suggest = add  with --vocabulary: add implied tags, or only suggest them
 --access-log FILE  write a JSON line for every request to this file; - for stderr
 """
 

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if args.duplicates:
         if args.output or args.vocabulary:
-            raise InputError("--duplicates goes without --output and --vocabulary")
+            raise InputError("--duplicates cannot be combined with --output or --vocabulary")
         check_outputs({"list of changes": args.duplicates}, [args.data])
         return
     if not args.output:

@@ -145,7 +145,7 @@ class ArrowTable(Table):
         super()._compare(path, copy, changed, added)
         if _digests(self._files, self.unread) != _digests([copy.path], self.unread):
             names = brief_list(self.unread)
-            raise DataError(f"{path}: {names} would be read back as others; nothing was written")
+            raise DataError(f"{path}: {names} would change when read back; nothing was written")
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
         if cells is None:

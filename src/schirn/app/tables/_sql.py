@@ -412,8 +412,9 @@ class _Sqlite(_Database):
                 connection.execute("SELECT 1 FROM sqlite_master").fetchone()
             except sqlite3.Error as error:
                 raise DataError(
-                    f"{self.address}: another program writes to this database, or was killed "
-                    f"while it did, and what it began cannot be taken back ({reason_of(error)})"
+                    f"{self.address}: another program is writing to this database, or was "
+                    "killed while writing, and its unfinished changes cannot be rolled back "
+                    f"({reason_of(error)})"
                 ) from None
 
     def arrow(self, connection: Any, query: str) -> Any:

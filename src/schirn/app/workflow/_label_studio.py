@@ -317,7 +317,9 @@ def _checked(url: str) -> str:
             f"http://localhost:8080"
         )
     if parts.username is not None or parts.query or parts.fragment:
-        raise InputError("the address of Label Studio has neither a user, a query nor a fragment")
+        raise InputError(
+            "the address of Label Studio must not contain a user, a query or a fragment"
+        )
     return url.rstrip("/")
 
 

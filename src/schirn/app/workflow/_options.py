@@ -1,6 +1,7 @@
 """The options of a cleaning: one object that the program, schirn.toml and Python fill alike."""
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from schirn.cleaning.questions import FIRST_STEP
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import InputError, suggest
 from schirn.program.configuration import read_configuration
+from schirn.program.parser import assignment
 
 # Options that name several columns; in Python, a text names one.
 _COLUMN_LISTS = ("text", "columns", "categories")
@@ -102,7 +104,7 @@ class CleaningOptions:
     answers : sequence of str, optional
         Files of questions that a person has filled in.
     opinions : sequence of str, optional
-        Files of what a language model or somebody else thinks of some tags.
+        Files with opinions of a language model or another source about some tags.
     certify : bool, default=False
         Whether the questions are those of a certificate.
     decisions : str, optional
@@ -182,7 +184,7 @@ class CleaningOptions:
             )
         if not self.precision:
             raise InputError(
-                "precision must be above 0; remove takes tags away without answers",
+                "precision must be above 0; use remove to remove tags without answers",
                 parameter=("precision", "remove"),
             )
         if self.decisions is not None and not self.decisions.endswith(".jsonl"):
@@ -270,7 +272,7 @@ class CleaningOptions:
                 words += [option, ",".join(value)]
             elif name == "param":
                 for parameter, setting in value:
-                    words += [option, f"{parameter}={setting}"]
+                    words += [option, f"{parameter}={_value_word(setting)}"]
             else:
                 for item in value if isinstance(value, tuple) else [value]:
                     words += [option, str(item)]
@@ -314,3 +316,10 @@ class CleaningOptions:
 
 def _name(key: str) -> str:
     return key.replace("-", "_")
+
+
+def _value_word(value: Any) -> str:
+    """Return the value of a parameter as the program reads it: JSON, or a string as it stands."""
+    if isinstance(value, str) and assignment(f"name={value}")[1] == value:
+        return value
+    return json.dumps(value)

@@ -266,7 +266,7 @@ class TableCleaning:
 
     @cached_property
     def id_column(self) -> str | None:
-        """The column of ids, if each row has another one."""
+        """The column of ids, if every row has a different id."""
         name = repeated(self.source.ids())
         if name is not None:
             self._note(f"the id {name!r} occurs more than once; rows are numbered from 1 instead")
@@ -687,6 +687,7 @@ class TableCleaning:
         """
         options = self.options
         ranking = self.ranked
+        self.certificate = None
         if opinions := self.opinions():
             ranking = ranking.with_opinions(opinions)
         if options.remove is not None or options.remove_below is not None:
@@ -736,6 +737,7 @@ class TableCleaning:
         TableCleaning
             This object.
         """
+        self._refuse_during_certificate("request removals")
         self._ranking = self.ranking.remove(k, below=below)
         return self
 
@@ -754,6 +756,7 @@ class TableCleaning:
         TableCleaning
             This object.
         """
+        self._refuse_during_certificate("request additions")
         self._ranking = self.ranking.add(k, above=above)
         return self
 
@@ -777,10 +780,9 @@ class TableCleaning:
         Raises
         ------
         InputError
-            If there is no such label, or a certificate is under way, whose set it would change.
+            If there is no such label, or a certificate has begun, whose set it would change.
         """
-        if self.certificate is not None:
-            raise InputError("a certificate is under way; give rules before its first question")
+        self._refuse_during_certificate("give rules")
         if label in self.source.vocabulary.drops:
             raise InputError(
                 f"the vocabulary drops {brief(label)} before tags are ranked; change its line, and "
@@ -792,6 +794,14 @@ class TableCleaning:
             write_vocabulary(read_vocabulary(path).with_rule(label, rule), path)
         self._ranking = ranking
         return self
+
+    def _refuse_during_certificate(self, step: str) -> None:
+        """Raise InputError if a certificate has begun: the step would change what it is about."""
+        if self.certificate is not None:
+            raise InputError(
+                f"a certificate has begun; {step} before its first question, or start again with "
+                "act()"
+            )
 
     def decided_by_rules(self) -> dict[str, int]:
         """Count the listed tags that rules decide instead of questions.

@@ -121,7 +121,7 @@ def run_build(args: argparse.Namespace) -> None:
 
 
 def run_update(args: argparse.Namespace) -> None:
-    """Run a suite where its packed results end, pack what is new, and write the pages.
+    """Continue a suite from its packed results, pack what is new, and write the pages.
 
     Packed results may come from another machine. Results of methods whose code has changed since
     are dropped and computed again. What is not packed yet stays in the output folder, so that
@@ -156,7 +156,7 @@ def run_update(args: argparse.Namespace) -> None:
 
 
 COMMANDS = {
-    "update": ("run a suite where its packed results end", run_update, _UPDATE),
+    "update": ("continue a suite from its packed results", run_update, _UPDATE),
     "check": ("check other people's result files", run_check, _CHECK),
     "build": ("write the page of a leaderboard", run_build, _BUILD),
     "pack": ("pack results and scores into files to send", run_pack, _PACK),

@@ -25,10 +25,10 @@ OPTIONS = f"""
     in this process)
 --time-limit T:duration  stop a fit after this time, such as 90, 9m or 2h
 --retry  repeat fits that failed or timed out
---stop-after T:duration  start no fit after this time, such as 9m, and write the pages of what is
-    finished; the same command goes on
---kept FILE  file of finished fits (.jsonl.gz) that are not run again; written anew every few
-    minutes, so that a run can go on elsewhere
+--stop-after T:duration  start no more fits after this time, such as 9m, and write pages for
+    the finished ones; run the same command again to continue
+--kept FILE  file of finished fits (.jsonl.gz) that are not run again; updated every few
+    minutes, so that another machine can continue the run
 """
 
 

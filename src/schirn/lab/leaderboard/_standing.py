@@ -157,7 +157,7 @@ class Standing:
             lines.append(
                 "Until all of them are there, no ranks, tests or statements about methods are "
                 "shown: the data sets that come first are not representative. The command below "
-                "goes on where the stored results end, on any machine that has the data."
+                "continues where the stored results end, on any machine that has the data."
             )
         return "\n".join(lines)
 

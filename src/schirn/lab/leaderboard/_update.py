@@ -1,4 +1,4 @@
-"""Run a suite where its packed results end, pack what is new, and write the pages."""
+"""Continue a suite from its packed results, pack what is new, and write the pages."""
 
 import math
 import os
@@ -61,7 +61,7 @@ def update_leaderboard(
     stop_after: float | None = None,
     **execution: Any,
 ) -> Update:
-    """Run a suite where its packed results end, pack the results, and write the pages.
+    """Continue a suite from its packed results, pack the new ones, and write the pages.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def reproduce(
         As in `schirn.lab.bench.run`.
     kept : path, optional
         File with the results of finished fits, ``.jsonl.gz``: fits in it are not run again, and it
-        is written anew every few minutes and at the end.
+        is updated every few minutes and at the end.
 
     Returns
     -------

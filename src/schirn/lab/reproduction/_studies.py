@@ -232,7 +232,7 @@ def theorem(
     notes = [
         f"bound: r(Y) − ε, which is min(n, l) − ε for a Y of full rank. random: lowest and "
         f"highest rank over {draws} draws of ε candidates to remove.",
-        "A negative bound is void: with r wrong labels in every row, ε is n · r, far above l, "
+        "A negative bound says nothing: with r wrong labels in every row, ε is n · r, far above l, "
         "so the data of the experiments do not satisfy the condition ε < l of the theorem.",
     ]
     title = "The theorem, checked: rank of Y − N"

@@ -62,7 +62,7 @@ function showKnown(known) {
   const added = changed(known.added, "added");
   const share = `at a target precision of ${percent(known.precision)}`;
   const removed = changed(known.removed, "removed");
-  const one = known.dropped && known.dropped < known.removed && `You called ${number(known.dropped)} of them wrong one by one; your answers about others remove the rest.`;
+  const one = known.dropped && known.dropped < known.removed && `You called ${number(known.dropped)} of them wrong yourself; the others are removed because of your other answers.`;
   const words = order === "suggested" ? [added] : [removed, one, added, certificate && certificate.words];
   say(words.filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";

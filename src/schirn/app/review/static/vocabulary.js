@@ -64,7 +64,7 @@ function showDone(total) {
   title.textContent = total ? "All lines are answered" : "There are no proposals yet";
   text.textContent = total
     ? "Look for more proposals, or go back to the tags of rows."
-    : "The program compares the tags by their spelling, by the texts that they stand on, and by how often they stand together. Nothing is changed.";
+    : "The program compares the tags by their spelling, by the texts of their rows, and by how often they occur together. Nothing is changed.";
 }
 
 function showCurrent(line, before) {

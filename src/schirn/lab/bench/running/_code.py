@@ -1,7 +1,7 @@
 """Checksum of the code that determines the results of a method.
 
 The code of a method is the module of its class and every module that it imports, directly or not,
-from its own package and from the numerical rooms of this library; and `execute`, which scales,
+from its own package and from the numerical packages of this library; and `execute`, which scales,
 tunes, fits and scores. Comments, docstrings, annotations, formatting and the wording of errors do
 not count. Other packages are not included: a result names their versions.
 """
