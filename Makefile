@@ -137,7 +137,7 @@ dist: $(RELEASE_STAMP)
 	rm -rf dist
 	$(RELEASE)/bin/python -m build --no-isolation --outdir dist .
 	@for f in dist/*; do size=$$(wc -c < $$f); echo "$$f: $$size bytes"; \
-		case $$f in *.whl) most=1000000;; *) most=1500000;; esac; test $$size -lt $$most || exit 1; done
+		case $$f in *.whl) most=1000000;; *) most=2500000;; esac; test $$size -lt $$most || exit 1; done
 
 # Run what the README shows, with the built wheel in an empty environment.
 smoke: dist

@@ -61,6 +61,13 @@ def test_the_changelog_has_this_version_and_room_for_the_next():
         assert newest[1] == schirn.__version__
 
 
+def test_a_release_has_golden_files():
+    """Later versions prove with them that they read the model files of this one."""
+    version = Version(schirn.__version__)
+    folder = ROOT / "tests" / "golden" / schirn.__version__
+    assert version.is_devrelease or (folder / "expected.npz").is_file()
+
+
 def test_the_citation_is_sound(citation):
     assert citation["cff-version"] == "1.2.0"
     for key in ("message", "title", "authors", "version", "date-released", "license"):
