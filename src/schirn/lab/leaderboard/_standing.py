@@ -1,7 +1,8 @@
 """What the results of a suite say, as Markdown: what was computed, ranks, tests and single sets.
 
-Nothing is said about methods before every run of the suite has a result. Statements rest on the
-data sets that were not used when Sieve was designed.
+Every statement rests on whole seeds: nothing is said about methods before all of them have run on
+all data sets with one seed. Statements about Sieve rest on the data sets that were not used when it
+was designed.
 """
 
 import re
@@ -45,15 +46,15 @@ class Progress:
         Results by status.
     n_sets : dict of str to int
         Data sets by what exists of them: "complete", "partial" or "none".
-    complete : tuple of str
-        Data sets of which every run has a result, in the order of the suite.
+    seeds : tuple of int
+        Seeds of which every run has a result, on all data sets.
     """
 
     n_runs: int
     n_planned: int
     statuses: Counter[str]
     n_sets: Mapping[str, int]
-    complete: tuple[str, ...]
+    seeds: tuple[int, ...]
 
     @property
     def is_complete(self) -> bool:
@@ -90,47 +91,82 @@ class Standing:
     @cached_property
     def progress(self) -> Progress:
         """How many runs of the suite have a result."""
-        counts = Counter(result["dataset"] for result in self.tried)
-        complete = []
+        counts = Counter((result["dataset"], result["seed"]) for result in self.tried)
         n_sets: Counter[str] = Counter()
+        unfinished: set[int] = set()
         for name, entry in self.suite["datasets"].items():
+            seeds = range(self.suite["seeds"][entry["part"]])
             n_planned = len(methods()) * count_runs({**self.suite, "datasets": {name: entry}})
-            kind = "partial" if counts[name] else "none"
-            if counts[name] == n_planned:
-                kind = "complete"
-                complete.append(name)
-            n_sets[kind] += 1
+            unfinished |= {seed for seed in seeds if counts[name, seed] * len(seeds) < n_planned}
+            n_tried = sum(counts[name, seed] for seed in seeds)
+            n_sets["complete" if n_tried == n_planned else "partial" if n_tried else "none"] += 1
         return Progress(
             len(self.tried),
             len(methods()) * count_runs(self.suite),
             Counter(result["status"] for result in self.tried),
             n_sets,
-            tuple(complete),
+            tuple(seed for seed in range(self._most_seeds) if seed not in unfinished),
         )
 
+    @property
+    def _most_seeds(self) -> int:
+        """Number of seeds of the data sets that have most."""
+        return max(self.suite["seeds"][entry["part"]] for entry in self.suite["datasets"].values())
+
+    @cached_property
+    def shown(self) -> list[Result]:
+        """Results with those seeds of which every run has a result."""
+        seeds = self.progress.seeds
+        return [result for result in self.tried if result["seed"] in seeds]
+
     def headline(self) -> str:
-        """What the suite says about Sieve, or that it says nothing yet."""
-        progress = self.progress
-        if not progress.is_complete:
-            return (
-                f"{progress.n_runs:,} of its {progress.n_planned:,} runs have been computed so "
-                "far, too few to rank methods."
+        """The mean ranks of Sieve in one sentence, or that there are none yet."""
+        if not self.shown:
+            return f"{self._counted} have been computed so far, too few to rank methods."
+        ranks = {track: table.friedman for track, table in self._held_out_tables.items()}
+        first = next(iter(ranks.values()))
+        places = [f"{test.ranks[OURS]:.1f} with {track} features" for track, test in ranks.items()]
+        so_far = "On" if self.progress.is_complete else f"With the first {self._counted}, on"
+        return (
+            f"{so_far} {len(first.blocks.names)} data sets that were not used in its design, "
+            f"{OURS} has a mean rank of {' and '.join(places)} among {len(first.ranks)} methods."
+        )
+
+    @property
+    def _counted(self) -> str:
+        return f"{self.progress.n_runs:,} of its {self.progress.n_planned:,} runs"
+
+    @cached_property
+    def _held_out_tables(self) -> dict[str, RankTable]:
+        """Ranks by track on data sets that were not used in the design of Sieve."""
+        design = design_sets(self.suite)
+        return {
+            track: RankTable(
+                [r for r in self.shown if r["dataset"] not in design and r["features"] == track]
             )
-        held_out = self._held_out()
+            for track in self.suite["tracks"].values()
+            if self.shown
+        }
+
+    def summary(self) -> str:
+        """What the tests say about Sieve in each track."""
         sentences = []
-        for track in self.suite["tracks"].values():
-            table = RankTable([result for result in held_out if result["features"] == track])
+        for track, table in self._held_out_tables.items():
             ranks = table.friedman
             worse, equal, better = table.probabilities(OURS)
             win, tie, loss = table.counts(OURS)
+            n_tested = win + tie + loss
+            tests = (
+                f"it is significantly better in {win} of {n_tested} settings, not significantly "
+                f"different in {tie}, and significantly worse in {loss}; "
+            )
             sentences.append(
                 f"With {track} features, on {len(ranks.blocks.names)} data sets that were not "
                 f"used in its design, {OURS} has a mean rank of {ranks.ranks[OURS]:.1f} among "
                 f"{len(ranks.ranks)} methods (critical difference "
-                f"{ranks.critical_difference:.1f}). Compared with `{FLOOR}`, it is significantly "
-                f"better in {win} of {win + tie + loss} settings, not significantly different in "
-                f"{tie}, and significantly worse in {loss}; it is more than a point better with "
-                f"probability {better:.2f}, practically equal with {equal:.2f}, and worse with "
+                f"{ranks.critical_difference:.1f}). Compared with `{FLOOR}`, "
+                f"{tests if n_tested else ''}it is more than a point better with probability "
+                f"{better:.2f}, practically equal with {equal:.2f}, and worse with "
                 f"{worse:.2f}."
             )
         return "\n".join(sentences)
@@ -147,52 +183,68 @@ class Standing:
             f"are complete, {progress.n_sets.get('partial', 0)} are computed in part, and "
             f"{progress.n_sets.get('none', 0)} not at all.",
         ]
+        if not progress.is_complete:
+            lines.append(
+                "The command below continues where the stored results end, on any machine that "
+                "has the data."
+            )
+        if not self.shown:
+            lines.append(
+                "No ranks, tests or statements about methods are shown before all methods have "
+                "run on all data sets with one seed: the data sets that come first are not "
+                "representative."
+            )
+            return "\n".join(lines)
         if progress.is_complete:
             lines.append(
                 '<a href="leaderboard/index.html">Open the leaderboard</a>, with one line per '
                 "method, or read the [tables](results/leaderboard.md)."
             )
-            lines.append(self.headline())
-        else:
-            lines.append(
-                "Until all of them are there, no ranks, tests or statements about methods are "
-                "shown: the data sets that come first are not representative. The command below "
-                "continues where the stored results end, on any machine that has the data."
-            )
-        return "\n".join(lines)
+        lines += [self._seeds_shown(), self.summary()]
+        return "\n".join(line for line in lines if line)
+
+    def _seeds_shown(self) -> str:
+        """Which results the tables rest on, unless it is all."""
+        progress = self.progress
+        if progress.is_complete:
+            return ""
+        n_seeds = len(progress.seeds)
+        sentence = (
+            f"The [tables](results/leaderboard.md) rest on {n_seeds} of {self._most_seeds} seeds, "
+            f"with which all methods have run on all data sets ({len(self.shown):,} runs)."
+        )
+        if n_seeds == 1:
+            sentence += " With one seed, no difference within a setting can be significant."
+        return sentence
 
     def ranks(self) -> str:
         """Ranks, tests and costs in each track: first the sets not used in the design."""
-        if not self.progress.is_complete:
-            return "Not shown before every run of the suite has a result."
-        groups = {
-            "data sets not used in the design of Sieve": self._held_out(),
-            "all data sets": self.tried,
+        if not self.shown:
+            return "Not shown before all methods have run on all data sets with one seed."
+        tables = {
+            "data sets not used in the design of Sieve": self._held_out_tables,
+            "all data sets": {
+                track: RankTable([r for r in self.shown if r["features"] == track])
+                for track in self.suite["tracks"].values()
+            },
         }
-        sections = []
-        for title, group in groups.items():
-            for track in self.suite["tracks"].values():
-                results = [result for result in group if result["features"] == track]
-                sections.append(f"### {track.capitalize()} features, {title}")
-                sections.append(RankTable(results).markdown())
-        return "\n\n".join(sections)
+        return "\n\n".join(
+            f"### {track.capitalize()} features, {title}\n\n{table.markdown()}"
+            for title, by_track in tables.items()
+            for track, table in by_track.items()
+        )
 
     def sets(self) -> str:
-        """One table per data set of which every run has a result."""
-        if not self.progress.complete:
-            return "No data set is complete yet."
+        """One table per data set."""
+        if not self.shown:
+            return "Not shown before all methods have run on all data sets with one seed."
         design = design_sets(self.suite)
         sections = []
-        for name in self.progress.complete:
+        for name in self.suite["datasets"]:
             mark = " (used in the design of Sieve)" if name in design else ""
-            results = [result for result in self.tried if result["dataset"] == name]
+            results = [result for result in self.shown if result["dataset"] == name]
             sections += [f"### {name}{mark}", set_table(results, self.suite)]
         return "\n\n".join(sections)
-
-    def _held_out(self) -> list[Result]:
-        """Results on data sets that were not used in the design of Sieve."""
-        design = design_sets(self.suite)
-        return [result for result in self.tried if result["dataset"] not in design]
 
     def fill(self, text: str, where: str) -> str:
         """Write the marked blocks of a text.

@@ -124,8 +124,10 @@ class RankTable:
         if contender.method == FLOOR:
             return ["-", "-"]
         shares = [f"{share:.2f}" for share in self.probabilities(contender.label)]
-        counts = [str(count) for count in self.counts(contender.label)]
-        return [" / ".join(shares), " / ".join(counts)]
+        counts = self.counts(contender.label)
+        # One seed tests nothing.
+        tests = " / ".join(map(str, counts)) if any(counts) else "-"
+        return [" / ".join(shares), tests]
 
 
 def _last_if_late(result: Result) -> Result:
@@ -170,6 +172,8 @@ def set_table(results: Sequence[Result], suite: Suite) -> str:
         label = columns[0].comparison.find(name).label
         lines.append(f"| {label} | {' | '.join(cells)} |")
     n_seeds = len({result["seed"] for result in results})
+    if n_seeds == 1:
+        return "\n".join(lines) + "\n\nAverage precision in percent, with one seed."
     note = (
         f"Average precision in percent, mean ± standard deviation over {n_seeds} seeds; + and − "
         f"mark a significant difference from `{FLOOR}` (corrected t-test, 5%), other differences "
