@@ -27,7 +27,7 @@ _LOOP_CELLS = 2**18
 
 @declare_parameters
 class Schirn(RowSpaceMethod):
-    r"""Sparse label noise under a high-rank prediction.
+    r"""Sparse label noise under a high-rank prediction [1]_.
 
     .. math::
         \min_{W, N} \|XW - (Y - N)\|_F^2 + \alpha \|N\|_1 - \beta \|XW\|_* + \lambda \|W\|_F^2
@@ -38,39 +38,43 @@ class Schirn(RowSpaceMethod):
 
     Parameters
     ----------
-    alpha : float or None
+    alpha : float, default=None
         Penalty for declaring a candidate noise. None chooses `alpha` on held-out candidates, and
-        likewise `beta` and `lam`; a number is used as it is.
-    beta : float or None
+        likewise `beta` and `lam`.
+    beta : float, default=None
         Weight of the rank term.
-    lam : float or None
+    lam : float, default=None
         Ridge weight.
-    noise_rule : {"exact", "printed"}
+    noise_rule : {"exact", "printed"}, default="exact"
         "exact" solves the noise step over {0, 1}: noise if Y - XW > (1 + alpha)/2. "printed" is the
         formula in the paper, noise if Y - XW > alpha/2. The two rules coincide under
         alpha_printed = 1 + alpha_exact.
-    rank_term : {"high", "low", "none"}
+    rank_term : {"high", "low", "none"}, default="high"
         "high" raises the singular values of the prediction, "low" shrinks them, "none" leaves them
         unchanged; the last two are the ablations of the paper.
-    sparsity : bool
+    sparsity : bool, default=True
         False drops the penalty on noise (alpha = 0), an ablation of the paper.
-    mu, mu_max, rho : float
-        Initial penalty of the multipliers, its upper bound, and its growth factor per round.
-    max_iter : int
+    mu : float, default=1e-4
+        Initial penalty of the multipliers.
+    mu_max : float, default=10.0
+        Upper bound of `mu`.
+    rho : float, default=1.1
+        Growth factor of `mu` per round.
+    max_iter : int, default=100
         Maximum number of rounds.
-    tol : float
+    tol : float, default=0.0
         Stop when the relative primal residual is below this value and the noise no longer changes;
         0 runs all rounds, as the paper does.
-    fit_intercept : bool
+    fit_intercept : bool, default=False
         Add an unpenalised intercept. The paper has none, but centred features need one: without it
         the scores cannot represent label frequencies.
-    threshold : float, array or str
+    threshold : float, array or str, default="cardinality"
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality", which predicts
         as many labels per row as `label_confidence_` expects.
-    checkpoint : path, optional
+    checkpoint : path, default=None
         Folder for the state of a long fit. A killed fit resumes from it when started again with the
         same data and parameters. The folder is removed at the end of the fit.
-    verbose : bool
+    verbose : bool, default=False
         Show stage, round, share done and time left on stderr.
 
     Attributes
@@ -122,6 +126,11 @@ class Schirn(RowSpaceMethod):
     factored once. All points run rounds of noise step and ridge side by side, the worse half is
     dropped after each round, and a full fit confirms the best point on one split (see
     docs/schirn.md). For very large X, a sample of the rows is used.
+
+    References
+    ----------
+    .. [1] C. Si, Y. Cui, F. Yang, X. Yang and W. Shen, "Revisiting Sparsity Constraint Under
+       High-Rank Property in Partial Multi-Label Learning", 2025.
 
     Examples
     --------

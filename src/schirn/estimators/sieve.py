@@ -64,36 +64,36 @@ class Sieve(PartialMultiLabelClassifier):
 
     Parameters
     ----------
-    features : {"auto", "text", "spread", "none"} or transformer
+    features : {"auto", "text", "spread", "none"} or transformer, default="auto"
         Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
         other features by their spread. A scikit-learn transformer replaces the scaling.
-    kernel : {"rbf", "linear"}
+    kernel : {"rbf", "linear"}, default="rbf"
         "rbf" takes its width from the median distance. Both have an intercept. For texts, "linear"
         is as accurate and predicts faster.
-    estimate_noise : bool
+    estimate_noise : bool, default=True
         False trusts every candidate, which reduces Sieve to a tuned ridge.
-    lam : float, optional
+    lam : float, default=None
         Ridge weight. None chooses it on candidates of held-out rows, and pools several ridges with
         weights around it.
-    max_iter : int
+    max_iter : int, default=8
         Maximum number of rounds.
-    max_kernel_rows : int
+    max_kernel_rows : int, default=4000
         With more rows than this, the kernel is approximated from `n_landmarks` rows. A linear model
         with more than `n_landmarks` sparse features uses all features, and scores each row by folds
         that leave it out.
-    n_landmarks : int
+    n_landmarks : int, default=1500
         Number of landmarks of the Nyström approximation.
-    threshold : float, array or str
+    threshold : float, array or str, default=0.0
         Rule of `predict`; a log-odds threshold of 0.0 predicts labels that are more likely true
         than not.
-    keep_log_odds : bool
+    keep_log_odds : bool, default=False
         Keep `training_log_odds_` for rows in files or on Dask workers too.
-    random_state : int, optional
+    random_state : int, RandomState instance or None, default=0
         Seed for drawing the inner splits, the landmarks and the cells that the pool is fitted to.
-    checkpoint : path, optional
+    checkpoint : path, default=None
         Folder for the state of a long fit. A killed fit resumes from it when started again with the
         same data and parameters. The folder is removed at the end of the fit.
-    verbose : bool
+    verbose : bool, default=False
         Show stage, round, share done and time left on stderr.
 
     Attributes
@@ -108,6 +108,10 @@ class Sieve(PartialMultiLabelClassifier):
     informativeness_ : float
         How much the features say about the labels, from 0.02 to 1. The lower it is, the more
         confidences are shrunk towards 1; their order does not change.
+    training_rows_ : TrainingRows
+        Sketch of the training rows, by which `training_row_of` recognises them.
+    training_influence_ : array of shape (n, l)
+        Influence of each training row on its own scores, which `held_out_scores` subtracts.
     training_log_odds_ : array of shape (n, l)
         Log-odds that each label is true, each row left out of its own fit. Available for rows in
         main memory or on a device, and otherwise with `keep_log_odds`.
