@@ -50,7 +50,7 @@ check_method(NeighbourVote)
 
 # %%
 # Two kinds of noise, and the two ridges as references: one trained on the candidates, one on the
-# true labels. Every run is one line of a file; an interrupted comparison goes on where it stopped.
+# true labels. Every run is one line of a file; an interrupted comparison continues where it stopped.
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
 n_sets = 2 if quick else 5

@@ -258,7 +258,7 @@ def test_a_stopped_suite_prints_what_is_whole(short, tmp_path, capsys):
     captured = capsys.readouterr()
     assert "nothing was run" in captured.err
     assert "0 of 4 runs have a result" in captured.out
-    assert "the same command goes on where it stopped" in captured.out
+    assert "the same command continues where it stopped" in captured.out
     assert main([*command, "--stop-after", "9m"]) == 0
     shown = capsys.readouterr().out
     assert "4 done" in shown

@@ -109,7 +109,7 @@ def test_on_the_command_line(short, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "4 new results" in shown
     assert "4 of 12 runs of pml-2 have a result" in shown
-    assert "the same command goes on where it stopped" in shown
+    assert "the same command continues where it stopped" in shown
     assert "4 of 12 runs" in page.read_text()
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

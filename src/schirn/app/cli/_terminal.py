@@ -72,7 +72,7 @@ def _ask_one(session: Session, order: str) -> bool:
         number = first["answered"] + 1
         size = first["size"]
         conclusion = (
-            f"all {size} questions are answered; press q to see what can be removed, or go on"
+            f"all {size} questions are answered; press q to see what can be removed, or continue"
         )
         say(f"question {number} of {size}" if number <= size else conclusion)
     prompt = f"{question}: {printable(current['label'])}? [{keys}] "

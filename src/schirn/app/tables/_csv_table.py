@@ -142,7 +142,7 @@ class CsvTable(Table):
         cell = rf'(?>"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+)'
         places = [match.span(1) for match in re.finditer(rf"(?:\A[\r\n]*+|{mark})({cell})", line)]
         if len(places) != len(row):
-            raise DataError(f"{self.path}: {brief(line)} is no row of the table")
+            raise DataError(f"{self.path}: {brief(line)} is not a row of the table")
         return places
 
     def _needs_quotes(self, cell: str) -> bool:

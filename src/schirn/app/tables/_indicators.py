@@ -68,7 +68,7 @@ class IndicatorTable(Table):
             i = next(i for i, cell in enumerate(cells) if not _is_indicator(cell))
             raise InputError(
                 f"{self.path}: row {i + 1}, column {brief(name)}: {brief(cells[i])} is neither 0 "
-                f"nor 1, so this column is no tag"
+                f"nor 1, so this column is not a tag"
             )
         return np.asarray(values == 1)
 

@@ -206,7 +206,7 @@ def _print_suite(
     if len(results) < n_runs:
         say(
             f"{len(results)} of {n_runs} runs have a result, so the table is of a part; the same "
-            "command goes on where it stopped, --stop-after 8h for longer"
+            "command continues where it stopped, --stop-after 8h for longer"
         )
 
 

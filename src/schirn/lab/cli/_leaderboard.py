@@ -152,7 +152,7 @@ def run_update(args: argparse.Namespace) -> None:
     say(f"{update.n_new} new results; {update.n_stale} stale ones were dropped")
     say(f"{progress.n_runs} of {progress.n_planned} runs of {args.suite} have a result")
     if not progress.is_complete:
-        say("the same command goes on where it stopped")
+        say("the same command continues where it stopped")
 
 
 COMMANDS = {

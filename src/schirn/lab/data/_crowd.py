@@ -112,5 +112,5 @@ def _numbers(arrays: dict[str, np.ndarray], key: str, sizes: tuple[int | None, .
         bad = (table[:, column] < 0) | (table[:, column] >= (np.inf if size is None else size))
         if bad.any():
             value = brief(int(table[bad][0, column]))
-            raise DataError(f"column {column} of {key!r} has {value}, which is no number.")
+            raise DataError(f"column {column} of {key!r} has {value}, which is not a number.")
     return table

@@ -147,7 +147,7 @@ def _write_results(
         written += _write_sensitivity(folder / "figures", by_name["sensitivity"])
     title = "Reproduction of the published experiments"
     if not results["rows"]:
-        raise DataError("no fit of the tables is finished; run the same command again to go on")
+        raise DataError("no fit of the tables is finished; run the same command again to continue")
     written += write_outputs(results["rows"], folder, title=title, date=date, test=PAPER_TEST)
     if results["kernel"]:
         title += ", with kernel features"
