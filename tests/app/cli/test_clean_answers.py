@@ -71,6 +71,19 @@ def test_without_answers_nothing_is_removed_and_the_next_command_is_told(table, 
     assert [row["tags"] for row in read_csv(out)] == [row["tags"] for row in read_csv(table)]
 
 
+def test_a_request_that_every_row_refuses_is_explained(items, tmp_path, capsys):
+    one_tag_each = [(text, tags[:1], wrong) for text, tags, wrong in items]
+    table = write_csv(tmp_path / "one.csv", one_tag_each)
+    out = tmp_path / "out.csv"
+    assert clean(table, "--remove", 3, "-o", out) == 0
+    printed = capsys.readouterr().out
+    assert "--remove 3 found no more, because every row keeps at least one tag" in printed
+    assert clean(table, "--remove", 3, "--allow-empty", "-o", out) == 0
+    printed = capsys.readouterr().out
+    assert "removed            3 (" in printed
+    assert "found no more" not in printed
+
+
 def test_rows_are_named_by_id_or_numbered_from_one(table, items, tmp_path, capsys):
     rows = read_csv(table)
 

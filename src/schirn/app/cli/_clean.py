@@ -270,6 +270,18 @@ class _Result:
         return "" if self.cleaning.ranking.is_checked else f", {NOT_CHECKED}"
 
     @property
+    def spared(self) -> str:
+        """Why fewer tags are removed than --remove asks for, in words."""
+        options = self.cleaning.options
+        n_removed = self.cleaning.ranking.summary()["removed"]
+        if options.allow_empty or n_removed >= (options.remove or 0):
+            return ""
+        return (
+            f"; --remove {options.remove} found no more, because every row keeps at least one tag "
+            f"unless you pass --allow-empty"
+        )
+
+    @property
     def decisions(self) -> str:
         """What became of the decisions of earlier runs, in words."""
         store = self.cleaning.decisions
@@ -398,7 +410,7 @@ class _Result:
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
-            f"{_called_wrong(ranking)}{self.unchecked}",
+            f"{_called_wrong(ranking)}{self.unchecked}{self.spared}",
             "right removals": expected_removals(ranking),
             "more removals": no_others(ranking),
             "other targets": other_targets(ranking),
