@@ -184,7 +184,10 @@ def write_copy(
     with atomic_write(path) as stream:
         _write_new(stream, Path(path), kind, columns)
         stream.flush()
+        table.check_unchanged()
         copy = open_table(stream.name, empty=True)
+        if copy.columns != list(columns) or copy.n_rows != table.n_rows:
+            raise DataError(f"{path}: other columns or rows would be read back; nothing written")
         for name, cells in columns.items():
             for i, (cell, want) in enumerate(zip(copy.column(name), cells, strict=True), start=1):
                 if not (is_same(cell, want) or str(cell) == str(want)):
