@@ -58,7 +58,7 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
         return _change_database(args, forward)
     if args.write_back or args.commit:
         raise InputError(
-            f"{args.data}: --write-back and --commit need a database such as duckdb:shop.db",
+            f"{args.data}: only a database such as duckdb:shop.db can be written back",
             parameter="write_back",
         )
     check_outputs({"copy": args.output}, [args.data, args.changes])
