@@ -45,7 +45,7 @@ TEXT_ROUNDS = 2
 # Above this number of labels, labels in fewer than `min_count` rows are not ranked as missing
 # either: there may be many times more of them than of the others.
 _MANY_RARE = 1000
-# Above this number of cells, only tags that the method itself would suggest are ranked as missing.
+# Above this number of cells, no missing tags are ranked.
 _MOST_CELLS = 50_000_000
 
 
@@ -218,7 +218,7 @@ def _task(
         knowledge["votes"],
         None if groups is None else group_numbers(groups, tags.n_rows),
         min_count,
-        # As many as are listed, but only the method's own suggestions in very large tables.
+        # As many as are listed, but none in very large tables.
         n_unlisted=len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None,
         random_state=random_state,
     )
