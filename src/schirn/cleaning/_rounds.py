@@ -1,6 +1,6 @@
 """Rounds of questions, and the answers to them.
 
-A round records the probability that it asked about each tag, so its answers also inform about the
+A round records the probability that it asked about each tag, so its answers allow estimates for
 tags that nobody was asked about, however they were ranked. A round has three parts:
 
 - tags *spread* evenly over all tags without an answer,
