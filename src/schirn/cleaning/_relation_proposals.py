@@ -61,7 +61,7 @@ def share_interval(successes: Array, totals: Array) -> tuple[Array, Array]:
 
 
 def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
-    """Return pairs of a tag and a more frequent tag that is on most of its rows.
+    """Return pairs of a tag and a more frequent tag that is on many of its rows.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ _RIDGE = 2.0
 _STEPS = 5
 # Number of sampled rows per label that do not list it.
 _N_UNLISTED = 600
-# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
+# Shift of the log-odds, in units of their spread, if the share of right minus wrong tags is 1.
 _SHARES = 0.5
 # Number of rows of a label at which its centroid score counts half.
 _FEW_ROWS = 15
