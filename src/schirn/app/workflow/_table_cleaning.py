@@ -528,7 +528,7 @@ class TableCleaning:
         return server.send_new(self.tasks(n), export, show_predictions=show_predictions)
 
     def fetch_answers(self, server: LabelStudio) -> int:
-        """Fetch the answers of a Label Studio project, and start again from the ranking.
+        """Fetch the answers of a Label Studio project; the ranking is updated with them.
 
         The export is stored next to the ranking, in the folder `.schirn`.
 
@@ -552,9 +552,9 @@ class TableCleaning:
         """Write suspicious tags as JSON lines with prompts for a language model.
 
         Three quarters of the tags are the most suspicious ones, and a quarter is spread over all
-        others: their agreement with the ranking shows how far the model can be trusted before
-        anybody has answered. Pass the model's replies, in a column "answer", as opinions
-        (`options.opinions`).
+        others: how well the opinions about these agree with the ranking shows how far the model can
+        be trusted before anybody has answered. Pass the model's replies, in a column "answer", as
+        opinions (`options.opinions`).
 
         Parameters
         ----------
