@@ -206,7 +206,7 @@ class Interview:
         Parameters
         ----------
         order : {"first", "suspicious", "tag", "suggested", "swaps"}
-            "tag" stays with one label as long as any of its tags is probably wrong.
+            "tag" stays with one label as long as one of its unanswered tags is probably wrong.
         status : (m,) array
             Status of each tag of the project.
         last : int or None
