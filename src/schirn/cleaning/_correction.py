@@ -1,14 +1,14 @@
 """Learn a better ranking from answers: which tags are wrong more often than the ranker thinks.
 
-Logistic regression of the answers on what is known about each tag x (the normal score of its rank,
-how frequent the tag is, how many tags the row has) with an offset u for every name of a tag:
+Logistic regression of the answers on features x of each tag (the normal score of its rank, the
+frequency of its label, the number of tags in its row) with an offset u for each label:
 
     minimise  Σ log(1 + exp(η)) - y η  +  5 |θ - θ0|²  +  3/2 |u|²  +  b²/20,    η = b + x θ + u
 
-where θ0 is the ranking as it is, with the opinions of others (`_opinions`) as they are without
-answers. The scores are the mean of these η and those of the ranking alone,
-weighed by how likely each makes the answers, every answer predicted from the others: few
-answers are mostly noise.
+where θ0 keeps the ranking unchanged, with the weights that voices (`_opinions`) have without
+answers. The scores are a weighted mean of these η and of the η fitted to the ranking alone. The
+weights are the likelihoods of the answers, each predicted from the others, because few answers are
+mostly noise.
 """
 
 from dataclasses import dataclass
@@ -22,25 +22,30 @@ from schirn.cleaning.posterior import normal_scores
 _RIDGE = 10.0
 _OFFSET_RIDGE = 3.0
 _CONSTANT_RIDGE = 0.1
-# A voice that answers at random must not learn from chance.
+# Strong, so that a voice with random opinions gains no weight by chance.
 _VOICE_RIDGE = 40.0
 _STEPS = 50
-# Tags among which an answered tag is ranked without its answer.
+# Number of tags among which an answered tag is ranked without its answer.
 _SAMPLE = 2000
 
 
 def describe_tags(score: Array, row: Array, column: Array, voices: Array | None = None) -> Array:
-    """Features (m, 3 + v) of tags: score, voices, log frequency, log size of the row.
+    """Return features (m, 3 + v) of tags: score, voices, log frequency, log size of the row.
 
-    All but the voices are standardised here.
+    All columns but the voices are standardised here.
 
     Parameters
     ----------
     score : (m,) float array
-        Higher for tags that are more likely right.
+        Score of each tag, higher for tags that are more likely right.
     row, column : (m,) int arrays
+        Row and label of each tag.
     voices : (m, v) float array, optional
-        Standardised log-odds of opinions; 0 without an opinion.
+        Standardised log-odds of each voice (source of opinions); 0 without an opinion.
+
+    Returns
+    -------
+    float array
     """
     sizes = [np.log(np.bincount(values)[values]) for values in (column, row)]
     X = np.stack([score, *sizes], axis=1)
@@ -55,23 +60,27 @@ def corrected_normal_scores(
 ) -> Array:
     """Rank all tags by the answers and return normal scores, higher if more likely right.
 
-    An answered tag gets the rank that it has in the ranking by all other answers: its answer would
-    make the ranking look better than it is. To compare its score by the other answers with the
-    scores of other tags by all answers would make the ranking look worse than it is: every score
-    falls a little without an answer "right", and rises without an answer "wrong".
+    An answered tag gets its rank in the ranking by all other answers, because its own answer would
+    make the ranking look better than it is. Both that tag and the tags it is compared with are
+    scored without its answer. Otherwise the ranking would look worse than it is: every score falls
+    a little without an answer "right", and rises without an answer "wrong".
 
     Parameters
     ----------
     X : (m, 3 + v) float array
-        What `describe_tags` returned.
+        Features from `describe_tags`.
     column : (m,) int array
         Label of each tag.
     index : (k,) int array
         Answered tags, at least one.
     right : (k,) bool array
-        Whether these are right.
+        True for tags answered "right".
     voice_weights : (v,) float array, optional
-        Weights of the voices without answers, to which theirs are shrunk.
+        Weights of the voices without answers, to which the fitted weights are shrunk.
+
+    Returns
+    -------
+    (m,) float array
     """
     y = right.astype(float)
     design = np.column_stack([np.ones(len(X)), X])
@@ -81,13 +90,14 @@ def corrected_normal_scores(
     ridge = np.r_[_CONSTANT_RIDGE, _RIDGE, [_VOICE_RIDGE] * n_voices, _RIDGE, _RIDGE]
     n_plain = 2 + n_voices
     corrected = _fit(design, column, index, y, _OFFSET_RIDGE, mean, ridge)
-    # The ranking alone: no frequencies and sizes, and one name, whose offset the ridge holds at 0.
+    # The ranking alone: no frequencies or sizes, and a single label whose offset the ridge holds
+    # at 0.
     no_names = np.zeros_like(column)
     plain = _fit(design[:, :n_plain], no_names, index, y, 1e9, mean[:n_plain], ridge[:n_plain])
     weight = expit(corrected.log_likelihood - plain.log_likelihood)
     score = weight * corrected.score + (1 - weight) * plain.score
-    # Each answered tag takes its rank among a sample of tags that are scored without its answer as
-    # well. Only the corrected scores move; those of the ranking alone stay as they are.
+    # Each answered tag takes its rank among a sample of tags that are also scored without its
+    # answer. Only the corrected scores change; the scores of the ranking alone stay the same.
     size = min(len(X), _SAMPLE)
     sample = np.argsort(score)[((np.arange(size) + 0.5) * len(X) / size).astype(int)]
     shift = weight * corrected.residual
@@ -101,22 +111,22 @@ def corrected_normal_scores(
 
 @dataclass(frozen=True)
 class _Fit:
-    """A logistic regression of some answers.
+    """A logistic regression fitted to some answers.
 
     Attributes
     ----------
     score : (m,) float array
         η of all tags.
     G : (m, d) float array
-        Features of all tags from which the offsets are eliminated.
+        Features of all tags, with the offsets eliminated.
     S : (d, d) float array
-        Hessian from which the offsets are eliminated.
+        Hessian, with the offsets eliminated.
     column, curvature
-        Label of each tag, and second derivative by the offset of each label.
+        Label of each tag, and second derivative with respect to the offset of each label.
     leverage, residual : (k,) float arrays
-        How much each answer moves its tag, and y - p without the answer.
+        Influence of each answer on its own tag, and y - p without the answer.
     log_likelihood : float
-        Of the answers, each predicted from the others.
+        Log-likelihood of the answers, each predicted from the others.
     """
 
     score: Array
@@ -129,7 +139,7 @@ class _Fit:
     log_likelihood: float
 
     def influence(self, tags: Array, answered: Array) -> Array:
-        """How much the score of each tag (rows) falls without each answer, by residual."""
+        """Return how much each score (rows) falls without each answer, per unit of residual."""
         is_same_label = self.column[tags, None] == self.column[answered]
         through_weights = self.G[tags] @ np.linalg.solve(self.S, self.G[answered].T)
         return np.asarray(through_weights + is_same_label / self.curvature[self.column[answered]])
@@ -140,8 +150,8 @@ def _fit(
 ) -> _Fit:
     """Fit a constant, the weights of the ranking and other features, and an offset per label.
 
-    The weights are shrunk to `mean`, by as much as `ridge` says. The Hessian is diagonal but for
-    the first rows, so u is eliminated from the Newton steps.
+    The weights are shrunk towards `mean` with the strengths `ridge`. The Hessian is diagonal except
+    for its first rows, so u is eliminated from the Newton steps.
     """
     Z = X[index]
     name = column[index]

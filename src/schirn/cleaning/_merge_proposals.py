@@ -1,4 +1,4 @@
-"""Tags that mean the same: spelled alike, or synonyms, and used on the same kind of rows."""
+"""Tags with the same meaning: similar spellings or synonyms, used on the same kind of rows."""
 
 from dataclasses import dataclass
 
@@ -12,55 +12,60 @@ from schirn.cleaning.vocabulary import VocabularyLine
 
 # One-sided 90% bounds.
 _SIDE = 1.28
-# Least lower bound of the likeness of two spellings of one name.
+# Minimum lower bound of the likeness of two spellings of one name.
 _SPELLING_LIKENESS = 0.3
-# Least lower bound of the likeness of two names that differ in their ending.
+# Minimum lower bound of the likeness of two names that differ in their ending.
 _ENDING_LIKENESS = 0.6
-# Least lower bound of the likeness of two synonyms.
+# Minimum lower bound of the likeness of two synonyms.
 _SYNONYM_LIKENESS = 0.75
-# Rows that each of two tags needs to be proposed as synonyms: no spelling supports them.
+# Minimum number of rows of each of two synonyms, which no spelling supports.
 _SYNONYM_ROWS = 8
-# Smallest standard error of one view, so that neither view decides alone.
+# Minimum standard error of one view, so that neither view decides alone.
 _LEAST_ERROR = 0.1
-# Likeness by one view below which the other view does not count.
+# Below this likeness in one view, the other view does not count.
 _CONTRADICTS = 0.4
-# Standard errors that are added to a likeness before it contradicts.
+# Number of standard errors added to a likeness before it counts as a contradiction.
 _DOUBT = 0.25
-# Largest share of the rows of the rarer tag that also have the other, for names that differ in
-# their ending: tags listed together more often are no alternatives.
+# Maximum share of the rarer tag's rows that also have the other tag, for names that differ in their
+# ending: tags listed together more often are not alternatives.
 _RARELY_TOGETHER = 0.25
 # The same share for synonyms.
 _SYNONYMS_TOGETHER = 0.1
-# Rows of the more frequent tag, for two spellings of one name; for other pairs, of the rarer one.
+# Minimum number of rows of the more frequent of two spellings of one name, or of the rarer tag of
+# another pair.
 _NAME_ROWS = 3
-# Least confidence of two spellings of one name.
+# Minimum confidence of two spellings of one name.
 _ONE_NAME = 0.2
-# Rows of the more frequent tag, for other pairs.
+# Minimum number of rows of the more frequent tag of another pair.
 _ENDING_ROWS = 5
-# Number of the largest entries of a mean row by which neighbours are looked for.
+# Number of the largest entries of a mean row used to find neighbours.
 _TOP_ENTRIES = 40
-# Number of neighbours of each tag that are compared.
+# Number of neighbours compared with each tag.
 _NEAREST = 8
-# Least cosine of the largest entries of two neighbours.
+# Minimum cosine of the largest entries of two neighbours.
 _NEAR = 0.15
-# Tags that may share one of the largest entries; features of more tags tell none of them apart.
+# Maximum number of tags that share one of the largest entries; features shared by more tags do not
+# distinguish them.
 _MOST_SHARING = 300
 
 
 @dataclass(frozen=True, eq=False)
 class PairUse:
-    """Pairs of tags, the rarer one first, and how alike their rows are.
+    """Pairs of tags, and the likeness of their rows.
 
     Attributes
     ----------
     rare, frequent : int arrays
+        The rarer and the more frequent tag of each pair.
     n_common : int array
-        Rows with both.
+        Number of rows with both tags.
     spelling : list of str
+        Difference of the two spellings, "" for unrelated names.
     likeness, error : float arrays
-        By the features, or by the other tags if there are none; NaN where unknown.
+        Likeness and standard error by the features, or by the other tags if there are none; NaN if
+        unknown.
     context, context_error : float arrays
-        By the other tags.
+        Likeness and standard error by the other tags.
     """
 
     rare: Array
@@ -74,13 +79,18 @@ class PairUse:
 
 
 def pair_use(use: TagUse, spelled: dict[tuple[int, int], str]) -> PairUse:
-    """Return how alike the rows of pairs of tags are, of those that are alike at all.
+    """Return the likeness of the rows of pairs of tags, leaving out hopeless pairs.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
     spelled : dict from (int, int) to str
-        Pairs and in what their spelling differs, "" for other names.
+        Pairs and the difference of their spellings, "" for unrelated names.
+
+    Returns
+    -------
+    PairUse
     """
     pairs = np.array(list(spelled), dtype=np.int64).reshape(-1, 2)
     counts = use.counts
@@ -93,7 +103,7 @@ def pair_use(use: TagUse, spelled: dict[tuple[int, int], str]) -> PairUse:
     if use.contents is not None:
         likeness = use.contents.likeness(rare, frequent, n_common)
     spelling = np.array(list(spelled.values()), dtype=object)
-    # Errors cost most; of unlike pairs, nobody needs them.
+    # Errors cost the most time, and are not needed for dissimilar pairs.
     is_other = spelling == ""
     is_alike = ~is_other | ((likeness >= _SYNONYM_LIKENESS) & ~(context < _ENDING_LIKENESS))
     rare = rare[is_alike]
@@ -115,16 +125,17 @@ def pair_use(use: TagUse, spelled: dict[tuple[int, int], str]) -> PairUse:
 
 
 def propose_merges(use: TagUse) -> list[VocabularyLine]:
-    """Propose to merge tags that mean the same.
+    """Propose merges of tags with the same meaning.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
     list of VocabularyLine
-        The most confident first; no tag is merged twice, and no target is merged itself.
+        Most confident first; no tag is merged twice, and no target is itself merged.
     """
     spelled = dict(alike_pairs(use.tags.names))
     present = use.counts > 0
@@ -152,12 +163,19 @@ def propose_merges(use: TagUse) -> list[VocabularyLine]:
 
 
 def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
-    """Return how sure it is that each pair means the same: above 0.5 with confidence, 0 if not.
+    """Return the confidence that each pair has the same meaning.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
     pairs : PairUse
+        The pairs.
+
+    Returns
+    -------
+    float array
+        Above 0.5 for pairs proposed with confidence; 0 for pairs that are not proposed.
     """
     upper, lower, cautious = _combined(pairs)
     common_share = pairs.n_common / np.maximum(use.counts[pairs.rare], 1)
@@ -168,7 +186,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     min_likeness = np.where(is_other, _SYNONYM_LIKENESS, min_likeness)
     max_share = np.where(is_name, 0.5, _RARELY_TOGETHER)
     max_share = np.where(is_other, _SYNONYMS_TOGETHER, max_share)
-    # A few rows of the other tag are no picture of it.
+    # A few rows of the other tag are not representative.
     rows = use.counts[pairs.frequent]
     is_known = rows >= np.where(is_name, _NAME_ROWS, _ENDING_ROWS)
     is_known &= is_name | (use.counts[pairs.rare] >= _NAME_ROWS)
@@ -183,9 +201,9 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
 
 
 def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
-    """Return the smaller likeness, in doubt a larger one, and lower bounds of the mean of both.
+    """Return an upper bound of the smaller likeness, and two lower bounds of the mean of both.
 
-    A likeness of few rows may be far above 1 by chance; the second, cautious bound takes it for 1.
+    The likeness of few rows may be far above 1 by chance; the second, cautious bound caps it at 1.
     """
     context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
     context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
@@ -196,7 +214,7 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
     mean = (precision * pairs.likeness + context_precision * context) / total
     margin = _SIDE / np.sqrt(total)
     lower = mean - margin
-    # A view of few rows is given some doubt.
+    # A view based on few rows gets the benefit of the doubt.
     upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
     lower = np.where(upper < _CONTRADICTS, 0, lower)
     lower = np.nan_to_num(lower, nan=0.0)
@@ -204,13 +222,18 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
 
 
 def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:
-    """Return pairs of tags one of which is among the nearest of the other by its mean row.
+    """Return pairs of tags of which one is among the nearest of the other by its mean row.
 
     Parameters
     ----------
     means : Centroids
+        Mean rows of all tags.
     min_rows : int
-        Rows of a tag from which it takes part.
+        Minimum number of rows of a tag.
+
+    Returns
+    -------
+    list of (int, int)
     """
     tags = np.flatnonzero((means.counts >= min_rows) & (means.spread > 0))
     if len(tags) < 2:
@@ -238,7 +261,7 @@ def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:
 
 
 def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
-    """Return the largest entries of mean rows around the center, in rows of unit length."""
+    """Return the largest entries of the centred mean rows, as rows of unit length."""
     part = means.means[tags]
     center = means.center
     line = np.repeat(np.arange(len(tags)), np.diff(part.indptr))
@@ -248,7 +271,7 @@ def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
     chosen = order[rank < _TOP_ENTRIES]
     chosen = chosen[values[chosen] > 0]
     column = part.indices[chosen]
-    # A feature that very many tags share tells none of them apart.
+    # A feature shared by very many tags does not distinguish them.
     sharing = np.bincount(column, minlength=len(center))
     chosen = chosen[sharing[column] <= _MOST_SHARING]
     data = values[chosen].astype(np.float32)
@@ -260,7 +283,7 @@ def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
 
 
 def _alike(what: str, likeness: float, error: float) -> str:
-    """How alike two tags are by one view, in words: the bounds, since few rows may tell little."""
+    """Return the bounds of the likeness of two tags by one view, in words."""
     if not np.isfinite(likeness):
         return f"{what} cannot be compared"
     margin = _SIDE * error if np.isfinite(error) else 1.0

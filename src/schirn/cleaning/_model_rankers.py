@@ -1,4 +1,4 @@
-"""Rankers made of a model: one fit of `Sieve` that leaves each row out, or folds of any model."""
+"""Rankers built on a model: one fit of `Sieve` that leaves each row out, or folds of any model."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -34,14 +34,14 @@ from schirn.noise.votes import frequency_shift
 from schirn.scale.copies import equal_rows
 
 _FOLDS = 5
-# Peak memory of a fit of Sieve per row and label, and per row and landmark, besides the features.
+# Peak bytes of a fit of Sieve per row and label, and per row and landmark, without the features.
 _BYTES_PER_CELL = 75
 _BYTES_PER_LANDMARK = 4
-# What stays in memory if rows go through in blocks: log-odds and candidates.
+# Bytes per cell that stay in memory if rows are processed in blocks: log-odds and candidates.
 _BYTES_IN_BLOCKS = 9
 # Log-odds beyond this are clipped before votes are added to them.
 _LARGEST = 11
-# No classifier is quite sure.
+# Minimum distance of a probability from 0 and 1.
 _LEAST = 1e-7
 
 
@@ -52,6 +52,7 @@ class ModelRanker(Ranker):
     Parameters
     ----------
     model : estimator
+        The model; it is cloned before it is fitted.
     """
 
     model: Any
@@ -63,11 +64,11 @@ class ModelRanker(Ranker):
 
     @property
     def checkpoint(self) -> Any:
-        """That of the model."""
+        """Checkpoint folder of the model."""
         return getattr(self.model, "checkpoint", None)
 
     def settings(self) -> dict[str, Any]:
-        """Return class and parameters of the model."""
+        """Return the class and parameters of the model."""
         return fit_settings(self.model)
 
 
@@ -75,28 +76,32 @@ class ModelRanker(Ranker):
 class SieveRanker(ModelRanker):
     """Judge all tags by one fit of `Sieve`.
 
-    Up to `max_kernel_rows` rows, and for any number of sparse rows with a linear kernel, groups and
-    rows with equal features are left out together. With more, copies are not searched for, and
+    With up to `max_kernel_rows` rows, or any number of sparse rows and a linear kernel, groups and
+    rows with equal features are left out together. With more rows, copies are not searched for, and
     groups need a `FoldRanker`.
 
-    Where wrong tags fall on rare labels as often as on frequent ones, Sieve believes too many tags
-    of rare labels. The order of the scores tells by how much it understates the share of wrong tags
-    among labels as frequent (`schirn.noise.scored_tags`). Log-odds are lowered by twice this share,
-    in units of their spread.
+    If wrong tags fall on rare labels as often as on frequent ones, Sieve trusts too many tags of
+    rare labels. The order of the scores shows how much it understates the share of wrong tags among
+    labels of similar frequency (`schirn.noise.scored_tags`). Log-odds are lowered by twice this
+    amount, in units of their spread.
 
     Parameters
     ----------
     model : Sieve
+        The model to fit.
     """
 
     takes_votes = True
 
     def needs(self, task: RankingTask) -> Needs:
-        """Many rows may also live elsewhere: on workers, or anywhere without answers and votes.
+        """Return the needs: many rows may also be on Dask workers, in files or on a device.
+
+        With known tags or votes, rows may only be in main memory or on Dask workers.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -117,13 +122,14 @@ class SieveRanker(ModelRanker):
         )
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge by one fit, or return what an earlier run that was killed found.
+        """Judge by one fit, or return the evidence in the checkpoint of a killed run.
 
         Parameters
         ----------
         X : (n, d) array or CSR matrix
-            Or rows in a place that `needs` names.
+            Features, or rows in a location that `needs` names.
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -154,14 +160,14 @@ class SieveRanker(ModelRanker):
         fitted = _fit(model, X, Y, options)
         Z = to_numpy(fitted.training_log_odds_)
         confidence = _confidence_of_tags(fitted, task)
-        # A tag that only its own group lists, or hardly any other row, cannot be judged.
+        # A tag cannot be judged if too few rows outside its own group list it.
         support = tags.counts[tags.column] - _count_in_group(tags, groups)
         is_judged = np.isin(tags.column, task.judged_columns)
         is_judged &= support >= max(task.min_count - 1, 1)
         row, column = task.planted
         log_odds = logit(confidence)
         planted = _log_odds_of_planted(fitted, Z, Y, row, np.searchsorted(columns, column))
-        # If the noise is given, or votes are counted, the fit has the shares right.
+        # If the noise is given, or votes are counted, the shares need no correction.
         if self.model.estimate_noise and task.votes is None and is_judged.any():
             shifts = _shifts_of_labels(Z, Y, task, confidence, is_judged)
             log_odds = log_odds - shifts[tags.column]
@@ -174,7 +180,7 @@ class SieveRanker(ModelRanker):
 
 
 def _confidence_of_tags(fitted: Any, task: RankingTask) -> Array:
-    """Confidence of each listed tag, strictly between 0 and 1; 0.5 for labels that have no rank."""
+    """Return the confidence of each listed tag, inside (0, 1); 0.5 for unranked labels."""
     confidence = fitted.label_confidence_
     confidence = confidence if sp.issparse(confidence) else to_numpy(confidence)
     confidence = task.tags.pick(confidence, task.columns, 0.5).astype(np.float64)
@@ -184,14 +190,14 @@ def _confidence_of_tags(fitted: Any, task: RankingTask) -> Array:
 def _shifts_of_labels(
     Z: Array, Y: Array, task: RankingTask, confidence: Array, is_judged: Array
 ) -> Array:
-    """How much to lower the log-odds of each label, whose share of wrong tags is understated."""
+    """Return how much to lower the log-odds of each label with an understated share of errors."""
     tags = task.tags
     labels = tags.column[is_judged]
     place = np.searchsorted(task.columns, labels)
     p = confidence[is_judged]
     shares = np.zeros(len(tags.names))
     shares[task.columns] = 2 * unclaimed_shares(Z, Y, tags.row[is_judged], place, p)
-    # The mean stays, so that confidences are as high as those of Sieve.
+    # The mean is unchanged, so confidences stay as high as Sieve's.
     return (shares - shares[labels].mean()) * logit(p).std()
 
 
@@ -199,9 +205,9 @@ def _shifts_of_labels(
 class FoldRanker(ModelRanker):
     """Judge tags in folds, by any method of this library or classifier with `predict_proba`.
 
-    A classifier that takes only one label at a time, such as `LogisticRegression`, is trained for
-    each label. Its probabilities are used as they are. A label that is too rare in the training
-    rows of a fold is not judged in that fold.
+    A classifier for a single label, such as `LogisticRegression`, is trained for each label. Its
+    probabilities are used unchanged. A label that is too rare in the training rows of a fold is not
+    judged in that fold.
 
     Parameters
     ----------
@@ -229,7 +235,7 @@ class FoldRanker(ModelRanker):
             self.cv = list(self.cv)
 
     def settings(self) -> dict[str, Any]:
-        """Return folds, and class and parameters of the model.
+        """Return the folds, and the class and parameters of the model.
 
         Returns
         -------
@@ -238,11 +244,12 @@ class FoldRanker(ModelRanker):
         return {"cv": self.cv, **super().settings()}
 
     def needs(self, task: RankingTask) -> Needs:
-        """All rows must be in main memory; only few are brought there from workers.
+        """Return the needs: all rows in main memory; only few rows are fetched from workers.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -256,7 +263,9 @@ class FoldRanker(ModelRanker):
         Parameters
         ----------
         X : (n, d) array or CSR matrix
+            Features of the rows.
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -322,15 +331,15 @@ class FoldRanker(ModelRanker):
         return Evidence(logit(confidence), is_judged, planted, unlisted)
 
     def _folds(self, X: Any, task: RankingTask) -> Iterable[tuple[Array, Array]]:
-        """Training and test rows of every fold; only made inside a display, which counts them."""
-        # Here, since most programs that import the library judge by one fit.
+        """Return training and test rows of each fold; called inside a display that counts them."""
+        # Imported here because most programs that import the library judge by one fit.
         from sklearn.model_selection import GroupKFold, KFold, check_cv
 
         cv = self.cv
         groups = task.groups
         n = task.tags.n_rows
         if cv is None or isinstance(cv, int | np.integer):
-            # Copies share a fold unless too few folds would be left.
+            # Copies share a fold unless this leaves too few folds.
             merged = task.groups_with_copies(equal_rows(X))
             if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
                 groups = merged
@@ -360,7 +369,7 @@ def _fit(model: Any, X: Any, Y: Array, options: dict[str, Any]) -> Any:
 
 
 def _swap(Y: Array, scores: Array, planted: Array) -> tuple[Array, tuple[Array, Array]]:
-    """Put planted tags in the place of the least likely candidates; return also where these are."""
+    """Replace the least likely candidates by planted tags; return also the replaced cells."""
     k = np.arange(len(Y))
     replaced = k, np.where(Y, scores, np.inf).argmin(axis=1)
     Y = Y.copy()
@@ -370,7 +379,7 @@ def _swap(Y: Array, scores: Array, planted: Array) -> tuple[Array, tuple[Array, 
 
 
 def _count_in_group(tags: Tags, groups: Array | None) -> Array:
-    """Number of rows in the group of each tag that list it."""
+    """Return the number of rows in the group of each tag that list it."""
     if groups is None:
         return np.ones(len(tags.row), dtype=np.int64)
     cells = groups[tags.row] * len(tags.names) + tags.column
@@ -379,7 +388,7 @@ def _count_in_group(tags: Tags, groups: Array | None) -> Array:
 
 
 def _log_odds_of_planted(fitted: Any, Z: Array, Y: Array, row: Array, place: Array) -> Array:
-    """Log-odds of planted tags, from the left-out log-odds Z of all cells."""
+    """Return the log-odds of planted tags, from the left-out log-odds Z of all cells."""
     votes = fitted.vote_model_
     k = np.arange(len(row))
     scores = Z[row] if votes is None else fitted.label_confidence_[row]
@@ -394,7 +403,7 @@ def _log_odds_of_planted(fitted: Any, Z: Array, Y: Array, row: Array, place: Arr
 
 
 def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
-    """Quality of every annotator, if the votes tell who voted for what."""
+    """Return the quality of each annotator, if the votes name the annotators."""
     if not isinstance(votes, Votes):
         return None
     ballots = np.bincount(votes.ballots.annotator, minlength=len(votes.workers))
@@ -404,14 +413,14 @@ def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
 
 
 class _Classifier(BaseEstimator):
-    """A scikit-learn classifier with the members that a fold needs of a method."""
+    """Adapter that gives a scikit-learn classifier the methods used in folds."""
 
     def __init__(self, classifier: Any) -> None:
         self.classifier = classifier
 
     def fit(self, X: Any, Y: Array) -> "_Classifier":
-        """Train on all labels at once if the classifier can, else on each."""
-        # Here, since most programs that import the library train no other classifier.
+        """Train on all labels at once if the classifier can, otherwise on each label."""
+        # Imported here because most programs that import the library train no other classifier.
         from sklearn.multiclass import OneVsRestClassifier
 
         model = clone(self.classifier)
@@ -419,20 +428,20 @@ class _Classifier(BaseEstimator):
         multi_label = getattr(tags.classifier_tags, "multi_label", False)
         takes_many = multi_label or tags.target_tags.multi_output
         self.fitted_ = model if takes_many else OneVsRestClassifier(model)
-        # scikit-learn mixes up the columns of more than 256 labels in uint8.
+        # With uint8, scikit-learn mixes up the columns of more than 256 labels.
         Y = Y.astype(np.int64)
         self.fitted_.fit(X, Y.ravel() if Y.shape[1] == 1 and tags.target_tags.single_output else Y)
         self.n_labels_ = Y.shape[1]
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """Probability (n, l) of each label."""
+        """Return the probability (n, l) of each label."""
         P = self.fitted_.predict_proba(X)
         if isinstance(P, list):
             P = np.stack([classes[:, -1] for classes in P], axis=1)
-        # A label alone has a column for each of its two classes.
+        # For a single label, there is a column for each of its two classes.
         return np.clip(P[:, -self.n_labels_ :], _LEAST, 1 - _LEAST)
 
     def disambiguate(self, X: Any, Y: Array) -> Array:
-        """Probability (n, l) of each candidate; 0 elsewhere."""
+        """Return the probability (n, l) of each candidate; 0 for the other cells."""
         return self.predict_proba(X) * Y

@@ -1,11 +1,11 @@
-"""Opinions: what a language model, a classifier or a second annotator thinks of a tag of a row.
+"""Second opinions about tags, from a language model, a classifier or another annotator.
 
-Every voice is one more expert of the ranking: its log-odds, standardised over the cells that it
-judges, are added to the normal score of the rank. Without answers, the weight of a voice is close
-to 1 if it agrees with the ranking far more than by chance, and 0 if it does not: a voice that
-answers at random would only blur the ranking. Answers then teach each weight, also that of a voice
-without one which agrees with them. Opinions are never answers: the share of wrong tags, limits and
-certificates rest on people.
+A *voice* is one source of opinions. Each voice is one more expert of the ranking: its log-odds,
+standardised over the cells that it judges, are added to the normal score of the rank. Without
+answers, the weight of a voice is close to 1 if it agrees with the ranking far more than by chance,
+and 0 otherwise, because a voice with random opinions would only blur the ranking. Answers then
+adjust the weights, and can also give weight to a voice that had none but agrees with them. Opinions
+never count as answers: the share of wrong tags, limits and certificates rest on people.
 """
 
 import re
@@ -19,11 +19,11 @@ from schirn._files import brief
 from schirn._input import Array, is_missing, suggest
 from schirn.exceptions import InputError
 
-# A "yes" without a probability; the size is immaterial, since log-odds are standardised.
+# Probability of a plain "yes"; its size does not matter, because log-odds are standardised.
 _YES = 0.9
 _NO = 0.1
 _LEAST = 0.02
-# Agreement with the ranking or with answers, in standard errors, that is more than chance.
+# Agreement with the ranking or the answers, in standard errors, that exceeds chance.
 _CHANCE = 3.0
 _WORDS = {
     **dict.fromkeys(("yes", "y", "right", "correct", "true", "1", "1.0"), 1.0),
@@ -36,23 +36,24 @@ _IN_PROSE = {
 
 
 class Voice(NamedTuple):
-    """How good one voice was on the tags that a person answered.
+    """Agreement of one voice (source of opinions) with the answers.
 
     Attributes
     ----------
     who : str
+        Name of the voice.
     n_opinions : int
         Number of ranked tags, listed or missing, that it has an opinion about.
     weight : float
         Its weight without answers, from 0 to 1.
     n_answered, n_agree : int
-        Number of these that a person called right or wrong, and on how many of them both agree.
+        Number of these tags that a person answered "right" or "wrong", and number of agreements.
     agreement : float
-        Share of the answered tags on which both agree; NaN without any.
+        Share of the answered tags on which voice and person agree; NaN without answers.
     agreement_interval : tuple of two floats
-        90% interval of this share; (0, 1) without any.
+        90% interval of this share; (0, 1) without answers.
     is_heard : bool
-        Whether the voice changes ranks: it agrees with the ranking of listed tags, or with the
+        True if the voice changes ranks: it agrees with the ranking of listed tags, or with the
         answers about them, more than by chance.
     """
 
@@ -67,7 +68,7 @@ class Voice(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """How good the voice is, in words."""
+        """Sentence about the quality of the voice."""
         noun = "opinion" if self.n_opinions == 1 else "opinions"
         words = f"{self.who}: {self.n_opinions:,} {noun}"
         if self.n_answered:
@@ -85,15 +86,16 @@ class Voice(NamedTuple):
 
 
 class Opinions(NamedTuple):
-    """What one voice thinks of some cells.
+    """Opinions of one voice about some cells.
 
     Attributes
     ----------
     who : str
+        Name of the voice.
     cell : (k,) int array
-        row * number of labels + column, sorted.
+        Cells as row * number of labels + column, sorted.
     log_odds : (k,) float array
-        That the tag is correct.
+        Log-odds that the tag is correct.
     """
 
     who: str
@@ -108,13 +110,13 @@ class Opinions(NamedTuple):
         return np.asarray(np.where(self.cell[place] == cells, self.log_odds[place], np.nan))
 
     def widened(self, n_labels: int, n_new: int) -> "Opinions":
-        """Return the opinions for a table with more labels, which follow the present ones."""
+        """Return the opinions for a table with more labels, appended after the present ones."""
         row, column = np.divmod(self.cell, n_labels)
         return self._replace(cell=row * n_new + column)
 
 
 def standardised(log_odds: Array) -> Array:
-    """Log-odds with mean 0 and deviation 1 over the cells that have an opinion; 0 elsewhere."""
+    """Standardise log-odds over the cells with an opinion; 0 for the other cells."""
     has_opinion = ~np.isnan(log_odds)
     values = log_odds[has_opinion]
     z = np.zeros(len(log_odds))
@@ -124,9 +126,10 @@ def standardised(log_odds: Array) -> Array:
 
 
 def weight_without_answers(voice: Array, score: Array, column: Array) -> float:
-    """Weight of a voice, by how far it agrees with the ranking within labels.
+    """Return the weight of a voice, from its agreement with the ranking within labels.
 
-    That it says yes more often to labels which are more often right is no sign of judgement.
+    Agreement between labels does not count: saying yes more often to labels that are more often
+    right is no sign of judgement.
 
     Parameters
     ----------
@@ -153,13 +156,18 @@ def weight_without_answers(voice: Array, score: Array, column: Array) -> float:
 
 
 def agrees_with_answers(voices: Array, right: Array) -> Array:
-    """Whether each voice agrees with the answers more than by chance.
+    """Check which voices agree with the answers more than by chance.
 
     Parameters
     ----------
     voices : (k, v) float array
         Standardised log-odds about the answered tags; 0 without an opinion.
     right : (k,) bool array
+        True for tags answered "right".
+
+    Returns
+    -------
+    (v,) bool array
     """
     y = right - right.mean()
     lengths = np.sqrt((voices**2).sum(axis=0) * (y @ y))
@@ -168,7 +176,7 @@ def agrees_with_answers(voices: Array, right: Array) -> Array:
 
 
 def _within(values: Array, column: Array) -> Array:
-    """Values minus the mean of their label."""
+    """Subtract from each value the mean of its label."""
     if not len(values):
         return values
     count = np.bincount(column)
@@ -179,16 +187,23 @@ def _within(values: Array, column: Array) -> Array:
 def read_opinions(
     opinions: Any, n_rows: int, label_names: list[str], who: str = "opinion"
 ) -> list[Opinions]:
-    """Read opinions in any of their forms.
+    """Read opinions in any supported format.
 
     Parameters
     ----------
     opinions : array, dict, DataFrame, or iterable of (row, tag, opinion, who)
-        Probabilities from 0 to 1, or True and False; NaN or None without an opinion.
+        Probabilities from 0 to 1, or True and False; NaN or None means no opinion.
     n_rows : int
+        Number of rows of the table.
     label_names : list of str
+        Name of each label.
     who : str, default="opinion"
         Name of the voice of an array.
+
+    Returns
+    -------
+    list of Opinions
+        One element per voice.
     """
     if isinstance(opinions, Mapping):
         names = [str(name) for name in opinions]
@@ -257,7 +272,7 @@ def _of_records(
 
 
 def _probability(opinion: Any, number: int) -> float:
-    """Probability of an opinion given as a number or as yes or no."""
+    """Return the probability of an opinion given as a number, or as yes or no."""
     if isinstance(opinion, str):
         word = opinion.strip().lower()
         if word in _WORDS:
@@ -272,7 +287,7 @@ def _probability(opinion: Any, number: int) -> float:
 
 
 def _log_odds(p: Array, who: str) -> Array:
-    """Log-odds of probabilities; those of yes and no are finite."""
+    """Return the log-odds of probabilities, which are finite even for yes and no."""
     if len(p) and (p.min() < 0 or p.max() > 1):
         raise InputError(
             f"the opinions of {who} must be probabilities from 0 to 1", parameter="opinions"
@@ -283,7 +298,7 @@ def _log_odds(p: Array, who: str) -> Array:
 
 
 def agreement(n_agree: int, n_answered: int) -> tuple[float, tuple[float, float]]:
-    """Share of answered tags on which a voice agrees, and its 90% interval by Jeffreys."""
+    """Return the share of answers that a voice agrees with, and its 90% Jeffreys interval."""
     if not n_answered:
         return np.nan, (0.0, 1.0)
     n_other = n_answered - n_agree
@@ -293,17 +308,17 @@ def agreement(n_agree: int, n_answered: int) -> tuple[float, tuple[float, float]
 
 
 def parse_opinion(text: str) -> float | None:
-    """Probability that a tag is correct, from what a language model wrote.
+    """Read the reply of a language model as the probability that a tag is correct.
 
     Parameters
     ----------
     text : str
-        Such as "yes", "0.8", "No, it is a jacket." or "The tag is not correct".
+        The reply, such as "yes", "0.8", "No, it is a jacket." or "The tag is not correct".
 
     Returns
     -------
     float or None
-        1 for yes, 0 for no, or the number; None if the text says neither, or both.
+        1 for yes, 0 for no, or the number; None if the reply is unclear.
 
     Examples
     --------
@@ -323,6 +338,6 @@ def parse_opinion(text: str) -> float | None:
         return _IN_PROSE[words[0]]
     verdicts = {_IN_PROSE[word] for word in words if word in _IN_PROSE}
     if "not" in words or "no" in words:
-        # "not correct" means no, "not wrong" is left to a person.
+        # "not correct" means no; "not wrong" is left to a person.
         return 0.0 if not {"wrong", "incorrect", "false"} & set(words) and 1.0 in verdicts else None
     return verdicts.pop() if len(verdicts) == 1 else None

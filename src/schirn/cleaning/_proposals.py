@@ -1,8 +1,8 @@
 """Propose changes to the list of tags, with the evidence for each.
 
-Candidates come from spelling, from mean rows that are neighbours, and from rows that tags share;
-each costs sparse products, no pass over all pairs of tags. What is proposed is decided by use: how
-alike the rows of two tags are, and how often they stand together.
+Candidates come from spelling, from neighbouring mean rows, and from rows that tags share. Each step
+costs sparse products, and never a pass over all pairs of tags. Use decides what is proposed: how
+similar the rows of two tags are, and how often the tags occur together.
 """
 
 import math
@@ -24,7 +24,7 @@ from schirn.labels.tags import Tags, read_tags
 
 MOST_PROPOSALS = 100
 
-# Proposals of one kind at most, as a share of all.
+# Maximum share of exclusions among all proposals.
 _MOST_EXCLUSIONS = 0.2
 
 
@@ -37,38 +37,38 @@ def propose_vocabulary(
     separator: str = ";",
     max_proposals: int = MOST_PROPOSALS,
 ) -> Vocabulary:
-    """Propose what to change in the list of tags: merge, imply, exclude, drop, split.
+    """Propose changes to the list of tags: merge, imply, exclude, drop, split.
 
-    Nothing is changed. Every proposal is a line with its evidence; accept or reject it, and apply
-    the accepted ones with `Vocabulary.apply`. A tag is compared with others by the rows it stands
-    on: by their features X and by their other tags. Without X, synonyms that are not spelled alike
-    cannot be told from alternatives, and are not proposed.
+    Nothing is changed. Each proposal is a line with its evidence; accept or reject it, and apply
+    the accepted lines with `Vocabulary.apply`. Two tags are compared by the rows that list them: by
+    the features X and by the other tags of these rows. Without X, synonyms that are not spelled
+    alike cannot be distinguished from alternatives, and are not proposed.
 
     Parameters
     ----------
-    tags : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
-        Tags of every row.
+    tags : 0/1 matrix, DataFrame, list of lists of names, or strings such as "beach;dog"
+        Tags of the rows.
     X : sequence of n texts, or array or sparse matrix of shape (n, d), optional
         Features of the rows.
     vocabulary : Vocabulary, optional
-        Lines that were answered before. They come first in the result, and nothing that they
-        decide is proposed again.
+        Lines answered before. They come first in the result, and nothing that they decide is
+        proposed again.
     label_names : list of str, optional
         Names of the columns of a matrix.
     separator : str, default=";"
         Text between tags.
     max_proposals : int, default=100
-        The best ones are listed.
+        Maximum number of proposals; the best are returned.
 
     Returns
     -------
     Vocabulary
-        Answered lines, then proposals, the best first.
+        Answered lines, followed by proposals, best first.
 
     Raises
     ------
     InputError
-        If X has another number of rows than the tags.
+        If X and the tags differ in their number of rows.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _after(vocabulary: Vocabulary, tags: Tags) -> Tags:
 
 
 def _unit_features(X: Any, tags: Tags) -> sp.csr_array | None:
-    """Return the features of the rows in unit length; None without features."""
+    """Return the features scaled to rows of unit length; None without features."""
     if X is None:
         return None
     if isinstance(X, str):
@@ -116,12 +116,12 @@ def _unit_features(X: Any, tags: Tags) -> sp.csr_array | None:
 
 
 def _undecided(lines: list[VocabularyLine], answered: Vocabulary) -> list[VocabularyLine]:
-    """Leave out proposals that were answered, and those about tags that are decided."""
+    """Drop proposals that the answers already decide."""
     return [line for line in lines if not answered.decides(line)]
 
 
 def _without_second_names(lines: list[VocabularyLine]) -> list[VocabularyLine]:
-    """Leave out what is proposed for a name that another proposal replaces with confidence."""
+    """Drop proposals about a name that another, confident proposal replaces or drops."""
     merged = {line.tag for line in lines if line.action == "merge" and line.is_sure}
     merged |= {line.tag for line in lines if line.action == "drop" and line.is_sure}
     return [
@@ -132,14 +132,14 @@ def _without_second_names(lines: list[VocabularyLine]) -> list[VocabularyLine]:
 
 
 def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
-    """Return the best proposals: sure ones first, and those that concern many rows."""
+    """Return the best proposals: confident ones, and ones that concern many rows."""
 
     def merit(line: VocabularyLine) -> tuple[bool, float, float, str, str]:
         affected = line.rows
         if line.action == "imply":
             affected = line.rows - line.both
         elif line.action == "exclude":
-            # It changes no row.
+            # An exclusion changes no row.
             affected = 0
         gain = line.confidence * math.log2(2 + affected)
         return not line.is_sure, -gain, -line.confidence, line.tag, line.target

@@ -1,4 +1,4 @@
-"""What a ranker found, before anybody answers: listed tags, and tags that may be missing."""
+"""Results of a ranker before any answers: listed tags, and tags that may be missing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ from schirn.cleaning._storage import Storage
 from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
 from schirn.cleaning.ranker import Annotator
 
-# Planted tags are counted among this share of the most suspicious tags.
+# Share of the most suspicious tags among which planted tags are counted.
 _SUSPICIOUS_SHARE = 0.1
 
 
 def voices_of(tags: "RankedTags | MissingTags", n_labels: int) -> Array | None:
-    """Standardised log-odds (m, v) of tags by the opinions of others; None without any."""
+    """Return the standardised log-odds (m, v) of each voice; None without opinions."""
     if not tags.opinions:
         return None
     cells = tags.row.astype(np.int64) * n_labels + tags.column
@@ -33,26 +33,34 @@ def _no_rows() -> Array:
 
 @dataclass(frozen=True, eq=False)
 class RankedTags:
-    """Listed tags and what a ranker says about them, as parallel arrays sorted by row.
+    """Listed tags with a ranker's estimates, as parallel arrays sorted by row.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows of the table.
     label_names : list of str
+        Name of each label.
     row, column : (m,) int arrays
+        Row and label of each tag.
     model_confidence : (m,) float array
-        Probability that each tag is correct, by the ranker.
+        Probability that each tag is correct, according to the ranker.
     judged : (m,) bool array
+        False for tags that are too rare to judge.
     method : str
+        Name of the method that ranked the tags.
     known : (m,) int array
-        1 for tags known to be right, -1 for wrong ones, 0 elsewhere.
+        1 for tags known to be right, -1 for tags known to be wrong, 0 for the others.
     planted_confidence : (k,) float array
         Confidence of tags planted where they do not belong.
     annotators : list of Annotator or None
+        Quality of each annotator, if votes were given.
     storage : Storage or None
+        Where features and intermediate results were stored.
     index : pandas.Index or None
+        Index of the rows, if the tags came as a pandas object.
     opinions : tuple of Opinions
-        What others think of some cells.
+        Opinions about some cells, one element per voice.
     """
 
     n_rows: int
@@ -76,16 +84,16 @@ class RankedTags:
 
     @property
     def voices(self) -> Array | None:
-        """Standardised log-odds (m, v) by the opinions of others; None without any."""
+        """Standardised log-odds (m, v) of each voice (source of opinions); None without any."""
         return voices_of(self, len(self.label_names))
 
     @property
     def usable(self) -> Array:
-        """Tags to ask about: judged, and not known."""
+        """Mask of the tags to ask about: judged, and not known to be right or wrong."""
         return np.asarray(self.judged & (self.known == 0))
 
     def planted_among_suspects(self) -> float:
-        """Share of planted wrong tags that would be among the 10% most suspicious listed ones.
+        """Return the share of planted wrong tags that rank among the 10% most suspicious tags.
 
         Returns
         -------
@@ -106,22 +114,23 @@ class MissingTags:
     Attributes
     ----------
     row, column : (k,) int arrays
-        Sorted by row.
+        Row and label of each tag, sorted by row.
     label : (k,) object array
         Name of each tag.
     confidence : (k,) float array
-        Probability that the tag is correct: by the answers, or by the ranker without any.
+        Probability that the tag is correct, from the answers or, without any, the ranker.
     model_confidence : (k,) float array
-        Probability that the tag is correct by the ranker.
+        Probability that the tag is correct, according to the ranker.
     label_names : list of str
+        Name of each label.
     answers : Answers or None
-        What people answered; None before the first answer.
+        People's answers; None before the first answer.
     excluded : int array or None
-        Columns of labels that a rule keeps from being suggested.
+        Columns of labels that a rule excludes from suggestions.
     opinions : tuple of Opinions
-        What others think of the tags; see `NoisyLabels.with_opinions`.
+        Second opinions about the tags; see `NoisyLabels.with_opinions`.
     right_share : float
-        Share of these tags that are correct, by the answers; NaN if these cannot tell.
+        Share of correct tags, estimated from the answers; NaN if they do not allow an estimate.
     right_share_interval : tuple of two floats
         90% interval of this share.
     """
@@ -147,7 +156,7 @@ class MissingTags:
 
     @cached_property
     def worklist(self) -> Worklist:
-        """The tags in the order in which they are asked."""
+        """The tags, most likely missing first, and the answers about them."""
         answers = Answers.none(len(self)) if self.answers is None else self.answers
         usable = np.ones(len(self), dtype=bool)
         if self.excluded is not None:
@@ -172,18 +181,18 @@ class MissingTags:
 
     @property
     def right_share(self) -> float:
-        """Share of these tags that are correct, by the answers; NaN if these cannot tell."""
+        """Estimated share of correct tags; NaN if the answers do not allow an estimate."""
         return self._number_right.mean / max(int(self.worklist.usable.sum()), 1)
 
     @property
     def right_share_interval(self) -> tuple[float, float]:
-        """90% interval of this share; all shares that are possible without answers."""
+        """90% interval of `right_share`; every possible share if there are no answers."""
         total = max(int(self.worklist.usable.sum()), 1)
         return self._number_right.low / total, self._number_right.high / total
 
     @property
     def sentence(self) -> str:
-        """What is known about the number of correct tags among these; "" without answers."""
+        """Sentence about the number of correct tags among these; "" without answers."""
         n_answers = len(self.worklist.answered)
         if not n_answers or np.isnan(self.right_share):
             return ""
@@ -196,9 +205,7 @@ class MissingTags:
         )
 
     def expected_right(self, k: int) -> float:
-        """Expected number of correct tags among the next k.
-
-        NaN if the answers about such tags are too few, or contradict the forecast.
+        """Return the expected number of correct tags among the next k.
 
         Parameters
         ----------
@@ -208,6 +215,7 @@ class MissingTags:
         Returns
         -------
         float
+            NaN if there are too few answers about such tags, or if they contradict the forecast.
         """
         return forecast_of_hits(self.worklist, k)
 
@@ -217,6 +225,7 @@ class MissingTags:
         Parameters
         ----------
         confidence : float, default=0.5
+            Minimum probability that a tag is correct.
 
         Returns
         -------
@@ -227,14 +236,14 @@ class MissingTags:
         return MissingTags(self.row[likely], self.column[likely], p, self.label_names)
 
     def joined(self, cells: Iterable[tuple[int, int]], label_names: list[str]) -> "MissingTags":
-        """Return these tags and others, of which the ranker says nothing.
+        """Return these tags and others, about which the ranker says nothing.
 
         Parameters
         ----------
         cells : iterable of (row, column)
             Tags to add.
         label_names : list of str
-            Names of all labels, those of the ranking first.
+            Names of all labels, the present ones first.
 
         Returns
         -------

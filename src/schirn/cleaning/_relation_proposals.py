@@ -1,4 +1,4 @@
-"""Relations of tags: one that implies another, and two that exclude each other."""
+"""Relations of tags: a tag that implies another, and two tags that exclude each other."""
 
 import re
 from collections import Counter
@@ -13,24 +13,25 @@ from schirn.cleaning.vocabulary import VocabularyLine
 
 # Normal quantile of one-sided 95% bounds.
 _SIDE = 1.645
-# Lower bound of the share of a tag's rows that have the parent; a smaller one suffices if its name
-# holds that of the parent.
+# Minimum lower bound of the share of a tag's rows that have the parent; a smaller bound suffices if
+# the tag's name contains the parent's.
 _IMPLIES = 0.65
 _NAMED_IMPLIES = 0.3
-# How much more frequent a parent is, and rows with both from which an implication is proposed.
+# How many times more frequent a parent must be, and minimum number of rows with both tags.
 _PARENT_FACTOR = 1.5
 _MIN_BOTH = 5
-# Share of the rows without the parent, among all rows, that the tag explains at least.
+# Minimum gain: how much of the way from the parent's overall share to 1 the lower bound covers.
 _MIN_GAIN = 0.5
 _MOST_PARENTS = 2
-# What separates the levels of names such as `biology:bioinformatics`.
+# Separators between the levels of names such as `biology:bioinformatics`.
 _LEVELS = re.compile(r"\s*[:/>|]+\s*")
-# Rows with and without the parent that are compared, and how alike they are at least if the parent
-# is only missing; pairs that are looked at.
+# Number of rows with and without the parent that are compared, minimum likeness of these rows if
+# the parent is merely missing, and maximum number of pairs that are examined.
 _COMPARED = 60
 _ALIKE_ROWS = 0.75
 _MOST_PAIRS = 2_000
-# Rows on which two exclusive tags would meet by chance, and the share that may do so by error.
+# Minimum number of rows on which two exclusive tags would meet by chance, and maximum share of
+# these rows that may have both by error.
 _EXPECTED = 15.0
 _EXCEPTIONS = 0.02
 _MOST_FREQUENT = 1_000
@@ -39,11 +40,16 @@ _ALIKE_CONTENTS = 0.7
 
 
 def share_interval(successes: Array, totals: Array) -> tuple[Array, Array]:
-    """Return the Wilson interval of a share, each bound at 95%.
+    """Return the Wilson interval of shares, each bound at 95%.
 
     Parameters
     ----------
     successes, totals : int arrays
+        Each share is successes / totals.
+
+    Returns
+    -------
+    low, high : float arrays
     """
     totals = np.maximum(np.asarray(totals, dtype=float), 1)
     share = successes / totals
@@ -55,11 +61,12 @@ def share_interval(successes: Array, totals: Array) -> tuple[Array, Array]:
 
 
 def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
-    """Return pairs of a tag and a much more frequent one that stands on most of its rows.
+    """Return pairs of a tag and a more frequent tag that is on many of its rows.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
@@ -78,7 +85,7 @@ def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
     n_common = n_common[is_pair]
     lower, _ = share_interval(n_common, counts[child])
     base = counts[parent] / max(use.tags.n_rows, 1)
-    # A parent on nearly all rows is on the child's too, whatever they have to do with each other.
+    # A tag on nearly all rows is on the child's rows too, related or not.
     gain = (lower - base) / np.maximum(1 - base, 1e-9)
     is_parent = (lower >= _NAMED_IMPLIES) & (gain >= _MIN_GAIN * _NAMED_IMPLIES)
     is_parent &= (lower < _IMPLIES) | (gain >= _MIN_GAIN)
@@ -86,14 +93,15 @@ def inclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
 
 
 def propose_implications(use: TagUse) -> list[VocabularyLine]:
-    """Propose parents for tags that nearly always stand with a more frequent one.
+    """Propose parents for tags that nearly always occur with a more frequent tag.
 
-    A tag whose name begins with that of another one needs fewer rows with both. Tags whose parent
-    is never missing need no proposal.
+    Fewer rows with both are needed if the child's name contains the parent's. Tags whose parent is
+    never missing need no proposal.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
@@ -137,9 +145,9 @@ def propose_implications(use: TagUse) -> list[VocabularyLine]:
 
 
 def _named_levels(use: TagUse) -> list[VocabularyLine]:
-    """Propose the level above for tags such as `biology:bioinformatics`.
+    """Propose the parent level for tags such as `biology:bioinformatics`.
 
-    Rows with both show that the table lists the levels beside each other.
+    Rows with both show that the table lists both levels.
     """
     number_of = {name: tag for tag, name in enumerate(use.tags.names)}
     pairs = []
@@ -171,20 +179,22 @@ def _named_levels(use: TagUse) -> list[VocabularyLine]:
 
 
 def likeness_without(use: TagUse, tag: int, parent: int) -> float:
-    """Return how alike the rows of a tag without its parent are to those with it.
+    """Return the likeness of a tag's rows with and without its parent.
 
-    If the parent is only missing, they are of one kind. If the tag stands for something else there,
-    they differ.
+    If the parent is merely missing, these rows are of one kind. If the tag has another meaning
+    there, they differ.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
     tag, parent : int
+        Columns of the tags.
 
     Returns
     -------
     float
-        1 for rows of one kind; the smaller one by features and by other tags.
+        1 for rows of one kind; the smaller likeness by features and by other tags.
     """
     rows = use.contexts.rows_of(tag, limit=np.iinfo(np.int64).max)
     of_parent = use.contexts.rows_of(parent, limit=np.iinfo(np.int64).max)
@@ -212,11 +222,12 @@ def _some(rows: Array) -> Array:
 
 
 def exclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
-    """Return pairs of frequent tags that hardly ever meet, although chance would let them.
+    """Return pairs of frequent tags that occur together much more rarely than by chance.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
@@ -240,14 +251,15 @@ def exclusions(use: TagUse) -> tuple[Array, Array, Array, Array]:
 
 
 def propose_exclusions(use: TagUse) -> list[VocabularyLine]:
-    """Propose pairs of tags of one kind that never stand together.
+    """Propose pairs of tags of one kind that hardly ever occur together.
 
-    Two tags of unrelated rows never meet either; only tags that stand beside the same other tags
+    Two tags of unrelated rows do not occur together either; only tags used with the same other tags
     are alternatives.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
@@ -262,7 +274,7 @@ def propose_exclusions(use: TagUse) -> list[VocabularyLine]:
         content = use.contents.likeness(rare, frequent, n_common)
     lines = []
     for k in np.argsort(-expected, kind="stable").tolist():
-        # Two names of one tag never meet either.
+        # Two names of one tag do not occur together either.
         if not likeness[k] >= _ALIKE_CONTEXTS or content[k] >= _ALIKE_CONTENTS:
             continue
         evidence = (

@@ -1,14 +1,14 @@
 """Rounds of questions, and the answers to them.
 
-A round knows how likely it was to ask about each tag, so that its answers speak for the tags that
-nobody was asked about, however they were ranked. Three parts make up a round:
+A round records the probability that it asked about each tag, so its answers allow estimates for
+tags that nobody was asked about, however they were ranked. A round has three parts:
 
-- tags *spread* evenly over everything without an answer,
+- tags *spread* evenly over all tags without an answer,
 - tags drawn *evenly* from the first ranks,
-- *chosen* tags, such as the most suspicious ones or those of one name. Nothing was left to chance
-  here, so their answers say nothing about other tags.
+- *chosen* tags, such as the most suspicious tags or the tags of one name. They are not drawn at
+  random, so answers about them say nothing about other tags.
 
-Every round but the first spreads a fifth of its questions, so that it also checks the rest.
+After the first round, a fifth of the questions of a round are spread, as a spot check of all tags.
 """
 
 import hashlib
@@ -22,20 +22,20 @@ import numpy as np
 from schirn._input import Array
 
 SPREAD_EVERY = 5
-"""One in this many questions of a later round is spread over all unanswered tags."""
+"""After the first round, one question in this many is spread over all unanswered tags."""
 
 
 class Round(NamedTuple):
-    """How the tags of one round of questions were chosen.
+    """Design of one round of questions: how its tags were chosen.
 
     Attributes
     ----------
     number : int
-        Larger than that of every round that had answers when this one was drawn; from 1.
+        Number of the round, from 1; larger than the numbers of all rounds answered before.
     name : str
         Hash of the tags that were asked.
     n_spread, n_open : int
-        Number of tags that were spread, and of all tags without an answer.
+        Number of spread tags, and number of all tags without an answer.
     n_even, n_ranks : int
         Number of tags drawn evenly from the first `n_ranks` tags without an answer.
     """
@@ -49,21 +49,21 @@ class Round(NamedTuple):
 
     @property
     def reaches_all(self) -> bool:
-        """Whether every tag without an answer could have been asked."""
+        """True if every tag without an answer could have been asked."""
         return self.n_spread > 0
 
     @property
     def n_drawn(self) -> int:
-        """Number of tags that were drawn, not chosen."""
+        """Number of tags that were drawn at random."""
         return self.n_spread + self.n_even
 
     def inclusion(self, is_in_ranks: Array, response: float = 1.0) -> Array:
-        """Probability that the round asked about each tag.
+        """Return the probability that the round asked about each tag.
 
         Parameters
         ----------
         is_in_ranks : bool array
-            Whether each tag is among the first `n_ranks`.
+            True for tags among the first `n_ranks`.
         response : float, default=1
             Share of the drawn questions that were answered.
 
@@ -72,7 +72,7 @@ class Round(NamedTuple):
         float array
         """
         spread = response * self.n_spread / max(self.n_open, 1)
-        # The second draw is from the tags that the first one has left.
+        # The second draw is from the tags that the first draw left.
         n_left = self.n_ranks * (1 - self.n_spread / max(self.n_open, 1))
         even = response * min(self.n_even / n_left, 1.0) if n_left > 0 else 0.0
         union = 1 - (1 - spread) * (1 - even)
@@ -85,10 +85,11 @@ class Sample(NamedTuple):
     Attributes
     ----------
     round : Round
+        The design of the round.
     tags : (k,) int array
         Positions of the tags, sorted.
     inclusion : (k,) float array
-        Probability that the round asked about each of them; 1 for chosen ones.
+        Probability that the round asked about each of them; 1 for chosen tags.
     """
 
     round: Round
@@ -97,12 +98,12 @@ class Sample(NamedTuple):
 
     @property
     def is_drawn(self) -> Array:
-        """Whether chance decided to ask about each tag."""
+        """True for tags that were drawn at random."""
         asks_all = 0 < self.round.n_open <= self.round.n_spread
         return np.asarray((self.inclusion < 1) | asks_all)
 
     def joined(self, other: "Sample") -> "Sample":
-        """Return the tags of both samples of one round.
+        """Merge two samples of the same round.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class Answers:
 
     @classmethod
     def none(cls, n_tags: int) -> "Answers":
-        """Return the answers at the beginning.
+        """Return empty answers.
 
         Parameters
         ----------
@@ -158,13 +159,14 @@ class Answers:
         return 1 + max((sample.round.number for sample in self.samples), default=0)
 
     def joined(self, value: Array, sample: Sample) -> "Answers":
-        """Return all answers after those to one sample.
+        """Return the answers with a new sample.
 
         Parameters
         ----------
         value : (m,) float array
-            Values of all answers.
+            Values of all answers, including the new ones.
         sample : Sample
+            The new sample.
 
         Returns
         -------
@@ -181,13 +183,14 @@ class Answers:
         return Answers(value, number, in_order)
 
     def placed(self, place: Array, n_tags: int) -> "Answers":
-        """Return the answers of a longer list of tags.
+        """Return the answers for a longer list of tags.
 
         Parameters
         ----------
         place : (m,) int array
-            Where each tag is in the longer list, in ascending order.
+            Position of each tag in the longer list, in ascending order.
         n_tags : int
+            Length of the longer list.
 
         Returns
         -------
@@ -201,12 +204,12 @@ class Answers:
 
 
 def round_name(cells: Sequence[tuple[int, int]]) -> str:
-    """Short hash of the tags that a round asks about."""
+    """Return a short hash of the tags that a round asks about."""
     return hashlib.sha256(json.dumps(sorted(cells)).encode()).hexdigest()[:8]
 
 
 def even_positions(n: int, size: int, rng: np.random.Generator) -> Array:
-    """Draw n of `size` positions, one from each of n equal parts that are at least one wide."""
+    """Draw n of `size` distinct positions, about one from each of n equal parts."""
     n = min(n, size)
     position = (np.arange(n) + rng.random(n)) * size / max(n, 1)
     position = np.unique(np.minimum(position.astype(int), size - 1))
@@ -216,7 +219,7 @@ def even_positions(n: int, size: int, rng: np.random.Generator) -> Array:
 
 
 def mixed(chosen: Array, spread: Array) -> Array:
-    """Put one of the spread tags after every four chosen ones."""
+    """Insert one spread tag after every four chosen tags."""
     step = SPREAD_EVERY - 1
     parts = []
     for k in range(max(len(spread), -(-len(chosen) // step))):

@@ -1,17 +1,17 @@
-"""The share of wrong tags, by the design of the questions.
+"""The share of wrong tags, estimated from the design of the questions.
 
-Every round could have asked about each open tag with a known probability π. So it estimates the
-number of hits (wrong tags, or right ones among the missing) nearly without bias, if skipped
+A round that could have asked about each open tag with a known probability π estimates the number of
+hits (wrong tags, or right ones among the missing) nearly without bias, provided that skipped
 questions are like the others:
 
     hits before the round  +  Σ p over the open tags  +  Σ (y - p) / π  over its answers,
 
-where y is 1 for a hit. The predictions p only make the residuals small. They come from the curve of
+where y is 1 for a hit. The predictions p only reduce the residuals. They come from the curve of
 `posterior`, fitted in five folds so that no answer predicts itself, and are the same for all
-rounds. The rounds are weighted by their predicted precision. The variance is the larger of the
-predicted and the observed one, compared once for all rounds and once for each, and averaged. A
-round that could not have asked about every open tag decides its own tags, and says nothing about
-others.
+rounds. Rounds are weighted by their predicted precision. The variance is the larger of the
+predicted and the observed variance, compared once for all rounds together and once for each round,
+and averaged. A round that could not have asked about every open tag decides its own tags, and says
+nothing about others.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,8 @@ _FOLDS = 5
 # Quantile of the normal distribution for a two-sided interval of 90%.
 _QUANTILE = 1.645
 _LEAST_PROBABILITY = 0.003
-# A forecast needs this many answers about tags of similar rank, within this many deviations.
+# A forecast needs this many answers about tags of similar rank, and their number of hits must be
+# within this many standard deviations of its prediction.
 _FEWEST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
 
@@ -38,8 +39,9 @@ class Interval(NamedTuple):
     Attributes
     ----------
     mean : float
-        NaN if no answer speaks for tags without one.
+        The estimate; NaN if no answer allows one for the tags without an answer.
     low, high : float
+        Bounds of the interval.
     """
 
     mean: float
@@ -48,7 +50,7 @@ class Interval(NamedTuple):
 
 
 class _Estimate(NamedTuple):
-    """What one round says about the number of hits."""
+    """Estimate of the number of hits from one round."""
 
     mean: float
     predicted_variance: float
@@ -69,24 +71,24 @@ def number_of_hits(work: Worklist) -> Interval:
     p = cross_fitted(work)
     estimates = np.array([_estimate(sample, work, p) for sample in samples])
     mean, predicted, observed = estimates.T
-    # + 1, so that a round with a predicted variance of nearly 0 does not outweigh all others.
+    # + 1 keeps a round with a predicted variance of nearly 0 from outweighing all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
     largest = max(weight**2 @ predicted, weight**2 @ observed)
     largest_by_round = weight**2 @ np.maximum(predicted, observed)
-    # A few residuals tell little about their variance: both ways to be careful count half.
+    # A few residuals are weak evidence of their variance, so both conservative choices count half.
     variance = (largest + largest_by_round) / 2
     # + 0.5, the continuity correction: the number of hits is an integer.
     half = _QUANTILE * np.sqrt(variance) + 0.5
     center = float(weight @ mean)
-    # Nobody can say whether the tags answered "unsure" are hits.
+    # Tags answered "unsure" may or may not be hits.
     unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
     ends = np.clip([center, center - half, center + half + unsure], n_hits, n_possible)
     return Interval(*ends.tolist())
 
 
 def cross_fitted(work: Worklist) -> Array:
-    """Probability that each tag is a hit, by the answers of other folds."""
+    """Return the probability that each tag is a hit, from the answers of other folds."""
     fold = np.random.default_rng(0).integers(_FOLDS, size=len(work.row))
     answered = work.answered
     score = work.normal_score
@@ -102,12 +104,12 @@ def cross_fitted(work: Worklist) -> Array:
 
 
 def _speaks_for_all(sample: Sample, work: Worklist) -> bool:
-    """Whether a round could have asked about every open tag, and has an answer to prove it."""
+    """Check whether a round could have asked about every open tag, and has drawn answers."""
     return sample.round.reaches_all and _response(sample, work) > 0
 
 
 def _response(sample: Sample, work: Worklist) -> float:
-    """Share of the drawn questions of a round that were answered "right" or "wrong"."""
+    """Return the share of a round's drawn questions answered "right" or "wrong"."""
     answer = work.answer[sample.tags[sample.is_drawn]]
     n_answered = np.count_nonzero((answer == 0) | (answer == 1))
     return min(n_answered / max(sample.round.n_drawn, 1), 1.0)
@@ -124,14 +126,14 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     response = _response(sample, work)
     is_counted = is_definite[sample.tags] & is_open[sample.tags]
     tags = sample.tags[is_counted]
-    # π: a tag must be drawn, and its question answered. What no chance chose has π = 1.
+    # π: a tag must be drawn, and its question answered. Tags not drawn at random have π = 1.
     inclusion = np.where(sample.is_drawn, response * sample.inclusion, 1.0)[is_counted]
     residual = (is_hit[tags] - p[tags]) / inclusion
     mean = n_before + p[is_open].sum() + residual.sum()
     open_tags = np.flatnonzero(is_open)
     rank = np.empty(len(open_tags), dtype=int)
     rank[np.argsort(work.normal_score[open_tags], kind="stable")] = np.arange(len(open_tags))
-    # The predicted variance needs π of all open tags, also of those without an answer.
+    # The predicted variance needs π of all open tags, even without an answer.
     chance = design.inclusion(rank < design.n_ranks, response)
     chance[np.isin(open_tags, tags[inclusion == 1])] = 1
     variance = (p * (1 - p))[open_tags]
@@ -141,20 +143,22 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
 
 
 def forecast_of_hits(work: Worklist, k: int) -> float:
-    """Expected number of hits among the next k tags, if the answers support the forecast.
+    """Return the expected number of hits among the next k tags, if the answers support it.
 
-    The answers about tags that rank as high, but at least the five highest, are compared with what
-    the others predict for them.
+    The answers about tags that rank as high (at least the five highest) are compared with their
+    predictions from the other answers.
 
     Parameters
     ----------
     work : Worklist
+        The ranked tags and their answers.
     k : int
+        Number of tags.
 
     Returns
     -------
     float
-        NaN if there are fewer than five answers, or if these are unlikely by the forecast.
+        NaN if there are fewer than five answers, or if they are unlikely under the forecast.
     """
     answered = work.answered
     k = min(k, len(work.order))

@@ -1,7 +1,7 @@
-"""Which names of tags are spelled alike, in any language.
+"""Similar spellings of tag names, in any language.
 
-No dictionary and no grammar: names are compared by their letters only, and whether two of them mean
-the same is left to how they are used (`schirn.cleaning._tag_use`).
+Names are compared by their letters only, without dictionary or grammar. Whether two names mean the
+same is decided by their use (`schirn.cleaning._tag_use`).
 
 >>> from schirn.cleaning._spelling import name_key, spelling_of
 >>> name_key("Node-JS") == name_key("nodejs")
@@ -21,18 +21,18 @@ from collections.abc import Iterable, Iterator, Sequence
 _GAP = re.compile(r"(?<=\w)(?:(?<!\d)[\s\-'’_.·]+|[\s\-'’_.·]+(?!\d))(?=\w)")
 _WORDS = re.compile(r"[\s\-'’_./·]+")
 _LAST_LETTERS = re.compile(r"[^\W\d_]*$")
-# Shortest key that ignores case and gaps, shortest stem of an inflection, and its longest ending.
+# Minimum lengths of a key without case and gaps and of a stem, and maximum length of an ending.
 _SHORTEST_KEY = 3
 _SHORTEST_STEM = 3
 _LONGEST_ENDING = 3
-# Letters of a name in which a typing error is believed, and of the longest name that is compared.
+# Minimum length of a name for typing errors, and maximum length of a name that is compared.
 _LONG_NAME = 6
 _LONGEST_NAME = 60
-# Names with one stem or one shape beyond which they are not compared pair by pair.
+# Maximum number of names with a common stem or shape that are compared pair by pair.
 _LARGEST_GROUP = 40
 
 SAME_NAME = frozenset({"case", "spaces and hyphens", "accents"})
-"""Spellings that hardly ever tell two meanings apart."""
+"""Differences in spelling that hardly ever distinguish two meanings."""
 
 
 def name_key(name: str) -> str:
@@ -41,11 +41,12 @@ def name_key(name: str) -> str:
     Parameters
     ----------
     name : str
+        Name of a tag.
 
     Returns
     -------
     str
-        The name itself if fewer than three letters are left: US is not us.
+        The unchanged name if fewer than three characters are left: US is not us.
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     visible = "".join(c for c in folded if unicodedata.category(c) != "Cf")
@@ -62,11 +63,12 @@ def without_accents(text: str) -> str:
 
 
 def spelling_of(first: str, second: str) -> str:
-    """Return in what two names differ, "" if they are not spelled alike.
+    """Return the difference in spelling of two names, "" if they are not spelled alike.
 
     Parameters
     ----------
     first, second : str
+        Names of tags.
 
     Returns
     -------
@@ -92,19 +94,20 @@ def spelling_of(first: str, second: str) -> str:
 
 
 def alike_pairs(names: Sequence[str]) -> dict[tuple[int, int], str]:
-    """Return the pairs of names that are spelled alike, and in what they differ.
+    """Return the pairs of names that are spelled alike, and their differences.
 
-    Names are grouped by what alike ones share, so the cost grows with the number of names, not of
-    pairs.
+    Names are grouped by features that similar names share, so the cost grows with the number of
+    names, not of pairs.
 
     Parameters
     ----------
     names : sequence of str
+        Distinct names of tags.
 
     Returns
     -------
     dict from (int, int) to str
-        Positions of the two names, the smaller one first; what `spelling_of` says of them.
+        From the positions of two names, the smaller one first, to the result of `spelling_of`.
     """
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for j, name in enumerate(names):
@@ -133,7 +136,7 @@ def _has_other_order(first: list[str], second: list[str]) -> bool:
 
 
 def _shapes(name: str) -> Iterator[tuple[str, str]]:
-    """Yield what a name shares with every name that is spelled alike."""
+    """Yield the features that a name shares with every name spelled alike."""
     key = without_accents(name_key(name))
     if len(key) > _LONGEST_NAME:
         return
@@ -143,13 +146,13 @@ def _shapes(name: str) -> Iterator[tuple[str, str]]:
         yield "words", " ".join(sorted(words))
     for stem in _stems(key):
         yield "stem", stem
-    # Two texts one error apart are equal after at most one letter of each is deleted.
+    # Two strings one error apart are equal after deleting at most one letter of each.
     if len(key) >= _LONG_NAME - 1:
         yield from (("typo", text) for text in _deletions(key))
 
 
 def _stems(key: str) -> Iterator[str]:
-    """Yield the beginnings of a key that may be its stem."""
+    """Yield the prefixes of a key that may be its stem."""
     for n_ending in range(_LONGEST_ENDING + 1):
         length = len(key) - n_ending
         if length >= _SHORTEST_STEM and length >= 0.6 * len(key):
@@ -157,7 +160,7 @@ def _stems(key: str) -> Iterator[str]:
 
 
 def _share_stem(first: str, second: str) -> bool:
-    """Whether the keys differ in a short ending of their last word only, of letters."""
+    """Check whether the keys differ only in a short ending of letters of their last word."""
     n_shared = 0
     for one, two in zip(first, second, strict=False):
         if one != two:
@@ -165,14 +168,14 @@ def _share_stem(first: str, second: str) -> bool:
         n_shared += 1
     endings = first[n_shared:] + second[n_shared:]
     longest = max(len(first), len(second)) - n_shared
-    # The stem begins with the word: two values of one facet, pdf and png, share no stem.
+    # The stem starts at the word, so that two values of one facet, pdf and png, share no stem.
     stem = _LAST_LETTERS.search(first[:n_shared])
     n_stem = len(stem[0]) if stem else 0
     if not endings.isalpha() or longest > _LONGEST_ENDING:
         return False
     if n_stem < _SHORTEST_STEM or n_stem < 0.6 * (n_stem + longest):
         return False
-    # One key is the stem of the other, or both have a long one.
+    # One key is the stem of the other, or both share a long stem.
     return n_shared == min(len(first), len(second)) or n_stem > _SHORTEST_STEM
 
 
@@ -183,7 +186,7 @@ def _deletions(key: str) -> Iterable[str]:
 
 
 def _is_typing_error(first: str, second: str) -> bool:
-    """Whether one letter is missing, too many, wrong, or swapped with its neighbour."""
+    """Check whether one letter is missing, extra, wrong, or swapped with its neighbour."""
     short, long = sorted((first, second), key=len)
     if len(short) < _LONG_NAME - 1 or len(long) < _LONG_NAME or len(long) - len(short) > 1:
         return False

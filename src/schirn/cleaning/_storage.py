@@ -1,4 +1,4 @@
-"""Where features and intermediate results are stored: in memory, in files or elsewhere."""
+"""Storage of features and intermediate results: in memory, in files or elsewhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,16 +15,17 @@ from schirn.scale.memory import fits, free_bytes, scratch_folder
 
 @dataclass(frozen=True)
 class Needs:
-    """What a ranker needs of main memory.
+    """A ranker's requirements on main memory.
 
     Attributes
     ----------
     locations : tuple of {"files", "device", "dask"}
-        Where the rows may be besides main memory.
+        Locations of the rows that the ranker supports in addition to main memory.
     are_few : bool
-        Whether the rows are few enough to be brought from Dask workers to main memory.
+        True if the rows are few enough to be moved from Dask workers to main memory.
     memory, blocks : int
-        Bytes of all that it computes, and of what stays in memory if rows go through in blocks.
+        Bytes of all intermediate results, and bytes that stay in memory if rows are processed in
+        blocks.
     """
 
     locations: tuple[str, ...] = ()
@@ -34,15 +35,16 @@ class Needs:
 
 
 class Storage(NamedTuple):
-    """Where the features and what is computed from them are stored; `choose_storage` says when.
+    """Where features and intermediate results are stored; see `choose_storage`.
 
     Attributes
     ----------
     name : {"memory", "blocks", "device", "workers"}
+        Name of the strategy.
     in_file : bool
-        Whether the features are in a file, not in memory.
+        True if the features are in a file, not in memory.
     reason : str
-        Why, in words.
+        Reason for the choice, in words.
     """
 
     name: str
@@ -51,39 +53,43 @@ class Storage(NamedTuple):
 
     @property
     def is_short_of_memory(self) -> bool:
-        """Whether files make up for memory."""
+        """True if files are used for lack of memory."""
         return self.in_file or self.name == "blocks"
 
 
 def choose_storage(features: int, where: str, needs: Needs) -> Storage:
-    """Decide where the features and what is computed from them are stored.
+    """Choose where features and intermediate results are stored.
 
     ======= ============================================== ============== ==========================
-    storage chosen if                                      features       what is computed
+    storage chosen if                                      features       intermediate results
     ======= ============================================== ============== ==========================
-    workers many rows are on Dask workers                  there          there
-    device  X is on a device                               there          there
-    blocks  the features are in a file, or what is         where they are in temporary files, block
-            computed is more than is free                                 by block
+    workers many rows are on Dask workers                  on the workers on the workers
+    device  X is on a device                               on the device  on the device
+    blocks  the features are in a file, or intermediate    not moved      in temporary files, block
+            results exceed the free memory                                by block
     memory  otherwise                                      memory or file in memory
     ======= ============================================== ============== ==========================
 
-    If the ranker does not take rows from where they are, they are brought to main memory, or mapped
-    from their file.
+    If the ranker does not support the location of the rows, they are moved to main memory, or
+    mapped from their file.
 
     Parameters
     ----------
     features : int
         Bytes of the features.
     where : {"memory", "files", "device", "dask"}
-        Where the features are now.
+        Present location of the features.
     needs : Needs
-        What the ranker needs.
+        Requirements of the ranker.
+
+    Returns
+    -------
+    Storage
 
     Raises
     ------
     InputError
-        If what has to be in memory is more than is free.
+        If the data that must be in memory exceed the free memory.
     """
     free = free_bytes()
     in_file = where == "files"
@@ -119,7 +125,7 @@ def choose_storage(features: int, where: str, needs: Needs) -> Storage:
 
 
 def size_of(X: Any) -> int:
-    """Bytes of features, wherever they are; 0 for those of Dask."""
+    """Return the size of features in bytes; 0 for Dask."""
     if sp.issparse(X):
         return int(X.data.nbytes + X.indices.nbytes)
     return int(getattr(X, "nbytes", 0)) if location(X) != "dask" else 0
@@ -143,6 +149,7 @@ def check_on_workers(name: str, needs: Needs, arguments: Mapping[str, Any]) -> N
     name : str
         Name of the ranker.
     needs : Needs
+        Requirements of the ranker.
     arguments : dict
         Names and values of arguments that must be None.
     """

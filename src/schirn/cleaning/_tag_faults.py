@@ -1,4 +1,4 @@
-"""Tags with a fault of their own: on nearly everything, on anything, used once, or two in one."""
+"""Faulty tags: on nearly all rows, on random rows, used only once, or with two meanings."""
 
 from typing import NamedTuple
 
@@ -9,44 +9,45 @@ from schirn.cleaning._relation_proposals import inclusions
 from schirn.cleaning._tag_use import Centroids, TagUse
 from schirn.cleaning.vocabulary import VocabularyLine
 
-# Share of the rows from which a tag is on nearly everything.
+# Minimum share of the rows for a tag on nearly all rows.
 _NEARLY_ALL = 0.9
-# Least rows of the table for a tag on nearly everything, and of a tag that says nothing.
+# Minimum number of rows of the table for a tag on nearly all rows, and of an uninformative tag.
 _MIN_ROWS = 20
-# How far the rows of a tag may be from random rows, in standard errors, if it says nothing.
+# Maximum distance of an uninformative tag's rows from random rows, in standard errors.
 _SAYS_NOTHING = 3.0
-# How far a typical tag with as many rows would be at least; otherwise too few rows say nothing.
+# Minimum distance of a typical tag with as many rows; otherwise there are too few rows to decide.
 _COULD_SAY = 15.0
-# How far the rows of a tag that says nothing may be from random rows, relative to a typical tag.
+# Maximum distance of an uninformative tag's rows from random rows, relative to a typical tag.
 _SMALL = 0.1
-# Number of tags, the most frequent ones, that are looked at for two clusters.
+# Number of the most frequent tags, which are examined for two clusters.
 _MOST_SPLIT = 1_000
-# Rows from which a tag is looked at for two clusters.
+# Minimum number of rows of a tag examined for two clusters.
 _LEAST_SPLIT = 30
-# Rows of each tag that are clustered.
+# Maximum number of rows of a tag that are clustered.
 _SPLIT_ROWS = 160
-# Largest number of rounds of the clustering.
+# Maximum number of rounds of the clustering.
 _ROUNDS = 8
-# Random starts of the clustering; the best one counts.
+# Number of random starts of the clustering; the best one counts.
 _STARTS = 3
-# Smallest share of the rows in a cluster.
+# Minimum share of the rows in a cluster.
 _SMALLEST = 0.15
-# Largest likeness of two clusters with two meanings.
+# Maximum likeness of two clusters with different meanings.
 _UNLIKE = 0.12
-# Least likeness of the two halves of one cluster: less alike, the cluster falls apart again.
+# Minimum likeness of the two halves of one cluster; otherwise the cluster splits again.
 _ONE_KIND = 0.25
-# How many times denser than all rows of the tag each cluster is at least.
+# Minimum density of each cluster, relative to all rows of the tag.
 _DENSER = 1.4
-# Least density of each cluster, in units of a typical tag.
+# Minimum density of each cluster, relative to a typical tag.
 _DENSE = 0.3
 
 
 def propose_drops(use: TagUse) -> list[VocabularyLine]:
-    """Propose to drop tags that tell nothing about a row.
+    """Propose dropping tags that say nothing about a row.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
@@ -74,14 +75,14 @@ def propose_drops(use: TagUse) -> list[VocabularyLine]:
 
 
 def _says_nothing(means: Centroids, n_rows: int) -> Array:
-    """Whether the rows of each tag are spread as random rows are."""
+    """Return a mask of the tags whose rows are spread like random rows."""
     counts = means.counts.astype(float)
     deviation = _random_deviation(means, n_rows)
     if deviation == 0:
         return np.zeros(len(counts), dtype=bool)
     error = np.sqrt(2) * deviation / np.maximum(counts, 1)
     typical = means.typical_direction
-    # Random rows of a large part of the table cannot be far from the mean of all.
+    # A large part of the table cannot be far from the mean of all rows.
     is_known = (counts >= _MIN_ROWS) & (typical / error >= _COULD_SAY)
     is_random = means.direction <= np.maximum(_SAYS_NOTHING * error, _SMALL**2 * typical)
     is_small = means.direction <= _SMALL * typical
@@ -89,7 +90,7 @@ def _says_nothing(means: Centroids, n_rows: int) -> Array:
 
 
 def _random_deviation(means: Centroids, n_rows: int) -> float:
-    """Standard deviation of the products of random rows around the center."""
+    """Return the standard deviation of the products of random rows around the center."""
     rng = np.random.default_rng(0)
     chosen = np.sort(rng.choice(n_rows, min(n_rows, 400), replace=False))
     products = means.gram(chosen)
@@ -98,11 +99,12 @@ def _random_deviation(means: Centroids, n_rows: int) -> float:
 
 
 def propose_splits(use: TagUse) -> list[VocabularyLine]:
-    """Propose to split tags whose rows form two unrelated clusters.
+    """Propose splitting tags whose rows form two unrelated clusters.
 
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
 
     Returns
     -------
@@ -112,7 +114,7 @@ def propose_splits(use: TagUse) -> list[VocabularyLine]:
     tags = np.argsort(-counts, kind="stable")[:_MOST_SPLIT]
     tags = tags[(counts[tags] >= _LEAST_SPLIT) & (counts[tags] < 0.5 * use.tags.n_rows)]
     _, parents, _, _ = inclusions(use)
-    # The kinds of a parent are its meaning.
+    # The rows of a parent tag naturally form several kinds.
     tags = tags[~np.isin(tags, parents)]
     lines = []
     for tag in tags.tolist():
@@ -137,7 +139,7 @@ class Clusters(NamedTuple):
     Attributes
     ----------
     sides : list of two int arrays
-        Rows of the first and of the second.
+        Rows of the first and of the second cluster.
     likeness : float
         1 if both are one kind of row, 0 if they are unrelated.
     """
@@ -152,9 +154,15 @@ def split_rows(use: TagUse, tag: int, rows: Array) -> Clusters | None:
     Parameters
     ----------
     use : TagUse
+        Use of the tags in the table.
     tag : int
+        Column of the tag.
     rows : int array
         Some rows of the tag.
+
+    Returns
+    -------
+    Clusters or None
     """
     views = [view for view in (use.contents, use.contexts) if view is not None]
     gram = np.zeros((len(rows), len(rows)))
@@ -170,7 +178,7 @@ def split_rows(use: TagUse, tag: int, rows: Array) -> Clusters | None:
     total = gram.sum() / (n_rows * (n_rows - 1))
     if min(first, second) < max(_DENSER * total, _DENSE * len(views)):
         return None
-    # Rows of many kinds are no tag of two meanings: their clusters fall apart again.
+    # If there are many kinds of rows, the tag has not just two meanings: its clusters split again.
     for part in (side, ~side):
         _, likeness_of_parts = _split(gram[np.ix_(part, part)])
         if likeness_of_parts < _ONE_KIND:
@@ -179,7 +187,7 @@ def split_rows(use: TagUse, tag: int, rows: Array) -> Clusters | None:
 
 
 def _split(gram: Array) -> tuple[Array, float]:
-    """Return the second of two clusters, and how alike both are; 1 if there are no two."""
+    """Return the second of two clusters, and their likeness; 1 if there are not two clusters."""
     if len(gram) < 4:
         return np.zeros(len(gram), dtype=bool), 1.0
     side = _two_means(gram, np.random.default_rng(0))
@@ -194,7 +202,7 @@ def _split(gram: Array) -> tuple[Array, float]:
 
 
 def _two_means(gram: Array, rng: np.random.Generator) -> Array:
-    """Whether each row is in the second of two clusters, by products of the rows."""
+    """Return a mask of the second of two clusters, from the products of the rows."""
     n_rows = len(gram)
     best = np.zeros(n_rows, dtype=bool)
     best_score = -np.inf
@@ -222,13 +230,13 @@ def _two_means(gram: Array, rng: np.random.Generator) -> Array:
 
 
 def _within(gram: Array, side: Array) -> float:
-    """Mean product of two distinct rows of a cluster."""
+    """Return the mean product of two distinct rows of a cluster."""
     n_rows = int(side.sum())
     return float(gram[np.ix_(side, side)].sum() / max(n_rows * (n_rows - 1), 1))
 
 
 def _typical_tags(use: TagUse, tag: int, rows: Array) -> list[str]:
-    """Names of the other tags that are most typical of some rows."""
+    """Return the names of the other tags that are most typical of some rows."""
     counts = np.bincount(use.listed[rows].indices, minlength=len(use.counts))
     counts[tag] = 0
     surprise = counts * np.log((1 + use.tags.n_rows) / (1 + use.counts))

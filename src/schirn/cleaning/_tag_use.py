@@ -1,9 +1,9 @@
-"""How the tags of a table are used: on which rows, together with which tags, on what texts.
+"""Use of the tags of a table: on which rows, with which other tags, and on which texts.
 
-Two tags are compared by the rows they stand on. `Centroids` holds the mean row of every tag; the
+Two tags are compared by the rows that list them. `Centroids` holds the mean row of each tag. The
 likeness of two tags is the cosine of their means around the mean of all rows, corrected for the
-noise of means of few rows, so that it is 1 for two tags drawn from one kind of row and 0 for tags
-on unrelated rows, whatever their counts.
+noise in means of few rows, so that it is 1 for two tags on one kind of row and 0 for tags on
+unrelated rows, whatever their counts.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,21 @@ import scipy.sparse as sp
 from schirn._input import Array
 from schirn.labels.tags import Tags
 
-# Pairs of tags that are counted row by row; rows with the most tags are left out beyond it.
+# Maximum number of pairs of tags that are counted; rows with the most tags are left out first.
 _MAX_PAIRS = 20_000_000
-# Rows by which the weight of a tag's own spread equals that of its partner's.
+# Weight, in rows, of the typical spread when the spread of a tag with few rows is estimated.
 _PRIOR_ROWS = 4.0
-# Rows from which a tag is typical.
+# Minimum number of rows of the tags that define the typical values.
 _ROWS_OF_TYPICAL = 5
 
 
 def incidence(tags: Tags) -> sp.csr_array:
-    """Return the (rows, tags) matrix with 1 for every listed tag.
+    """Return the (rows, tags) matrix with 1 for each listed tag.
 
     Parameters
     ----------
     tags : Tags
+        The listed tags.
 
     Returns
     -------
@@ -43,7 +44,7 @@ def incidence(tags: Tags) -> sp.csr_array:
 
 
 def countable_rows(Y: sp.csr_array) -> Array:
-    """Return the rows in which pairs of tags are counted: all, or those with the fewest tags.
+    """Return the rows in which pairs of tags are counted: all, or the rows with the fewest tags.
 
     Rows with very many tags say little about pairs and cost most; they are left out if all rows
     together have more than 20 million pairs.
@@ -51,11 +52,12 @@ def countable_rows(Y: sp.csr_array) -> Array:
     Parameters
     ----------
     Y : csr_array of shape (n, l)
+        1 for each listed tag.
 
     Returns
     -------
     int array
-        Ascending.
+        Row numbers, ascending.
     """
     sizes = np.diff(Y.indptr).astype(np.int64)
     order = np.argsort(sizes, kind="stable")
@@ -64,11 +66,12 @@ def countable_rows(Y: sp.csr_array) -> Array:
 
 
 def common_rows(Y: sp.csr_array) -> sp.csr_array:
-    """Return the number of rows that two tags share, for tags that share any.
+    """Return the number of rows shared by each pair of tags.
 
     Parameters
     ----------
     Y : csr_array of shape (n, l)
+        1 for each listed tag.
 
     Returns
     -------
@@ -81,13 +84,18 @@ def common_rows(Y: sp.csr_array) -> sp.csr_array:
 
 
 def context_rows(Y: sp.csr_array) -> sp.csr_array:
-    """Return rows of unit length whose features are their own tags, rare ones weighing more.
+    """Return rows of unit length whose features are their own tags, weighted towards rare tags.
 
-    Tags of a single row describe nothing else and are left out.
+    Tags of a single row cannot relate it to other rows, and are left out.
 
     Parameters
     ----------
     Y : csr_array of shape (n, l)
+        1 for each listed tag.
+
+    Returns
+    -------
+    csr_array of shape (n, l)
     """
     n_rows = Y.shape[0]
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -106,17 +114,17 @@ def unit_rows(X: sp.csr_array) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Centroids:
-    """Mean rows of all tags, and how alike two tags are by them.
+    """Mean rows of all tags, and the likeness of tags by these.
 
     Parameters
     ----------
     rows : csr_array of shape (n, d)
         Features of the rows, of unit length or empty.
     listed : csr_array of shape (n, l)
-        1 for every listed tag.
+        1 for each listed tag.
     is_context : bool
-        Whether feature j is tag j, as `context_rows` returns. A tag and its partner are then left
-        out of the comparison.
+        True if feature j is tag j, as in `context_rows`. The two compared tags are then left out of
+        the comparison.
     """
 
     rows: sp.csr_array
@@ -130,7 +138,7 @@ class Centroids:
 
     @cached_property
     def squares(self) -> Array:
-        """Squared length of each row: 1, or 0 for an empty one."""
+        """Squared length of each row: 1, or 0 for an empty row."""
         return np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
 
     @cached_property
@@ -175,7 +183,7 @@ class Centroids:
 
     @cached_property
     def direction(self) -> Array:
-        """Like `spread`, of the part of each mean row that the center does not explain."""
+        """Like `spread`, for the part of each mean row that the center does not explain."""
         square = np.full(len(self.counts), self._center_square)
         if self.is_context:
             square -= self.center**2
@@ -193,7 +201,7 @@ class Centroids:
         return np.asarray(entries.sum(axis=0)).ravel()
 
     def products(self, a: Array, b: Array, shared: Array) -> Array:
-        """Mean product of a row of tag a and a distinct row of tag b around the center.
+        """Return the mean product of a row of tag a and a distinct row of tag b around the center.
 
         Parameters
         ----------
@@ -205,7 +213,7 @@ class Centroids:
         products = self._dots(a, b)
         counts = self.counts.astype(float)
         pairs = counts[a] * counts[b]
-        # A row that has both tags is no evidence that they are alike.
+        # A row with both tags is no evidence that they are alike.
         lengths = np.asarray(self.listed.T @ self.squares).ravel()
         mean_length = lengths[a] / counts[a]
         distinct = np.maximum(pairs - shared, 1)
@@ -227,7 +235,7 @@ class Centroids:
         return dots
 
     def likeness(self, a: Array, b: Array, shared: Array) -> Array:
-        """Return how alike the rows of two tags are: 1 for one kind of row, 0 for unrelated ones.
+        """Return the likeness of two tags' rows: 1 for one kind of row, 0 for unrelated rows.
 
         Parameters
         ----------
@@ -239,13 +247,13 @@ class Centroids:
         Returns
         -------
         float array
-            NaN where neither tag has two rows with features.
+            NaN if unknown, such as for tags without features.
         """
         scale = self._scale(a, b)
         return self.products(a, b, shared) / scale
 
     def error(self, a: Array, b: Array) -> Array:
-        """Return the standard error of `likeness`, by the rows of both tags.
+        """Return the standard error of `likeness`, from the rows of both tags.
 
         Parameters
         ----------
@@ -255,7 +263,7 @@ class Centroids:
         counts = self.counts.astype(float)
         tags, place = np.unique(np.r_[a, b], return_inverse=True)
         variance = np.array([self._variance(tag) for tag in tags.tolist()])
-        # Few rows scatter less than they should around their own mean.
+        # Few rows scatter too little around their own mean.
         weight = counts[tags]
         typical = self._typical_variance
         variance = (weight * variance + _PRIOR_ROWS * typical) / (weight + _PRIOR_ROWS)
@@ -266,7 +274,7 @@ class Centroids:
         return np.sqrt(total) / self._scale(a, b)
 
     def _scale(self, a: Array, b: Array) -> Array:
-        """Geometric mean of the spreads of both tags; NaN if one of them is not positive."""
+        """Return the geometric mean of the spreads of both tags; NaN if one is not positive."""
         own_a = self._steady_spread[a]
         own_b = self._steady_spread[b]
         is_valid = (own_a > 0) & (own_b > 0)
@@ -274,7 +282,7 @@ class Centroids:
 
     @cached_property
     def _steady_spread(self) -> Array:
-        """Spread of each tag; means of few rows borrow that of a typical tag."""
+        """Spread of each tag; tags with few rows borrow the spread of a typical tag."""
         weight = np.maximum(self.counts - 1.0, 0)
         typical = self.typical_spread
         return (weight * self.spread + _PRIOR_ROWS * typical) / (weight + _PRIOR_ROWS)
@@ -302,8 +310,9 @@ class Centroids:
         Parameters
         ----------
         rows : int array
+            The rows.
         without : sequence of int
-            Tags that do not count, where features are tags.
+            Tags to leave out of the features, if features are tags.
         """
         part = self.rows[rows]
         if self.is_context:
@@ -314,13 +323,13 @@ class Centroids:
         to_center = np.asarray(part @ self.center).ravel()
         is_empty = products.diagonal() == 0
         products += self._center_square - to_center[:, None] - to_center[None, :]
-        # A row without features is not far from the center; nothing is known of it.
+        # An empty row carries no information, so it counts as being at the center.
         products[is_empty] = 0
         products[:, is_empty] = 0
         return products
 
     def rows_of(self, tag: int, limit: int = 200) -> Array:
-        """Return the rows of a tag, evenly chosen if there are more than `limit`."""
+        """Return the rows of a tag, evenly sampled if there are more than `limit`."""
         by_tag = self._by_tag
         rows = by_tag.indices[by_tag.indptr[tag] : by_tag.indptr[tag + 1]]
         if len(rows) <= limit:
@@ -332,7 +341,7 @@ class Centroids:
         return sp.csr_array(self.listed.T)
 
     def _variance(self, tag: int) -> float:
-        """Variance of the products of the rows of a tag with its mean row."""
+        """Return the variance of the products of the rows of a tag with its mean row."""
         mean = self.means[[tag]].toarray().ravel()
         if self.is_context:
             mean[tag] = 0
@@ -342,14 +351,14 @@ class Centroids:
 
 @dataclass(frozen=True, eq=False)
 class TagUse:
-    """Everything that proposals are made from.
+    """Use of the tags of a table, from which proposals are made.
 
     Parameters
     ----------
     tags : Tags
     rows : csr_array of shape (n, d), optional
-        Features of unit length, such as `TextFeatures`; without them, rows are compared by their
-        other tags alone.
+        Features of unit length, such as `TextFeatures`; without them, rows are only compared by
+        their other tags.
     """
 
     tags: Tags
@@ -357,7 +366,7 @@ class TagUse:
 
     @cached_property
     def listed(self) -> sp.csr_array:
-        """The (rows, tags) matrix with 1 for every listed tag."""
+        """The (rows, tags) matrix with 1 for each listed tag."""
         return incidence(self.tags)
 
     @cached_property
@@ -367,17 +376,17 @@ class TagUse:
 
     @cached_property
     def common(self) -> sp.csr_array:
-        """Number of rows that two tags share."""
+        """Number of rows shared by each pair of tags."""
         return common_rows(self.listed)
 
     @cached_property
     def contexts(self) -> Centroids:
-        """Mean rows by the other tags."""
+        """Mean rows, with the other tags as features."""
         return Centroids(context_rows(self.listed), self.listed, is_context=True)
 
     @cached_property
     def contents(self) -> Centroids | None:
-        """Mean rows by the features; None without features."""
+        """Mean rows of the features; None without features."""
         return None if self.rows is None else Centroids(self.rows, self.listed)
 
     def n_common(self, a: Array, b: Array) -> Array:
@@ -388,7 +397,7 @@ class TagUse:
 
 
 def _typical(values: Array, counts: Array) -> float:
-    """Median over the tags with enough rows, or over those with any."""
+    """Return the median over the tags with enough rows, or else over tags with two rows."""
     for least in (_ROWS_OF_TYPICAL, 2):
         chosen = values[counts >= least]
         if len(chosen):

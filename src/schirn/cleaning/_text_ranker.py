@@ -1,21 +1,19 @@
 """Judge the tags of texts by linear models and label centroids, on all sparse features.
 
-The rows are judged in ten folds, each by what the others have taught. Three experts are combined,
-each divided by its spread:
+Rows are judged in ten folds, each by models trained on the others. Three experts are combined, each
+divided by its spread:
 
 - a linear model: the mean of the log-odds of a ridge regression on the listed tags and of a label
-  stack, which learns from the scores of all labels how tags occur together. The rate at which rows
-  that lack the label list it turns them into log-odds of being correct;
-- centroids: a row is compared with the mean row of the label. They assume no noise model that could
-  be wrong;
-- the model of the linear scores, which follows from the first expert.
+  stack, which learns from the scores of all labels how tags occur together. The rate at which the
+  label is listed where it is wrong turns them into log-odds of being correct;
+- centroids: a row is compared with the mean row of the label, without assuming a noise model;
+- a model of the linear scores, derived from the first expert.
 
-Rates and score model are those of `schirn.noise.scored_tags`. Nobody can tell wrong from correct
-tags of a label that the texts never mention: its rate, centroids and score model are drawn to the
-mean of all tags. The share of wrong tags among labels as frequent is subtracted: where wrong tags
-fall on all labels alike, tags of rare labels are mostly wrong. The linear model alone ranks missing
-tags.
-docs/ranking.md says how well this ranks.
+Rates and score model come from `schirn.noise.scored_tags`. For a label that the texts never
+mention, wrong and correct tags cannot be told apart; its rate, centroids and score model are shrunk
+to the mean of all tags. The share of wrong tags among labels of similar frequency is subtracted: if
+wrong tags fall on all labels alike, tags of rare labels are mostly wrong. Missing tags are ranked
+by the linear model alone. See docs/ranking.md for measured quality.
 """
 
 from collections.abc import Sequence
@@ -70,17 +68,17 @@ from schirn.solvers.sparse_ridges import Lesson, LessonSums, lesson_sums, solve_
 _FOLDS = 10
 # Ridge weight, relative to the mean squared length of the rows, which is 1 for texts.
 _RIDGE = 2.0
-# Steps of conjugate gradients: later ones fit the wrong tags.
+# Number of steps of conjugate gradients: later steps fit the wrong tags.
 _STEPS = 5
-# Rows without the label that are sampled for each label.
+# Number of sampled rows per label that do not list it.
 _N_UNLISTED = 600
-# Spreads of the log-odds that a share of right minus wrong tags of 1 counts for.
+# Shift of the log-odds, in units of their spread, if the share of right minus wrong tags is 1.
 _SHARES = 0.5
-# A label that this many rows list counts half among the centroids.
+# Number of rows of a label at which its centroid score counts half.
 _FEW_ROWS = 15
-# Bytes per row and label: two scores, and what is made of them block by block.
+# Bytes per row and label: two scores, and intermediate results of a block.
 _BYTES_PER_CELL = 16
-# Places of the scores in a lesson.
+# Positions of the scores in a fold model.
 _CENTROIDS = 0
 _LINEAR = 1
 
@@ -89,8 +87,8 @@ _LINEAR = 1
 class TextRanker(Ranker):
     """Judge sparse rows, such as texts, without any matrix of rows x rows.
 
-    `find_noisy_labels` uses it by default for texts. Rows of one group are in one fold, and tags
-    that are known to be wrong are not learned.
+    The default of `find_noisy_labels` for texts. Rows of one group are in one fold, and tags known
+    to be wrong are not used for training.
 
     Examples
     --------
@@ -104,11 +102,12 @@ class TextRanker(Ranker):
     """
 
     def needs(self, task: RankingTask) -> Needs:
-        """Rows may be in main memory or on Dask workers.
+        """Return the needs: rows in main memory or on Dask workers.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -118,12 +117,14 @@ class TextRanker(Ranker):
         return Needs(("dask",), are_few=False, memory=size)
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge each fold by what the others have taught, where the rows are.
+        """Judge each fold by models trained on the others, where the rows are stored.
 
         Parameters
         ----------
         X : (n, d) CSR matrix, or rows on Dask workers
+            Features of the rows.
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -145,7 +146,7 @@ def _as_it_is(Y: "sp.csr_array", first: int) -> "sp.csr_array":
 
 
 def _tag_matrix(task: RankingTask, known_wrong: bool = True) -> "sp.csr_array":
-    """Return the tags of the labels to rank (n, k), with or without those known to be wrong."""
+    """Return the tags of the ranked labels (n, k), with or without tags known to be wrong."""
     tags = task.tags
     columns = task.columns
     is_ranked = np.isin(tags.column, columns) & (known_wrong | (task.known >= 0))
@@ -161,7 +162,7 @@ def _rank_on_workers(store: RowStore, task: RankingTask) -> Evidence:
 
 
 def _rank(store: RowStore, task: RankingTask) -> Evidence:
-    """Judge the cells of a task; the scores of all others stay in the blocks."""
+    """Judge the cells of a task; the scores of all other cells stay in the blocks."""
     tags = task.tags
     columns = task.columns
     stage("looking for copies")
@@ -170,7 +171,7 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
     typical = _typical_scores(store, tags.counts[columns], tags.n_rows)
 
     def scores(row: Array, column: Array) -> tuple[Array, Array]:
-        """Linear scores of some cells, and those of centroids relative to rows without the tag."""
+        """Return linear scores of some cells, and centroid scores relative to untagged rows."""
         place = np.searchsorted(columns, column)
         values = np.empty((2, len(row)), dtype=np.float32)
         for cells, block in store.gather(_pick, row, place):
@@ -195,12 +196,12 @@ def _rank(store: RowStore, task: RankingTask) -> Evidence:
 
 
 class _Verdicts:
-    """Log-odds of tags by linear scores, listing rates, centroids and typical shares.
+    """Log-odds of tags from linear scores, listing rates, centroids and typical shares.
 
     Attributes
     ----------
     log_odds : (m,) float array
-        Of the listed tags.
+        Log-odds of the listed tags.
     """
 
     def __init__(self, cells: ScoredCells, centroids: Array, tags: Tags) -> None:
@@ -217,7 +218,7 @@ class _Verdicts:
         experts = self._experts(linear, values, label)
         self._sum = ExpertSum(experts, float(log_odds.std()))
         z = self._sum(experts, self._shares[label])
-        # The mean probability stays that of the score model.
+        # The mean probability stays the same as in the score model.
         self._shift = shift_to_mean(z, self._neutral[-1])
         self.log_odds = z + self._shift
 
@@ -229,7 +230,7 @@ class _Verdicts:
         return self._sum(experts, self._shares[label]) + self._shift
 
     def _experts(self, linear: Array, values: Sequence[Array], label: Array) -> list[Array]:
-        # What the texts do not tell about a label cannot speak against its tags.
+        # If the texts say little about a label, its experts are shrunk to the mean.
         weight = self._informativeness[label]
         log_rate, centroid, p = (
             mean + weight * (value - mean)
@@ -239,12 +240,18 @@ class _Verdicts:
 
 
 def shift_to_mean(log_odds: Array, mean: float) -> float:
-    """Return what to add to log-odds so that the probabilities have this mean.
+    """Return the shift of log-odds for which the mean probability is `mean`.
 
     Parameters
     ----------
     log_odds : float array
+        The log-odds to shift.
     mean : float
+        Mean probability after the shift.
+
+    Returns
+    -------
+    float
     """
     mean = min(max(mean, 1e-6), 1 - 1e-6)
     ends = -20 - log_odds.max(), 20 - log_odds.min()
@@ -257,7 +264,7 @@ class ExpertSum:
     Parameters
     ----------
     experts : sequence of float arrays
-        What they say about the same cells.
+        Scores of each expert for the same cells.
     spread : float
         Spread of the sum over these cells.
     """
@@ -268,25 +275,25 @@ class ExpertSum:
         self.slopes *= self.spread / (float(self(experts).std()) or 1.0)
 
     def __call__(self, experts: Sequence[Array], shift: Any = 0.0) -> Array:
-        """Sum of the same or other cells; `shift` is in units of the spread."""
+        """Return the sum for the same or other cells; `shift` is in units of the spread."""
         return np.tensordot(self.slopes, np.array(experts), 1) + self.spread * shift
 
 
 class _UnlistedScores(NamedTuple):
-    """Scores of the rows that do not list a label, to which others are compared."""
+    """Mean and scale of the scores of rows without a label, to which other scores are compared."""
 
     mean: Array
     factor: Array
 
     def compare(self, scores: Array, place: Array) -> Array:
-        """Return scores of labels of different kinds on one scale."""
+        """Return the scores of different labels on a common scale."""
         return (scores - self.mean[place]) * self.factor[place]
 
 
 def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _UnlistedScores:
-    """Return mean and reciprocal spread of the centroid scores of rows that do not list a label.
+    """Return mean and reciprocal spread of the centroid scores of rows without each label.
 
-    A label that few rows list is hardly known: its scores are drawn towards 0.
+    Scores of labels with few tags are unreliable, and shrunk towards 0.
     """
     counts = np.maximum(n - n_listed, 1)
     total, squares = store.step(_unlisted_sums)
@@ -297,7 +304,7 @@ def _typical_scores(store: RowStore, n_listed: Array, n: int) -> _UnlistedScores
 
 
 def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, Array]]:
-    """Sums of the centroid scores, and of their squares, of the cells that are not listed."""
+    """Return sums of the centroid scores and of their squares over unlisted cells."""
     scores = cast(Array, lesson.scores)[_CENTROIDS]
     k = block.cells.shape[1]
     tag_scores = scores[block.cells.row, block.cells.label].astype(np.float64)
@@ -309,8 +316,8 @@ def _unlisted_sums(block: Block, lesson: Lesson) -> tuple[Lesson, tuple[Array, A
 
 
 def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) -> None:
-    """Leave the scores (2, n, k) of all cells, by centroids and by linear models, in the blocks."""
-    # By position: another seed or more rows at the end change the folds of no row.
+    """Store the scores (2, n, k) of all cells, by centroids and linear models, in the blocks."""
+    # By position, so that neither the seed nor appended rows change the fold of a row.
     groups = np.arange(task.tags.n_rows) if groups is None else groups
     learned = _tag_matrix(task, known_wrong=False)
     forgotten = (_tag_matrix(task) - learned).nonzero()
@@ -319,7 +326,7 @@ def _score_in_folds(store: RowStore, task: RankingTask, groups: Array | None) ->
     weight = _RIDGE * squares / n
     for fold in track(range(_FOLDS), "fold"):
         held_out = groups % _FOLDS == fold
-        # Rows that are all in one fold teach nothing, and keep scores of 0.
+        # If all rows are in one fold, there is nothing to train on, and scores stay 0.
         if held_out.all() or not held_out.any():
             continue
         store.step(_teach, held_out, forgotten)
@@ -345,7 +352,7 @@ def _fit_stack(groups: Sequence[tuple[Any, ...]]) -> FittedStack:
 
 
 def _add_stack(block: Block, lesson: Lesson, stack: FittedStack) -> tuple[Lesson, tuple[None]]:
-    """Replace the scores of the ridges by the mean of their log-odds and those of the stack."""
+    """Replace the ridge scores by the mean of their log-odds and the stack's log-odds."""
     scores = cast(Array, lesson.scores)
     scores = scores if block.in_place else scores.copy()
     for rows in row_slices(*lesson.Q.shape):
@@ -356,9 +363,9 @@ def _add_stack(block: Block, lesson: Lesson, stack: FittedStack) -> tuple[Lesson
 
 
 def _centroids(sums: LessonSums) -> tuple[Array, Array | float]:
-    """Directions from the mean of all rows to that of the rows that list a label, as columns.
+    """Return directions from the overall mean row to the mean row of each label, as columns.
 
-    For rows of length 1, products with them are the scores of `CentroidRanker`.
+    For rows of length 1, products with these directions are the scores of `CentroidRanker`.
     """
     dtype = sums.cross.dtype
     M = sums.cross / np.maximum(sums.labels, 1).astype(dtype)
@@ -375,12 +382,12 @@ def _digests(block: Block, lesson: Any) -> list[bytes]:
 def _teach(
     block: Block, lesson: Lesson | None, held_out: Array, forgotten: tuple[Array, Array]
 ) -> tuple[Lesson, tuple[Any, ...]]:
-    """Take the rows that are not held out."""
+    """Make the rows that are not held out the training rows of the fold model."""
     X = block.rows.X
     cells = block.cells
     first = block.rows.first
     n, k = cells.shape
-    # A tag that is known to be wrong is not learned.
+    # Tags known to be wrong are not used for training.
     is_learned = ~np.isin((cells.row + first) * k + cells.label, forgotten[0] * k + forgotten[1])
     places = cells.row[is_learned], cells.label[is_learned]
     Y = sp.csr_array((np.ones(len(places[0]), dtype=X.dtype), places), shape=(n, k))
@@ -397,7 +404,7 @@ def _score(
     columns: slice,
     weights: tuple[Array, Array | float],
 ) -> tuple[Lesson, tuple[Any, ...]]:
-    """Score the rows that are held out, by centroids or by a ridge."""
+    """Score the held-out rows, by centroids or by a ridge."""
     W, b = weights
     X = block.rows.X
     first = block.rows.first
@@ -409,7 +416,7 @@ def _score(
 
 
 def _pick(block: Block, lesson: Lesson, row: Array, column: Array) -> tuple[Array, Array]:
-    """Return which cells are in this block, and their scores."""
+    """Return the positions of the cells in this block, and their scores."""
     scores: Any = lesson.scores
     place = np.flatnonzero((row >= block.rows.first) & (row < block.rows.first + scores.shape[1]))
     return place, scores[:, row[place] - block.rows.first, column[place]]

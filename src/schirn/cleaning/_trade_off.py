@@ -1,4 +1,4 @@
-"""How many tags go at which target: chosen afterwards, with the answers that are there."""
+"""Removals at different target precisions, computed afterwards from the same answers."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
 TARGETS = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
-# Targets that are tried to find the highest one at which the answers act.
+# Targets that are tried to find the highest one at which the answers allow removals.
 _STEPS = np.arange(0.95, 0.49, -0.05).round(2)
 
 
 class TradeOff(NamedTuple):
-    """What a target would do.
+    """Effect of a target precision.
 
     Attributes
     ----------
@@ -25,15 +25,17 @@ class TradeOff(NamedTuple):
     removed : int
         Number of tags that would be removed, answered ones included.
     right_share : float
-        Expected share of the removed tags that are wrong, as they should be; NaN if none is.
+        Expected share of the removed tags that are wrong, so rightly removed; NaN if none is
+        removed.
     right_share_interval : tuple of two floats
         90% interval of this share.
     wrong_left : float
-        Expected number of wrong tags that would be left; NaN if the answers cannot tell.
+        Expected number of wrong tags that would be left; NaN if the answers do not allow an
+        estimate.
     unanswered : int
-        Number of the removed tags that nobody was asked about.
+        Number of removed tags without an answer.
     unanswered_right_share : float
-        Expected share of these that are wrong; NaN if there are none.
+        Expected share of wrong tags among these; NaN if there are none.
     unanswered_right_share_interval : tuple of two floats
         90% interval of this share.
     """
@@ -64,7 +66,7 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
         return TradeOff(target, 0, np.nan, (np.nan, np.nan), _wrong_left(ranking, 0.0))
     if not n_chosen:
         return TradeOff(target, n_removed, 1.0, (1.0, 1.0), _wrong_left(ranking, n_removed))
-    # Limits of a row may keep some of the prefix; its share stands for the others.
+    # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
     share, least, most = work.posterior.share_interval(work.limit(target))
     right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
     mean, low, high = right.tolist()
@@ -73,14 +75,14 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
 
 
 def _wrong_left(ranking: "NoisyLabels", n_removed: float) -> float:
-    """Expected number of wrong tags besides those that are removed."""
+    """Return the expected number of wrong tags that are not removed."""
     by_rule = ranking.removed_by_rule
     n_wrong = ranking.wrong_share * ranking.n_in_share
     return float(np.maximum(n_wrong + by_rule - n_removed, 0.0))
 
 
 def first_target(work: Worklist, below: float) -> float | None:
-    """Highest of some targets below one at which the answers act; None if there is none."""
+    """Return the highest target below `below` with removals; None if there is none."""
     for target in _STEPS[_STEPS < below].tolist():
         if work.limit(target):
             return float(target)

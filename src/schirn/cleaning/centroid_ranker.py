@@ -1,11 +1,11 @@
 """Judge tags of very many labels: only listed cells and a sample of the others are scored.
 
-Nothing here has a row for each row of the table and a column for each label. With c tags, l labels
-and k sampled cells per label, memory and time grow with c + k l.
+No array of rows x labels is ever built. With c tags, l labels and k sampled cells per label, memory
+and time grow with c + k l.
 
 1. Cells of one half of the rows are compared with the mean rows of the labels in the other half:
    all listed cells, and for each label some rows that do not list it.
-2. A model of the scores (`schirn.noise.scored_tags`) tells how likely each tag is to be correct.
+2. A model of the scores (`schirn.noise.scored_tags`) estimates the probability of each tag.
 3. The tags of a row inform each other: rows have similar numbers of wrong tags.
 """
 
@@ -27,10 +27,10 @@ from schirn.noise.scored_tags import ScoredCells, fit_score_model, sample_unlist
 from schirn.scale.copies import equal_rows
 
 CENTROIDS = "label centroids"
-"""What results call the ranker."""
-# Rows without the label that are scored for each label; labels with more tags have more.
+"""Name of the ranker in results."""
+# Minimum number of scored rows per label that do not list it; labels with more tags have more.
 _N_UNLISTED = 20
-# Rounds in which the law of the number of wrong tags settles.
+# Number of rounds in which the distribution of the number of wrong tags converges.
 _ROUNDS = 6
 
 
@@ -38,10 +38,10 @@ _ROUNDS = 6
 class CentroidRanker(Ranker):
     """Judge very many labels, without any array of rows x labels.
 
-    `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, other rankers
+    The default of `find_noisy_labels` for more than 3,000 labels. With fewer labels, other rankers
     find more, because they learn how labels occur together. The tags of one half of the rows are
-    judged by the mean rows of the labels in the other half. It learns nothing from known tags, and
-    does not look for missing ones.
+    judged by the mean rows of the labels in the other half. The ranker learns nothing from known
+    tags, and does not look for missing tags.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class CentroidRanker(Ranker):
 
     @property
     def name(self) -> str:
-        """What results call the ranker."""
+        """Name of the ranker in results."""
         return CENTROIDS
 
     def rank(self, X: Any, task: RankingTask) -> Evidence:
@@ -67,7 +67,9 @@ class CentroidRanker(Ranker):
         Parameters
         ----------
         X : (n, d) array or CSR matrix
+            Features of the rows.
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -76,14 +78,14 @@ class CentroidRanker(Ranker):
         tags = task.tags
         n_labels = len(tags.names)
         half = _halves(X, task)
-        # Tags of the training rows for each half, which has the other number.
+        # Tags of the training rows of each half: the rows of the other half.
         training_tags = [_tags_of(tags, half != side) for side in range(2)]
         counts = np.stack([np.bincount(Y.indices, minlength=n_labels) for Y in training_tags])
         row, column = sample_unlisted(tags, task.judged_columns, _N_UNLISTED)
         has_centroid = counts[half[row], column] > 0
         row = row[has_centroid]
         column = column[has_centroid]
-        # Without a single cell to compare with, a tag cannot be judged.
+        # A tag cannot be judged if its label has no unlisted cell to compare with.
         is_judged = np.bincount(column, minlength=n_labels)[tags.column] > 0
         is_judged &= np.isin(tags.column, task.judged_columns)
         is_judged &= counts[half[tags.row], tags.column] > 0
@@ -114,22 +116,23 @@ class CentroidRanker(Ranker):
 class RowPosterior:
     """Log-odds of tags given the other tags of their rows.
 
-    The number of wrong tags per row follows the count law of `schirn.noise.model`.
+    The number of wrong tags per row follows the count distribution of `schirn.noise.model`.
 
     Parameters
     ----------
     log_odds : (m,) float array
         Log-odds of each tag alone.
     is_judged : (m,) bool array
-        Whether they are known; others are as likely as any tag of their label.
+        True if the log-odds are known; other tags are as likely as any tag of their label.
     shares : (l,) float array
         Share of wrong tags of each label.
     tags : Tags
+        The listed tags.
     """
 
     def __init__(self, log_odds: Array, is_judged: Array, shares: Array, tags: Tags) -> None:
         n, l = tags.shape
-        # Rate at which rows without the label list it all the same, for each label and for all.
+        # Rate at which labels are listed in rows where they are wrong, per label and overall.
         wrong = shares * tags.counts
         rates = np.clip(wrong / np.maximum(n - tags.counts + wrong, 1), 1e-9, 0.99)
         false = max(n * l - len(tags.row) + wrong.sum(), 1)
@@ -137,7 +140,7 @@ class RowPosterior:
         score_log_odds = np.where(is_judged, log_odds, logit(1 - shares)[tags.column])
         self._log_rates = np.log(rates)
         self._label = tags.column
-        # Before a tag is known to be listed.
+        # Probability before a tag is known to be listed.
         self._p = expit(score_log_odds + self._log_rates[tags.column])
         self._indptr = np.searchsorted(tags.row, np.arange(n + 1))
         model = NoiseModel(rate, np.zeros(l + 1), np.log(rates / rate))
@@ -151,7 +154,7 @@ class RowPosterior:
         self.log_odds = np.asarray(logit(q))
 
     def judge_planted(self, task: RankingTask, log_odds: Array) -> Array:
-        """Log-odds of planted tags, each in the place of the least likely tag of its row."""
+        """Return log-odds of planted tags, each replacing the least likely tag of its row."""
         p = self._p.copy()
         label = self._label.copy()
         replaced = task.replaced(self.log_odds)
@@ -161,7 +164,7 @@ class RowPosterior:
 
 
 def _halves(X: Any, task: RankingTask) -> Array:
-    """Half of each row, 0 or 1, by chance; copies and groups stay together."""
+    """Assign each row to half 0 or 1 at random; copies and groups stay together."""
     stage("looking for copies")
     groups = task.groups_with_copies(equal_rows(X))
     groups = np.arange(X.shape[0]) if groups is None else groups
@@ -171,14 +174,14 @@ def _halves(X: Any, task: RankingTask) -> Array:
 
 
 def _tags_of(tags: Tags, rows: Array) -> sp.csr_array:
-    """The tags of some rows, (n, l)."""
+    """Return the tags of some rows as a matrix (n, l)."""
     chosen = rows[tags.row]
     cells = tags.row[chosen], tags.column[chosen]
     return sp.csr_array((np.ones(len(cells[0]), np.uint8), cells), shape=tags.shape)
 
 
 def score_by_centroids(X: Any, Y: sp.csr_array, train: Array, rows: Array, labels: Array) -> Array:
-    """Cosine between a row and the mean of its label, both without what all rows have in common.
+    """Return the cosine between each row and the centred mean row of its label.
 
     The score is (x'm - x'g) / |m - g| for a row x of length one, the mean m of the training rows
     that list the label and the mean g of all training rows; it is 0 if the two means are equal.
@@ -186,12 +189,17 @@ def score_by_centroids(X: Any, Y: sp.csr_array, train: Array, rows: Array, label
     Parameters
     ----------
     X : (n, d) array or CSR matrix
+        Features of all rows.
     Y : (n, l) CSR array
         Tags of the training rows, 1 each.
     train : (n,) bool array
         The training rows.
     rows, labels : int arrays
         The cells to score.
+
+    Returns
+    -------
+    float array
     """
     centroids = _Centroids(X, Y, train)
     order = np.argsort(labels, kind="stable")
@@ -207,7 +215,7 @@ def score_by_centroids(X: Any, Y: sp.csr_array, train: Array, rows: Array, label
 
 
 class _Centroids:
-    """Means of the training rows of each label, made for one block of labels at a time."""
+    """Mean training rows of the labels, computed for one block of labels at a time."""
 
     def __init__(self, X: Any, Y: sp.csr_array, train: Array) -> None:
         self._X = X
@@ -219,7 +227,7 @@ class _Centroids:
             self._sizes = np.full(X.shape[0], X.shape[1])
         self._lengths = np.maximum(np.sqrt(squares), 1e-30)
         inverse = train / self._lengths
-        # In the precision of X, which a product in another one would copy.
+        # In the precision of X: a product in another precision would copy X.
         dtype = np.result_type(X.dtype, np.float32)
         self._mean = np.asarray(inverse.astype(dtype) @ X).ravel() / max(train.sum(), 1)
         self._products = np.asarray(X @ self._mean).ravel()
@@ -249,7 +257,7 @@ class _Centroids:
         return scores
 
     def _distances(self, M: Any) -> Array:
-        """Distance of each mean row from the mean of all rows; 0 if they are equal."""
+        """Return the distance of each mean row from the overall mean; 0 if they are equal."""
         g = self._mean
         if sp.issparse(M):
             squares = M.data.astype(np.float64) ** 2
@@ -261,7 +269,7 @@ class _Centroids:
         return np.sqrt(np.where(is_apart, squared_distances, 0))
 
     def _dense(self, M: Any) -> Array:
-        """Mean rows as an array; only entries that are not zero are written, and later cleared."""
+        """Return mean rows as an array; only nonzero entries are written, and cleared later."""
         if not sp.issparse(M):
             return np.asarray(M)
         if len(self._buffer) < M.shape[0]:
@@ -271,12 +279,12 @@ class _Centroids:
 
 
 def _entry_rows(M: sp.csr_array) -> Array:
-    """Row of each stored entry."""
+    """Return the row of each stored entry."""
     return np.repeat(np.arange(M.shape[0]), np.diff(M.indptr))
 
 
 def _row_products(X: Any, dense: Array, place: Array) -> Array:
-    """Product of each row of X with the row of an array at its place."""
+    """Return the product of each row of X with the row of `dense` at its place."""
     if not sp.issparse(X):
         return np.einsum("ij,ij->i", X, dense[place])
     row = _entry_rows(X)
@@ -285,7 +293,7 @@ def _row_products(X: Any, dense: Array, place: Array) -> Array:
 
 
 def _pieces(sizes: Array, limit: int) -> Iterator[slice]:
-    """Slices of consecutive cells whose rows have at most `limit` entries, or of single cells."""
+    """Yield slices of cells whose rows have at most `limit` entries, or single cells."""
     total = np.cumsum(sizes)
     first = 0
     while first < len(sizes):

@@ -1,17 +1,18 @@
-"""Certificates that hold whenever a person stops.
+"""Certificates that are valid whenever a person stops answering.
 
-Fix a set of N tags, such as those to remove, and draw from it at random without replacement. A tag
-answered otherwise than claimed, or "unsure", is a miss. H0: at least a share 1 - target of the set
-are misses. Given H0, the next tag is a miss with a probability of at least
+Fix a set of N tags, such as the tags to remove, and draw from it at random without replacement. An
+answer that contradicts the claim, or "unsure", is a miss. H0: at least a share 1 - target of the
+set are misses. Given H0, the next tag is a miss with a probability of at least
 
     m = (N (1 - target) - misses so far) / (N - answers so far),
 
 so betting on a smaller share r < m multiplies a stake by r / m at each miss and by (1 - r)/(1 - m)
-otherwise, which does not grow on average. The e-value is the mean over seven bets, and by Ville's
-inequality it ever reaches 1/alpha with a probability of at most alpha, however one decides to stop.
+otherwise, and the stake does not grow on average. The e-value is the mean over seven bets. By
+Ville's inequality, the probability that it ever reaches 1/alpha is at most alpha, whatever the
+stopping rule.
 
-The order of drawing follows from a hash of the table, so that nobody gets a second chance by asking
-again. A different draw has a number, and the numbers share alpha: 0.9 alpha for draw 0, and
+The order of drawing follows from a hash of the table, so nobody gets a second chance by asking
+again. Further draws are numbered, and the draws share alpha: 0.9 alpha for draw 0, and
 0.1 alpha / (d (d + 1)) for draw d. However often one draws again, at most a share alpha of all
 certificates is false.
 """
@@ -53,7 +54,7 @@ _NOTHING = {
     SUSPECTS: "there is no suspect",
     ADDED: "no tag is to be added",
 }
-# Least number of answers from which the number that remains is extrapolated.
+# Minimum number of answers before the number of further answers is extrapolated.
 _FEW_ANSWERS = 20
 _BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
 _CONFIDENCE = 0.95
@@ -75,47 +76,48 @@ _DERIVED = ("certified", "e_value", "precision_at_least")
 class Certificate:
     """A claim about a set of tags and the answers that support it.
 
-    `NoisyLabels.certify` begins one. `questions` and `answered` work as those of `NoisyLabels`.
+    `NoisyLabels.certify` begins one. `questions` and `answered` work as in `NoisyLabels`.
 
     Attributes
     ----------
     of : {"removed", "suspects", "remaining", "added"}
-        What the set is. Removed tags and suspects should be wrong, others right.
+        The set. Removed tags and suspects are claimed to be wrong, the others to be right.
     target : float
-        Share of the set that is claimed to be so.
+        Share of the set for which this is claimed.
     confidence : float
         One minus the probability of a false certificate.
     draw : int
         Number of the draw, from 0.
     n_tags : int
-        Size of the set: tags that a person had answered before do not belong to it.
+        Size of the set. Tags that were answered before it was fixed do not belong to it.
     answers : dict from (row, label) to bool or None
-        The answers since the set was fixed: whether each tag is right, None if unsure.
+        The answers since the set was fixed: True for right, False for wrong, None for unsure.
     earlier : dict from (row, label) to bool or None
-        The answers before.
+        The answers given before.
     n_answers : int
-        Number of `answers` that count: in the order of drawing, without a gap.
+        Number of `answers` that count: in the order of drawing, up to the first gap.
     n_changed : int
         Number of `answers` that a person changed on the review page.
     changes : dict from (row, label) to bool
-        Tags that were removed (False) and added (True), if the copy has no columns that say so.
+        Tags that were removed (False) and added (True), if the cleaned copy has no columns that
+        list them.
     options : dict
-        How the ranking was made.
+        Method and options of the ranking.
     table_sha256, tags_sha256 : str
         Hashes of the tags of the table, and of the set.
     date : str
     certified : bool
-        Whether the answers support the claim.
+        True if the answers support the claim.
     e_value : float
         Evidence against the opposite of the claim, the largest so far; see `needed`.
     needed : float
-        The e-value from which on the claim is certified.
+        The smallest e-value that certifies the claim.
     precision_at_least : float
         The largest share that is certified; 0 at the beginning.
     more_answers : int or None
-        About how many more answers a certificate will probably take; None if it is out of reach.
+        Expected number of further answers until the claim is certified; None if out of reach.
     fewest_answers : int or None
-        How many more answers it takes if none of them counts against the claim.
+        Number of further answers needed if none of them is a miss; None if out of reach.
     order : sequence of (row, label), or None
         The set in the order of drawing; not part of the file.
     ranking : NoisyLabels or None
@@ -146,7 +148,7 @@ class Certificate:
 
     @property
     def sentence(self) -> str:
-        """What is certified, in words."""
+        """The claim, and whether it is certified, in words."""
         if not self.n_tags:
             return self.problem
         unsure = sum(right is None for right in self._counted.values())
@@ -163,7 +165,7 @@ class Certificate:
 
     @property
     def problem(self) -> str:
-        """Why there is nothing to certify; "" if there is something."""
+        """Reason why there is nothing to certify; "" if there is something."""
         if self.n_tags:
             return ""
         if self.of == REMOVED and self.ranking is not None:
@@ -179,7 +181,7 @@ class Certificate:
 
     @property
     def progress(self) -> str:
-        """What is certified, or else how far the answers have come, in words."""
+        """The certified claim, or the progress towards it, in words."""
         if not self.n_tags:
             return self.problem
         if self.certified:
@@ -206,7 +208,7 @@ class Certificate:
         Parameters
         ----------
         n : int, default=10
-            Number of questions; fewer come back if the draw ends.
+            Number of questions; fewer are returned at the end of the draw.
 
         Returns
         -------
@@ -222,14 +224,14 @@ class Certificate:
     def answered(self, questions: Questions, right: Any) -> "Certificate":
         """Return the certificate with more answers; see `NoisyLabels.answered`.
 
-        Answers count in the order of drawing, up to the first tag without one.
+        Answers count in the order of drawing, up to the first tag without an answer.
 
         Parameters
         ----------
         questions : Questions
-            What `questions` returned.
+            Questions from `questions`.
         right : sequence of bool or None
-            Whether each of these tags is right; None if a person cannot tell.
+            True for tags that are right, False for wrong tags, None if unsure.
 
         Returns
         -------
@@ -251,20 +253,20 @@ class Certificate:
             tag = row, names[column]
             if tag not in members:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
-            # A definite answer takes the place of "unsure".
+            # A definite answer replaces "unsure".
             answers[tag] = answers.get(tag) if is_right is None else is_right
         return replace(self, answers=answers, ranking=ranking)
 
     @cached_property
     def _counted(self) -> dict[Tag, bool | None]:
-        """Answers in the order of drawing, without a gap."""
+        """Answers in the order of drawing, up to the first gap."""
         if self.order is None:
             return dict(self.answers)
         return {tag: self.answers[tag] for tag in takewhile(self.answers.__contains__, self.order)}
 
     @property
     def n_answers(self) -> int:
-        """Number of answers that count: in the order of drawing, without a gap."""
+        """Number of answers that count: in the order of drawing, up to the first gap."""
         return len(self._counted)
 
     @cached_property
@@ -274,8 +276,8 @@ class Certificate:
 
     @property
     def needed(self) -> float:
-        """The e-value from which on the claim is certified."""
-        # 1 / (d (d + 1)) sums to 1, so the later draws together use up what draw 0 leaves of alpha.
+        """The smallest e-value that certifies the claim."""
+        # 1 / (d (d + 1)) sums to 1, so all later draws together use the rest of alpha.
         share = _FIRST_DRAW if not self.draw else (1 - _FIRST_DRAW) / self.draw / (self.draw + 1)
         return 1 / ((1 - self.confidence) * share)
 
@@ -290,7 +292,7 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
-        """Whether the answers support the claim."""
+        """True if the answers support the claim."""
         return self.n_tags > 0 and self.e_value >= self.needed
 
     @cached_property
@@ -304,20 +306,23 @@ class Certificate:
 
     @cached_property
     def more_answers(self) -> int | None:
-        """About how many more answers it will probably take; None if out of reach."""
+        """Expected number of further answers until certified; None if out of reach."""
         if self.certified:
             return 0
-        # Half of the misses that the claim allows weigh as much as two answers.
+        # The prior is worth two answers, with half of the share of misses that the claim allows.
         rate = (self._is_miss.sum() + 1 - self.target) / (len(self._is_miss) + 2)
         return self._answers_until_certified(rate)
 
     @property
     def fewest_answers(self) -> int | None:
-        """How many more answers it takes if none of them counts against the claim."""
+        """Number of further answers needed if none is a miss; None if out of reach."""
         return self._answers_until_certified(0)
 
     def _answers_until_certified(self, rate: float) -> int | None:
-        """Number of further answers, with misses at this rate, that certify the claim."""
+        """Return the number of further answers, with misses at this rate, that certify the claim.
+
+        None if the claim stays uncertified.
+        """
         n = min(self.n_tags - len(self._is_miss), _MOST_PLANNED)
         future = np.diff(np.floor(rate * np.arange(n + 1))) > 0
         values = e_values(np.r_[self._is_miss, future], self.n_tags, self._most_misses)
@@ -325,7 +330,7 @@ class Certificate:
         return int(reached[0]) + 1 if len(reached) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the certificate for JSON.
+        """Return the certificate as a dictionary for JSON.
 
         Returns
         -------
@@ -341,12 +346,12 @@ class Certificate:
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the certificate as JSON; it is also written to `path`, if given.
+        """Return the certificate as JSON, and write it to `path` if given.
 
         Parameters
         ----------
         path : path-like, optional
-            File to write; an existing one is replaced.
+            File to write; an existing file is replaced.
 
         Returns
         -------
@@ -360,13 +365,14 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """Read what `to_json` returned; raise InputError if it is not a certificate.
+        """Read a certificate from JSON; raise InputError if it is invalid.
 
-        The e-value and the bound are computed again, and must be those of the file.
+        The e-value and the bound are computed again and must agree with the file.
 
         Parameters
         ----------
         text : str
+            JSON from `to_json`.
 
         Returns
         -------
@@ -414,14 +420,14 @@ class Certificate:
         removed: Iterable[Tag],
         added: Iterable[Tag] = (),
     ) -> None:
-        """Compare the certificate with a table and what was done to it; raise if they differ.
+        """Check the certificate against a table and its changes.
 
         Parameters
         ----------
         table_sha256 : str
-            What `tags_digest` returned for the table before the changes.
+            Result of `tags_digest` for the table before the changes.
         listed, removed, added : collections of (row, label)
-            Tags before the changes, and the changes.
+            Tags before the changes, and tags that were removed and added.
 
         Raises
         ------
@@ -449,7 +455,7 @@ class Certificate:
             raise InputError("answers are missing or were not drawn by this program")
 
     def _members(self, tags: set[Tag], removed: set[Tag], added: set[Tag]) -> set[Tag]:
-        """Rebuild the certified set from what was done to the table."""
+        """Rebuild the certified set from the changes to the table."""
         if self.of == SUSPECTS:
             return {(row, label) for row, label in self.options.get("tags", ())}
         changed, acts_on = (added, True) if self.of == ADDED else (removed, False)
@@ -467,15 +473,16 @@ def _rounded_down(share: float) -> str:
 
 
 def e_values(is_miss: Array, n_tags: int, misses: float | Array) -> Array:
-    """E-value after each answer against H0: the set has at least `misses` misses.
+    """Return the e-value after each answer against H0: the set has at least `misses` misses.
 
     Parameters
     ----------
     is_miss : (t,) bool array
-        The answers in the order of drawing.
+        The answers in the order of drawing, True for misses.
     n_tags : int
         Size of the set.
     misses : float or (k,) array
+        Number of misses under H0.
 
     Returns
     -------
@@ -488,7 +495,7 @@ def e_values(is_miss: Array, n_tags: int, misses: float | Array) -> Array:
     for bet in _BETS:
         r = np.minimum(bet * misses / max(n_tags, 1), 0.999 * m)
         steps = np.where(is_miss, np.log(np.maximum(r, 1e-12) / m), np.log((1 - r) / (1 - m)))
-        # A stake of e^300 is as good as any.
+        # Capped at e^300, which avoids overflow and is beyond any limit.
         total += np.exp(np.minimum(np.cumsum(steps, axis=-1), 300))
     return np.asarray(total / len(_BETS))
 
@@ -536,7 +543,7 @@ def begin(
 
 
 def drawn_order(tags: Iterable[Tag], table_sha256: str, draw: int) -> list[Tag]:
-    """Tags in the order of drawing, which the table and the number of the draw decide."""
+    """Return tags in the order of drawing, which follows from the table and the draw number."""
 
     def key(tag: Tag) -> bytes:
         return hashlib.sha256(json.dumps([table_sha256, draw, *tag]).encode()).digest()
@@ -545,12 +552,12 @@ def drawn_order(tags: Iterable[Tag], table_sha256: str, draw: int) -> list[Tag]:
 
 
 def tags_hash(tags: Iterable[Tag]) -> str:
-    """Hash of a set of tags."""
+    """Return the hash of a set of tags."""
     return hashlib.sha256(json.dumps(sorted(tags)).encode()).hexdigest()
 
 
 def tags_digest(n_rows: int, names: Sequence[str], row: Array, column: Array) -> str:
-    """Hash of a table of tags; the order of tags in a row does not count."""
+    """Return the hash of a table of tags; the order of tags within a row does not matter."""
     used = sorted({str(names[j]) for j in np.unique(column).tolist()})
     place = {name: k for k, name in enumerate(used)}
     rank = np.array([place.get(str(name), -1) for name in names], dtype="<i8")[column]
@@ -562,7 +569,7 @@ def tags_digest(n_rows: int, names: Sequence[str], row: Array, column: Array) ->
 
 
 def as_answers(right: Any, n: int) -> list[bool | None]:
-    """Answers as True (the tag is right), False (wrong) and None (unsure)."""
+    """Return answers as True (the tag is right), False (wrong) and None (unsure)."""
     if np.ndim(right) != 1 or len(right) != n:
         raise InputError(
             f"right must hold one answer for each of {n} questions, got {brief(right)}",
@@ -579,7 +586,7 @@ def as_answers(right: Any, n: int) -> list[bool | None]:
 
 
 def _tags_of(values: Any, name: str) -> dict[Tag, bool | None]:
-    """Answers of a file."""
+    """Return the answers of a certificate file, checked."""
     if not isinstance(values, list):
         raise InputError(f"the certificate has {brief(values)} for {name}")
     answers: dict[Tag, bool | None] = {}

@@ -1,8 +1,8 @@
-"""Changes to the tags of rows, for a person or a program to look at beforehand.
+"""Lists of changes to the tags of rows, to be reviewed before they are applied.
 
-Lines of a list may be deleted and `after` may be edited, since `after` simply takes the place of
-`before`. A row is found by its key, wherever it is by now, and changed only if its cell is the one
-in the list; `undo` puts exactly this cell back, in a copy of the same format byte for byte.
+Lines of a list may be deleted and `after` may be edited, because `after` simply replaces `before`.
+A row is found by its key, wherever it is now, and changed only if its cell is the one in the list.
+`undo` restores exactly this cell, byte for byte in a copy of the same format.
 """
 
 import json
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
 KINDS = ("removal", "addition", "merge", "rename")
-# Columns of the file in the order of `ChangeList.write`; schirn.app.tables.read_changes, which says
-# what each of them holds, takes them in the same order.
+# Columns of the file in the order of `ChangeList.write`. schirn.app.tables.read_changes, which
+# documents them, reads them in the same order.
 FIELDS = (
     *("row", "change", "before", "after", "confidence", "why", "key"),
     *("cell", "raw", "column", "separator", "id_column"),
@@ -47,12 +47,12 @@ class Change(NamedTuple):
     row : int
         Index of the row, from 0.
     change : {"removal", "addition", "merge", "rename"}
-        For the reader. `before` and `after` decide what happens.
+        Kind of change, for the reader. `before` and `after` determine what happens.
     before : str
-        The tag as it is; "" for an addition.
+        The present tag; "" for an addition.
     after : str
-        The tag that takes its place; "" for a removal. A row that has this tag already gets no
-        second one, which is a merge.
+        The tag that replaces it; "" for a removal. If the row already has this tag, it is not
+        added twice: the two tags are merged.
     confidence : float or None
         Probability that the change is right.
     why : str
@@ -71,7 +71,7 @@ class Change(NamedTuple):
 class ChangeList:
     """Changes to the tags of one table, which can be applied and undone.
 
-    `NoisyLabels.changes` and `ChangeList.from_cells` make one;
+    `NoisyLabels.changes` and `ChangeList.from_cells` build one;
     `schirn.app.tables.read_changes` reads one from a file.
 
     Attributes
@@ -85,12 +85,12 @@ class ChangeList:
     cells : dict from int to object
         The cell of each changed row before the changes.
     keys : dict from int to str
-        What each changed row is found by, wherever it is by then: its id, or a hash of its
-        other cells. Rows without a key are found by their number.
+        Key by which each changed row is found even if it has moved: its id, or a hash of its other
+        cells. Rows without a key are found by their number.
     id_column : str
         Name of the column of ids, if the keys are ids.
     raw : dict from int to str
-        The text of these cells in the file of the table, if its format has one.
+        The original text of these cells in the table's file, if the format has one.
 
     Examples
     --------
@@ -147,14 +147,15 @@ class ChangeList:
         Parameters
         ----------
         cells : sequence
-            The column: texts such as "beach;dog", lists of tags, numbers or missing values.
+            The column: strings such as "beach;dog", lists of tags, numbers or missing values.
         changes : sequence of Change
+            The changes to list.
         column : str, default="tags"
             Name of the column.
         separator : str, default=";"
             Text between the tags of a cell.
         **how
-            How the cells hold tags, as for `apply`.
+            Representation of the tags in the cells, as in `apply`.
 
         Returns
         -------
@@ -192,14 +193,13 @@ class ChangeList:
         cells : sequence
             The column before the changes.
         keys : sequence of str, optional
-            What the rows are found by. By default rows are found by number.
+            Keys of the rows. By default rows are found by number.
         conflicts : list of str, optional
             Rows that cannot be changed are skipped, and the reasons appended here.
         **how
-            ``spreadsheet=True``: the cells are those of a CSV file, where one that a spreadsheet
-            would run as a formula has an apostrophe in front, which is not part of the tag.
-            ``lists=True``: the column can hold nothing but lists, even if all its cells are
-            missing.
+            ``spreadsheet=True``: the cells come from a CSV file, in which a cell that a spreadsheet
+            would run as a formula starts with an apostrophe that is not part of the tag.
+            ``lists=True``: the column can only hold lists, even if all its cells are missing.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class ChangeList:
         Raises
         ------
         InputError
-            If a row is not found, or its cell differs from what the list says; the message names
+            If a row is not found, or its cell differs from the cell in the list; the message names
             the rows.
         """
         return self._exchange(list(cells), keys=keys, conflicts=conflicts, forward=True, **how)
@@ -220,9 +220,9 @@ class ChangeList:
         Parameters
         ----------
         cells : sequence
-            What `apply` returned.
+            The column after `apply`.
         **options
-            As for `apply`.
+            As in `apply`.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class ChangeList:
         Raises
         ------
         InputError
-            If a cell differs from what `apply` made of it; the message names the rows.
+            If a cell differs from the result of `apply`; the message names the rows.
         """
         return self._exchange(list(cells), forward=False, **options)
 
@@ -244,7 +244,7 @@ class ChangeList:
         n_rows : int
             Number of rows of the table.
         keys : sequence of str, optional
-            What the rows are found by: see `row_keys`.
+            Keys of the rows: see `row_keys`.
 
         Returns
         -------
@@ -260,8 +260,8 @@ class ChangeList:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the list to a .csv file, completely or not at all.
 
-        A text that a spreadsheet would run as a formula gets an apostrophe in front, which
-        `read_changes` takes away.
+        A string that a spreadsheet would run as a formula gets a leading apostrophe, which
+        `read_changes` removes.
 
         Parameters
         ----------
@@ -298,11 +298,11 @@ class ChangeList:
         conflicts: list[str] | None = None,
         **how: Any,
     ) -> list[Any]:
-        """Put the new cells in the place of the old ones, or the other way round."""
+        """Replace the old cells by the new ones, or the other way round."""
         if not self.cells:
             return cells
         places = list(self._places(len(cells), keys))
-        # The cells before the changes show how the column holds tags.
+        # The cells before the changes show how the column represents tags.
         originals = list(cells)
         for row, place in places:
             if not forward and not isinstance(place, InputError):
@@ -331,11 +331,11 @@ class ChangeList:
     def _places(
         self, n_rows: int, keys: Sequence[str] | None
     ) -> Iterator[tuple[int, int | InputError]]:
-        """Yield each row of the list with its place in a column, or with what is wrong."""
+        """Yield each row of the list with its place in a column, or with an error."""
         places: dict[str, list[int]] = {}
         for place, key in enumerate(keys or ()):
             places.setdefault(key, []).append(place)
-        # Another column in all rows changes all hashes, but no number.
+        # A new column changes the hashes of all rows, but not their numbers.
         by_key = bool(self.id_column) or any(key in places for key in self.keys.values())
         for row in self.cells:
             key = self.keys.get(row, "") if keys is not None and by_key else ""
@@ -344,7 +344,7 @@ class ChangeList:
             if not key:
                 yield row, row if row < n_rows else _no_row(row, n_rows)
             elif row in at and not self.id_column:
-                # One of several rows that are the same, apart from their tags.
+                # One of several rows that are equal apart from their tags.
                 yield row, row
             elif len(at) == 1:
                 yield row, at[0]
@@ -353,7 +353,7 @@ class ChangeList:
                 yield row, InputError(f"{name} {what}")
 
     def _after(self, tags: TagCells) -> dict[int, Any]:
-        """The changed cells."""
+        """Return the changed cells."""
         changed = {}
         for row, lines in groupby(self.changes, key=lambda each: each.row):
             try:
@@ -363,12 +363,12 @@ class ChangeList:
         return changed
 
     def _changed(self, tags: TagCells, cell: Any, lines: list[Change]) -> Any:
-        """One cell after its changes."""
+        """Return one cell after its changes."""
         present = tags.split(cell)
         replaced: dict[str, list[str]] = {}
         added: list[str] = []
         for change in lines:
-            # A text may be edited to several tags; a tag of a list may hold the separator.
+            # A string may be edited to several tags; a tag of a list may contain the separator.
             text = change.after if tags.holds == "text" and not tags.notation else [change.after]
             names = split_tags(text, self.separator)
             if not change.before:
@@ -383,13 +383,19 @@ class ChangeList:
 
 
 def apply_changes(cells: Any, changes: ChangeList) -> Any:
-    """Make changes in a column, and return a container of the kind that came in.
+    """Apply changes to a column, and return a container of the same type.
 
     Parameters
     ----------
     cells : list, tuple, array, Series or Arrow column
-        A Series keeps its index and name.
+        The column before the changes. A Series keeps its index and name.
     changes : ChangeList
+        The changes to apply.
+
+    Returns
+    -------
+    list, tuple, array, Series or Arrow column
+        The column after the changes.
 
     Examples
     --------
@@ -421,7 +427,7 @@ def apply_changes(cells: Any, changes: ChangeList) -> Any:
 
 
 def _refusal(reasons: list[str], is_done: bool, forward: bool) -> str:
-    """Return the sentence about rows that cannot be changed."""
+    """Return the error message about rows that cannot be changed."""
     if is_done:
         return f"{reasons[0]}; it seems that the changes were {_DONE[forward]} already"
     if len(reasons) == 1:
@@ -460,7 +466,7 @@ def changes_of(
         columns = (tags.row[mask], tags.label[mask], tags.confidence[mask])
         for row, label, p in zip(*columns, strict=True):
             tag = str(label).strip()
-            # A new tag that holds the separator needs quotes where a text could be several tags.
+            # In a string of tags, a new tag that contains the separator needs quotes.
             pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
             changes.append(Change(int(row), kind, *pair, *certainty(ranking, kind, float(p))))
     return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
@@ -472,7 +478,9 @@ def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking that proposes the change.
     kind : {"removal", "addition"}
+        Kind of change.
     p : float
         Probability that the tag is correct.
     """
@@ -490,7 +498,7 @@ def certainty(ranking: "NoisyLabels", kind: str, p: float) -> tuple[float, str]:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell as JSON knows it; a missing value is None."""
+    """Return a cell as plain JSON values; a missing value becomes None."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, list | tuple | np.ndarray):
@@ -501,7 +509,7 @@ def _plain(cell: Any) -> Any:
 
 
 def canonical_cell(cell: Any) -> str:
-    """Return a cell of tags as JSON, by which two cells are compared."""
+    """Return a cell of tags as JSON, so that cells can be compared."""
     try:
         return json.dumps(_plain(cell))
     except (TypeError, ValueError):
@@ -509,7 +517,7 @@ def canonical_cell(cell: Any) -> str:
 
 
 def check_change(change: Change) -> None:
-    """Raise InputError for a change that says nothing."""
+    """Raise InputError for a change of unknown kind or without any tag."""
     if change.change not in KINDS:
         raise InputError(f"change must be {', '.join(KINDS)}, not {brief(change.change)}")
     if not change.before and not change.after:
@@ -523,6 +531,6 @@ def _no_row(row: int, n_rows: int) -> InputError:
 
 
 def _is_cell(cell: Any, second: Any) -> bool:
-    """Whether two cells are the same; an empty text is a missing value in some formats."""
+    """Return whether two cells are equal; in some formats, "" is a missing value."""
     cells = ("" if is_missing(value) else value for value in (cell, second))
     return len({canonical_cell(value) for value in cells}) == 1

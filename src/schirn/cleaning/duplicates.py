@@ -1,7 +1,7 @@
 """Rows whose texts are nearly the same, and the tags in which they differ.
 
-Two rows with one text should have the same tags. Where they differ, the majority of the group says
-which tags are likely; if it is divided, a ranking does.
+Two rows with the same text should have the same tags. Where they differ, the majority of the group
+determines which tags are likely; if the group is divided, a ranking does.
 
 >>> from schirn.cleaning import find_duplicates
 >>> texts = ["red dress, size M", "Red dress size M", "red dress - size m", "blue coat"]
@@ -31,7 +31,7 @@ from schirn.labels.tags import Tags, read_tags
 SIMILARITY = 0.8
 
 _WORD = re.compile(r"\w+")
-# Rows that share a rare word beyond which they are not compared one by one.
+# Maximum number of earlier rows per rare word that a row is compared with.
 _MOST_SHARING = 100
 _SHOWN_ROWS = 5
 
@@ -47,9 +47,9 @@ class DifferingTag(NamedTuple):
     share : float
         Share of the rows of the group that have it.
     confidence : float
-        Mean confidence of the tag in the rows of the group, by the ranking; NaN without one.
+        Mean confidence of the tag in the rows of the group; NaN without a ranking.
     is_likely : bool or None
-        What the majority says, or the ranking if the group is divided; None if nothing decides.
+        Decision of the majority, or of the ranking if the group is divided; None if undecided.
     """
 
     tag: str
@@ -66,7 +66,7 @@ class DuplicateGroup:
     Attributes
     ----------
     rows : list of int
-        From 0, ascending.
+        Row numbers from 0, ascending.
     differing : list of DifferingTag
         Sorted by name.
     """
@@ -89,9 +89,9 @@ class Duplicates:
     Attributes
     ----------
     groups : list of DuplicateGroup
-        Those that differ in the most tags first.
+        The groups, with the most differing tags first.
     n_rows : int
-        Rows that are nearly the same as an earlier one, whatever their tags.
+        Number of rows that are nearly equal to an earlier row, whatever their tags.
     """
 
     groups: list[DuplicateGroup]
@@ -107,10 +107,10 @@ class Duplicates:
         return self.groups[position]
 
     def changes(self) -> list[Change]:
-        """Return what gives all rows of a group its likely tags, sorted by row.
+        """Return the changes that give all rows of a group its likely tags, sorted by row.
 
-        Tags that nothing decides stay as they are. `ChangeList.from_cells` makes a list that can be
-        applied and undone.
+        Undecided tags stay unchanged. Pass the changes to `ChangeList.from_cells` to apply and
+        undo them.
 
         Returns
         -------
@@ -133,12 +133,14 @@ def find_duplicates(
     Parameters
     ----------
     texts : sequence of n texts
-    tags : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
+        Texts of the rows.
+    tags : 0/1 matrix, DataFrame, list of lists of names, or strings such as "beach;dog"
+        Tags of the rows.
     ranking : NoisyLabels, optional
-        Decides where a group is divided.
+        Decides if the majority of a group does not.
     similarity : float, default=0.8
-        Share of the words of two rows that both have (Jaccard), from which they count as copies.
-        Case, order and punctuation do not matter.
+        Minimum Jaccard similarity of the words of two rows that count as copies. Case, order and
+        punctuation do not matter.
     separator : str, default=";"
         Text between tags.
 
@@ -149,7 +151,7 @@ def find_duplicates(
     Raises
     ------
     InputError
-        If texts, tags and ranking are not about the same rows.
+        If texts, tags and ranking differ in their number of rows.
     """
     Number(0, high=1, open_low=True).check("similarity", similarity)
     if isinstance(texts, str):
@@ -177,17 +179,17 @@ def find_duplicates(
 
 
 def near_copies(words: Sequence[frozenset[str]], similarity: float) -> Array:
-    """Return the first row that each row is nearly the same as, itself if there is none.
+    """Return the earlier row that each row nearly copies, or the row itself if there is none.
 
-    Two sets of which a share t is common have one of their rarest words in common, so only rows
-    that share one of the rarest words of both are compared.
+    Two sets whose similarity is at least t share one of their rarest words, so only rows that share
+    such a word are compared.
 
     Parameters
     ----------
     words : sequence of frozenset of str
-        Rows without words are no copies of each other.
+        Words of each row. Rows without words are not copies of each other.
     similarity : float
-        Smallest share of common words.
+        Minimum share of common words.
 
     Returns
     -------
@@ -225,7 +227,7 @@ def _most_similar(
     words: Sequence[frozenset[str]],
     similarity: float,
 ) -> int | None:
-    """Return the most similar of some rows if it is similar enough."""
+    """Return the most similar of the given rows, or None if none is similar enough."""
     best = None
     best_share = similarity - 1e-9
     for row in rows:
@@ -238,7 +240,7 @@ def _most_similar(
 
 
 def _words(text: Any) -> frozenset[str]:
-    """Return the words of a text; of a script without spaces, its pairs of letters."""
+    """Return the words of a text, or pairs of letters in scripts without spaces."""
     if is_missing(text):
         return frozenset()
     words = _WORD.findall(str(text).casefold())
@@ -257,7 +259,7 @@ def _names_of_rows(tags: Tags) -> list[set[str]]:
 
 
 def _confidence(ranking: NoisyLabels) -> dict[tuple[int, str], float]:
-    """Confidence of the listed tags and of those that may be missing, by row and name."""
+    """Return the confidence of the listed and the possibly missing tags, by row and name."""
     confidence: dict[tuple[int, str], float] = {}
     for source in (ranking.missing, ranking):
         names = [source.label_names[j] for j in source.column.tolist()]
@@ -269,7 +271,7 @@ def _confidence(ranking: NoisyLabels) -> dict[tuple[int, str], float]:
 def _differing(
     rows: list[int], names: list[set[str]], confidence: dict[tuple[int, str], float]
 ) -> list[DifferingTag]:
-    """Return the tags that some of the rows have, and others lack."""
+    """Return the tags that some of the rows have and others lack."""
     counts = Counter(tag for row in rows for tag in names[row])
     differing = []
     for tag in sorted(tag for tag, count in counts.items() if count < len(rows)):

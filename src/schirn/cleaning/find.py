@@ -37,14 +37,15 @@ from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
 from schirn.solvers.feature_ridges import MOST_STACKED
 
-# Sieve leaves out how labels occur together from here on; centroids are faster and as good.
+# Above this number of labels, Sieve ignores how labels occur together; centroids are faster and
+# as good.
 MANY_LABELS = MOST_STACKED
 # Sieve ranks the tags of texts best after two rounds.
 TEXT_ROUNDS = 2
-# From here on, labels in fewer than `min_count` rows are not ranked as missing either: there may be
-# many times as many as others.
+# Above this number of labels, labels in fewer than `min_count` rows are not ranked as missing
+# either: there may be many times more of them than of the others.
 _MANY_RARE = 1000
-# From here on, only tags that the method itself would suggest are ranked as missing.
+# Above this number of cells, no missing tags are ranked.
 _MOST_CELLS = 50_000_000
 
 
@@ -75,66 +76,69 @@ def find_noisy_labels(
     """Rank every tag of every row by how likely it is to be correct.
 
     Nothing is removed and nothing is claimed: ask a person about some `questions` of the result,
-    and pass the answers to `answered`. No row influences its own ranks. Clean my tags
-    (docs/cleaning.md) has examples, and what the arguments do in detail.
+    and pass the answers to `answered`. No row influences its own ranks. See "Clean my tags"
+    (docs/cleaning.md) for examples and for details of the arguments.
 
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        Features of the rows, also a `schirn.scale.RowFile`, tensors on a GPU or Dask blocks.
-    candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
-        Tags of the rows: a matrix, lists of names, or texts such as "beach;dog".
+        Features of the rows; also a `schirn.scale.RowFile`, tensors on a GPU or Dask blocks.
+    candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or strings
+        Tags of the rows: a matrix, lists of names, or strings such as "beach;dog".
     method : Ranker, estimator, class or str, optional
-        None is `Sieve`, a `TextRanker` for texts, or a `CentroidRanker` for more than 3,000 labels.
+        None selects `Sieve`, a `TextRanker` for texts, or a `CentroidRanker` for more than 3,000
+        labels.
     cv : int, splitter or iterable of (train, test) row indices, optional
-        Folds; by default one fit of `Sieve`, and five folds of other methods.
+        Folds. By default `Sieve` is fitted once, and other methods in five folds.
     precision : float, default=0.9
-        Share of the removals that should be right, by the answers.
+        Share of the removals that should be right according to the answers.
     keep_one : bool, default=True
-        Whether each row keeps at least one tag that nobody called wrong.
+        True keeps at least one tag per row that nobody called wrong.
     known : (n, l) array, sparse matrix or DataFrame, optional
-        1 for tags known to be correct, -1 for wrong ones, 0 elsewhere.
+        1 for tags known to be correct, -1 for tags known to be wrong, 0 for the others.
     known_clean : (n,) or (n, l) bool array, optional
         Rows, or cells, whose tags are all correct.
     prior : (n, l) array, sparse matrix or DataFrame, optional
-        Prior probabilities, which multiply the odds.
+        Prior probabilities; their odds multiply the ranker's odds.
     votes : Votes or (counts, voters), optional
         Result of `votes_to_candidates`, or votes for each cell and the number of voters.
     opinions : array, dict, DataFrame or iterable of (row, tag, opinion, who), optional
-        What others think of some tags; see `NoisyLabels.with_opinions`.
+        Second opinions about some tags; see `NoisyLabels.with_opinions`.
     vocabulary : Vocabulary, optional
-        With one, even without lines, the other tags of a row speak for or against a tag, as far as
+        If given, even without lines, the other tags of a row count for or against a tag, as far as
         the table shows that they go together. Accepted implications and exclusions count in full,
-        rejected ones not at all. Apply its other lines first (`Vocabulary.apply`).
+        rejected ones not at all. Apply the other lines first (`Vocabulary.apply`).
     groups : sequence of n values, optional
         Rows with the same value are left out together.
     min_count : int, default=5
-        A tag that fewer rows list, or all of them, is kept with the verdict "unjudged".
+        Tags listed in fewer rows than this, or in all rows, are kept with the verdict "unjudged".
     scaled : bool, default=False
-        Whether X is taken as it is, as texts and sparse rows of length 1 always are.
+        True leaves X unscaled. Texts and sparse rows of length 1 are never scaled.
     max_memory : float, optional
-        Gigabytes; what needs more goes to temporary files, or is an error if it cannot.
+        Memory limit in gigabytes. Larger data go to temporary files where possible; otherwise an
+        error is raised.
     label_names : sequence of str, optional
         Names of the columns of a matrix.
     separator : str, default=";"
-        What stands between the tags of a row that is a text.
-    random_state : int, optional
-        Seed; the default is 0.
+        Text between the tags of a cell such as "beach;dog".
+    random_state : int, default=0
+        Seed of all random choices.
     checkpoint : path, optional
-        Folder from which a killed run goes on; it is removed when the work is done.
+        Folder for the state of a long run. A killed run resumes from it; the folder is removed
+        when the run ends.
     verbose : bool, default=False
-        Whether to show progress on stderr.
+        Show progress on stderr.
 
     Returns
     -------
     NoisyLabels
-        All listed tags with their confidence, and the likeliest missing ones. It asks questions,
-        takes answers, and applies what they justify.
+        All listed tags with their confidence, and the likeliest missing tags. It asks questions,
+        takes answers, and applies the changes that the answers justify.
 
     Raises
     ------
     InputError
-        If features and tags do not fit each other, or an argument is not allowed.
+        If features and tags do not match, or an argument is invalid.
 
     Examples
     --------
@@ -176,7 +180,7 @@ def find_noisy_labels(
 
 
 def _check_tags_apart(X: Any, candidates: Any) -> None:
-    """Raise InputError if the tags are a text, or a column of the features."""
+    """Raise InputError if the tags are a string, or a column of the features."""
     if isinstance(candidates, str):
         raise InputError(
             f"candidates must hold the tags of every row, not the text {candidates!r}; pass the "
@@ -192,7 +196,7 @@ def _check_tags_apart(X: Any, candidates: Any) -> None:
 
 
 def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, votes: Any) -> Tags:
-    """Read the tags, with the names of the votes if they have none."""
+    """Read the tags; tags without names take the names of the votes."""
     is_nameless = getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
     if label_names is None and isinstance(votes, Votes) and is_nameless:
         label_names = votes.label_names
@@ -214,18 +218,19 @@ def _task(
         knowledge["votes"],
         None if groups is None else group_numbers(groups, tags.n_rows),
         min_count,
-        # As many as are listed, but few of very large tables.
+        # As many as are listed, but none in very large tables.
         n_unlisted=len(tags.row) if np.prod(tags.shape, dtype=float) <= _MOST_CELLS else None,
         random_state=random_state,
     )
 
 
 def group_numbers(groups: Iterable[Any], n: int) -> Array:
-    """Number the groups in their own order; a row without a group becomes one of its own.
+    """Number the groups in sorted order; a row without a group becomes its own group.
 
     Parameters
     ----------
     groups : iterable of n values
+        Group of each row; a missing value means none.
     n : int
         Number of rows.
 
@@ -247,7 +252,7 @@ def group_numbers(groups: Iterable[Any], n: int) -> Array:
 
 
 def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tuple[Any, Ranker]:
-    """Read the features, and choose what judges the tags by them."""
+    """Read the features and choose the ranker."""
     X, _, is_text = read_features(X)
     sparse = sp.issparse(X)
     where = location(X)
@@ -275,7 +280,7 @@ def _ranked(evidence: Evidence, task: RankingTask, method: str, storage: Storage
 
 
 def _columns_to_rank(tags: Tags, min_count: int) -> Array:
-    """Labels that some rows list, but not all; of very many labels, only those with enough tags."""
+    """Return labels listed in some rows but not all; with very many labels, only frequent ones."""
     varies = (tags.counts > 0) & (tags.counts < tags.n_rows)
     if varies.sum() > _MANY_RARE:
         varies &= tags.counts >= min_count
@@ -291,20 +296,25 @@ def choose_ranker(
     scaled: bool = False,
     sparse: bool = False,
 ) -> Ranker:
-    """Return what judges the tags.
+    """Choose the ranker that judges the tags.
 
     Parameters
     ----------
     method : Ranker, estimator, class, str or None
         As in `find_noisy_labels`.
     task : RankingTask
+        The tags to judge.
     cv : int, splitter or iterable, optional
         Folds; None leaves the choice to the library.
     where : {"memory", "files", "device", "dask"}
-        Where the features are.
+        Where the features are stored.
     scaled, sparse : bool
-        Whether `Sieve`, if it is chosen here, takes the features as they are, and whether they are
-        sparse, as those of texts.
+        Whether `Sieve`, if chosen here, leaves the features unscaled, and whether they are sparse,
+        as the features of texts are.
+
+    Returns
+    -------
+    Ranker
     """
     if isinstance(method, type) and not issubclass(method, PartialMultiLabelClassifier):
         method = method()
@@ -335,7 +345,7 @@ def choose_ranker(
         )
     if not isinstance(model, Sieve) or cv is not None:
         return FoldRanker(model, cv)
-    # Of many dense rows, Sieve leaves out one at a time.
+    # With many dense rows, Sieve can only leave out single rows, not groups.
     ranker = SieveRanker(model)
     leaves_groups_out = task.groups is None or model.leaves_groups_out(task.tags.n_rows, sparse)
     return ranker if leaves_groups_out else FoldRanker(model)
@@ -344,7 +354,7 @@ def choose_ranker(
 def _store(
     X: Any, task: RankingTask, ranker: Ranker, arguments: dict[str, Any]
 ) -> tuple[Any, Storage]:
-    """Choose a storage for the features, and bring them there."""
+    """Choose a storage for the features, and move them there."""
     needs = ranker.needs(task)
     storage = choose_storage(size_of(X), location(X), needs)
     if storage.name == "workers":
@@ -354,13 +364,13 @@ def _store(
     if len(X.shape) != 2 or X.shape[0] != task.tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {task.tags.n_rows} rows")
     if location(X) == "memory":
-        # A model would report the row of its fold.
+        # A model would report the row number within its fold.
         check_values(X)
     return X, storage
 
 
 def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Evidence:
-    """Judge the labels where the rows are stored."""
+    """Rank the tags where the rows are stored."""
     if task.votes is not None and not ranker.takes_votes:
         raise InputError(
             f"{ranker.name} takes no votes here: votes are used in a single fit, not in folds; use "
@@ -380,7 +390,7 @@ def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Eviden
 
 
 def _add_prior(evidence: Evidence, prior: Any, task: RankingTask) -> Evidence:
-    """Add the log-odds of its prior to those of each tag."""
+    """Add the log-odds of the prior to the evidence about each tag."""
     if prior is None:
         return evidence
     z = logit(np.clip(read_prior(prior, task.tags), 1e-6, 1 - 1e-6))

@@ -1,7 +1,7 @@
-"""The result of `find_noisy_labels`: tags ranked by suspicion, and what answers say about them.
+"""The result of `find_noisy_labels`: tags ranked by suspicion, and the answers about them.
 
 Rank, ask, act: nothing is removed and nothing is claimed until a person answers some questions, or
-orders removals with `remove`.
+requests removals with `remove`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ NOT_CHECKED = "not checked"
 
 
 def _check_choice(k: int | None, limit: float | None, name: str) -> None:
-    """Tags are chosen by their number or by a limit of their confidence."""
+    """Raise InputError unless exactly one of a number of tags and a confidence limit is given."""
     Number(0, integer=True, none=True).check("k", k)
     Number(0, high=1, none=True).check(name, limit)
     if (k is None) == (limit is None):
@@ -53,17 +53,17 @@ def _check_choice(k: int | None, limit: float | None, name: str) -> None:
 class NoisyLabels:
     """All tags of a table, ranked by suspicion, as parallel arrays sorted by row.
 
-    Four parts make it up: what the ranker found (`ranked` and `missing`), what people answered
-    (`answers`), and what they decided besides (`policy`).
+    The ranker's results are in `ranked` and `missing`, people's answers in `answers`, and their
+    other decisions in `policy`.
 
     Attributes
     ----------
     ranked : RankedTags
-        What the ranker says about the listed tags.
+        The listed tags with the ranker's estimates.
     answers : Answers
-        What people answered about the listed tags.
+        People's answers about the listed tags.
     policy : Policy
-        Target precision, limits, rules and orders.
+        Target precision, limits, rules, and requested removals and additions.
     n_rows : int
     label_names : list of str
     row, column : (m,) int arrays
@@ -71,26 +71,27 @@ class NoisyLabels:
     label, verdict : (m,) object arrays
         Name of the label; "kept", "removed" or "unjudged".
     confidence : (m,) float array
-        Lower means more suspicious. Without answers, the probability of being correct by the
-        ranker, which no one has checked; with answers, the probability that follows from these.
+        Probability that each tag is correct; lower means more suspicious. Without answers it is
+        the ranker's unchecked estimate, otherwise it is estimated from the answers.
     answer : (m,) float array
         1 for tags answered "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer.
     removed : (m,) bool array
-        Tags that were answered "wrong" or are known to be wrong, and, as far as the answers allow
-        it at the target precision, the most suspicious ones; or what `remove` ordered.
+        Tags that were answered "wrong" or are known to be wrong, and as many of the most
+        suspicious tags as the answers allow at the target precision, or those requested with
+        `remove`.
     added : (k,) bool array
-        The same for the tags in `missing`.
+        Tags of `missing` to add, chosen in the same way.
     judged : (m,) bool array
-        Tags that are too rare are not judged.
+        False for tags that are too rare to judge.
     missing : MissingTags
         Tags that are not listed, ranked.
     wrong_share : float
-        Share of wrong tags among those judged that no rule decides, by the answers; NaN if these
-        cannot tell.
+        Share of wrong tags, estimated from the answers, among the judged tags that no rule
+        decides; NaN if the answers do not allow an estimate.
     wrong_share_interval : tuple of two floats
-        90% interval of this share, which follows from how the questions were drawn, and from no
-        model of the ranking. Without answers it is (0, 1): a wrong tag may look like a right one,
-        so features give no upper bound. Tags known to be right or wrong narrow it.
+        90% interval of this share. It depends only on how the questions were drawn, not on a model
+        of the ranking. Without answers it is (0, 1): a wrong tag may look like a right one, so
+        features give no upper bound. Tags known to be right or wrong narrow it.
     n_answers : int
         Number of listed tags that were answered "right" or "wrong".
     method : str
@@ -98,14 +99,15 @@ class NoisyLabels:
     precision : float
         Target precision of removals and additions.
     keep_one : bool
-        Whether a row keeps its likeliest tag unless a person called it wrong.
+        True if a row keeps its likeliest tag unless a person called it wrong.
     rules : dict from label name to {"keep", "drop"}
+        Labels whose tags are all kept or all removed.
     annotators : list of Annotator or None
         Quality of every annotator, if `Votes` were given.
     is_checked : bool
-        Whether removals and additions follow from answers, not from `remove` or `add`.
+        True if removals and additions follow from answers, not from `remove` or `add`.
     storage : Storage or None
-        Where the features and what was computed from them were stored, and why.
+        Where the features and intermediate results were stored, and why.
     index : pandas.Index or None
         Index of the rows, if the tags came as a pandas object.
     draws : int
@@ -134,12 +136,14 @@ class NoisyLabels:
         precision: float | None = None,
         keep_one: bool | None = None,
     ) -> "NoisyLabels":
-        """Make a ranking without answers.
+        """Build a ranking without answers.
 
         Parameters
         ----------
         n_rows : int
+            Number of rows of the table.
         label_names : list of str
+            Name of each label.
         row, column : (m,) int arrays
             Row and label of each tag, sorted by row.
         confidence : (m,) float array
@@ -147,10 +151,11 @@ class NoisyLabels:
         judged : (m,) bool array
             Tags to ask about; the others are kept.
         method : str
-            Name of what ranked the tags.
+            Name of the method that ranked the tags.
         known : (m,) int array, optional
-            1 for tags known to be right, -1 for wrong ones, 0 elsewhere.
+            1 for tags known to be right, -1 for tags known to be wrong, 0 for the others.
         missing : MissingTags, optional
+            Ranked tags that are not listed; none by default.
         precision, keep_one : float and bool, optional
             As in `find_noisy_labels`.
 
@@ -202,17 +207,17 @@ class NoisyLabels:
 
     @property
     def model_confidence(self) -> Array:
-        """Probability that each tag is correct, by the ranker."""
+        """Probability that each tag is correct, according to the ranker."""
         return self.ranked.model_confidence
 
     @property
     def judged(self) -> Array:
-        """Tags that are not too rare to judge."""
+        """Mask of the tags that are not too rare to judge."""
         return self.ranked.judged
 
     @property
     def known(self) -> Array:
-        """1 for tags known to be right, -1 for wrong ones, 0 elsewhere."""
+        """1 for tags known to be right, -1 for tags known to be wrong, 0 for the others."""
         return self.ranked.known
 
     @property
@@ -247,35 +252,35 @@ class NoisyLabels:
 
     @property
     def keep_one(self) -> bool:
-        """Whether a row keeps its likeliest tag unless a person called it wrong."""
+        """True if a row keeps its likeliest tag unless a person called it wrong."""
         return self.policy.keep_one
 
     @property
     def rules(self) -> dict[str, str]:
-        """What to do with all tags of some labels."""
+        """Labels whose tags are all kept or all removed."""
         return dict(self.policy.rules)
 
     @property
     def is_checked(self) -> bool:
-        """Whether removals and additions follow from answers."""
+        """True if removals and additions follow from answers."""
         return self.policy.is_checked
 
     @property
     def verdict(self) -> Array:
-        """What happens to each tag: "kept", "removed" or "unjudged"."""
+        """Verdict on each tag: "kept", "removed" or "unjudged"."""
         names = np.where(self.removed, "removed", np.where(self.judged, "kept", "unjudged"))
         return names.astype(object)
 
     @cached_property
     def worklist(self) -> Worklist:
-        """The judged tags in the order of suspicion, and the answers about them."""
+        """The judged tags, most suspicious first, and the answers about them."""
         usable = self.ranked.usable & (self._by_rule == 0)
         columns = (self.row, self.column, self.model_confidence)
         return Worklist(*columns, usable, self.answers, 0, self.ranked.voices)
 
     @cached_property
     def _by_rule(self) -> Array:
-        """1 for tags that a rule keeps, -1 for those that it drops, 0 elsewhere."""
+        """1 for tags that a rule keeps, -1 for tags that a rule drops, 0 for the others."""
         verdict = np.zeros(len(self.row), dtype=np.int8)
         for rule, value in ((KEEP, 1), (DROP, -1)):
             columns = self.policy.columns(rule, self.label_names)
@@ -284,7 +289,7 @@ class NoisyLabels:
 
     @cached_property
     def _called_wrong(self) -> Array:
-        """Tags that a person called wrong: by an answer, or else by a rule."""
+        """Mask of the tags called wrong: by an answer, by `known`, or else by a rule."""
         is_open = np.isnan(self.answer)
         dropped = is_open & (self._by_rule < 0) & (self.known <= 0)
         return np.asarray((self.answer == 0) | (self.known < 0) | dropped)
@@ -307,6 +312,7 @@ class NoisyLabels:
         Parameters
         ----------
         k : int, default=20
+            Number of tags.
 
         Returns
         -------
@@ -318,15 +324,15 @@ class NoisyLabels:
     def swaps(self, k: int | None = None) -> Swaps:
         """Return listed tags that look wrong, each with a missing tag to list instead.
 
-        Both tags belong to one row. The listed one is more suspicious than the average tag, the
-        missing one is more likely correct than not, and more rows than chance explains have such a
-        pair of the same two labels ("coat" listed, "jacket" missing). A tag is in one swap at most.
-        Answers count, and pairs with two answers are left out.
+        Both tags belong to one row. The listed tag is more suspicious than the average tag, the
+        missing tag is more likely correct than not, and the same two labels ("coat" listed,
+        "jacket" missing) form such pairs in more rows than chance explains. A tag is in at most one
+        swap. Answers change the probabilities; pairs of two answered tags are left out.
 
         Parameters
         ----------
         k : int, optional
-            Number of swaps, the surest first; all of them by default.
+            Number of swaps, the most certain first; all by default.
 
         Returns
         -------
@@ -341,7 +347,7 @@ class NoisyLabels:
         wrong = self.column[index]
         right = self.missing.column[missing]
         score = (1 - p[index]) * q[missing]
-        # Only the likeliest pairs count: a wrong tag says nothing about the other missing ones.
+        # Only the likeliest pair of each tag counts: a wrong tag replaces only one missing tag.
         counted = best_pairs(score, index, missing)
         score = score * confusion(wrong, right, counted, len(self.label_names))
         best = best_pairs(score, index, missing)
@@ -352,7 +358,7 @@ class NoisyLabels:
         return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
 
     def planted_among_suspects(self) -> float:
-        """Share of planted wrong tags that would be among the 10% most suspicious listed ones.
+        """Return the share of planted wrong tags that rank among the 10% most suspicious tags.
 
         Returns
         -------
@@ -363,18 +369,18 @@ class NoisyLabels:
 
     @cached_property
     def wrong_share_interval(self) -> tuple[float, float]:
-        """90% interval of the share of wrong tags; all shares that are possible without answers."""
+        """90% interval of the share of wrong tags; every possible share if there are no answers."""
         total = self.n_in_share
         return self._number_wrong.low / total, self._number_wrong.high / total
 
     @property
     def wrong_share(self) -> float:
-        """Share of wrong tags among those judged; NaN if the answers cannot tell."""
+        """Estimated share of wrong tags; NaN if the answers do not allow an estimate."""
         return self._number_wrong.mean / self.n_in_share
 
     @property
     def n_in_share(self) -> int:
-        """Number of tags that are judged and that no rule decides, at least 1."""
+        """Number of judged tags that no rule decides, at least 1."""
         return max(1, int((self.judged & (self._by_rule == 0)).sum()))
 
     @property
@@ -385,16 +391,14 @@ class NoisyLabels:
 
     @cached_property
     def _number_wrong(self) -> Interval:
-        """Number of wrong tags among those judged that no rule decides."""
+        """Number of wrong tags among the judged tags that no rule decides."""
         known_wrong = self.judged & (self.known < 0) & (self._by_rule == 0)
         n_known = int(known_wrong.sum())
         mean, low, high = number_of_hits(self.worklist)
         return Interval(n_known + mean, n_known + low, n_known + high)
 
     def expected_wrong(self, k: int) -> float:
-        """Expected number of wrong tags among the next k suspects.
-
-        NaN if the answers about such suspects are too few, or contradict the forecast.
+        """Return the expected number of wrong tags among the next k suspects.
 
         Parameters
         ----------
@@ -404,12 +408,14 @@ class NoisyLabels:
         Returns
         -------
         float
+            NaN if there are too few answers about such suspects, or if they contradict the
+            forecast.
         """
         return forecast_of_hits(self.worklist, k)
 
     @property
     def sentence(self) -> str:
-        """What is known about the number of wrong tags, in words."""
+        """Sentence about the share of wrong tags."""
         low, high = self.wrong_share_interval
         if not self.judged.any():
             return "Every tag is too rare or in all rows, so none is ranked."
@@ -439,33 +445,34 @@ class NoisyLabels:
         tag: str | None = None,
         random_state: int | None = 0,
     ) -> Questions:
-        """Choose tags to ask a person about; tags that were answered are never asked again.
+        """Choose tags to ask a person about; answered tags are never asked about again.
 
-        Fifty answers do most in two steps of 25: the first along all ranks, the second from the
-        most suspicious tags to somewhat beyond the last one that may turn out to be removable. Of
-        every later round, each fifth question checks the rest: it is drawn from all tags without an
-        answer, so that the share of wrong tags holds whatever else is asked.
+        Fifty answers are best spent in two steps of 25: the first covers all ranks, the second
+        runs from the most suspicious tags to somewhat beyond the last tag that may turn out to be
+        removable. In every later round, one question in five is a spot check drawn from all tags
+        without an answer, so the estimated share of wrong tags stays valid whatever else is asked.
 
         Parameters
         ----------
         n : int, default=25
-            Of more than 25 questions at the beginning, only half are spread, but at least 25; the
-            others are about the most suspicious tags.
+            Number of questions. If the first round has more than 25, half of them (at least 25)
+            cover all ranks, and the others are about the most suspicious tags.
         kind : {"listed", "missing"}, default="listed"
-            Ask about listed tags, or about those in `missing`.
+            Ask about listed tags, or about tags in `missing`.
         order : {"spread", "limit", "suspicious", "close", "swaps"}, optional
-            "spread" asks along all ranks, "limit" along those of possible removals, "suspicious"
-            about the most suspicious tags (the likeliest missing ones), "close" about those that
-            the answers leave most uncertain, and "swaps" about those of `swaps`. None is "spread"
-            for the first 25 answers, then "limit".
+            "spread" covers all ranks, "limit" the ranks of possible removals, "suspicious" asks
+            about the most suspicious tags (or the likeliest missing ones), "close" about the tags
+            that the answers leave most uncertain, and "swaps" about the tags of `swaps`. None is
+            "spread" for the first 25 answers, then "limit".
         tag : str, optional
             Ask about tags of this name, the most suspicious first.
         random_state : int, default=0
+            Seed of the draw.
 
         Returns
         -------
         Questions
-            In random order, or with "suspicious", "close", "swaps" and `tag` the first ones first.
+            In random order; with "suspicious", "close", "swaps" or `tag`, the best tags first.
         """
         Number(1, integer=True).check("n", n)
         OneOf((LISTED, MISSING)).check("kind", kind)
@@ -489,12 +496,13 @@ class NoisyLabels:
     def questions_about(self, tags: Iterable[tuple[int, str]], kind: str = LISTED) -> Questions:
         """Return questions about tags given as (row, label name).
 
-        Nothing is left to chance here, so the answers decide these tags, but say nothing about the
-        share of wrong ones among the others.
+        These tags are not drawn at random, so the answers decide about them, but say nothing about
+        the share of wrong tags among the others.
 
         Parameters
         ----------
         tags : iterable of (row, label name)
+            The tags to ask about.
         kind : {"listed", "missing"}, default="listed"
             Whether the tags are listed or in `missing`.
 
@@ -523,7 +531,7 @@ class NoisyLabels:
         return self.label_names.index(label)
 
     def _swapped(self, kind: str) -> Array:
-        """Positions of the listed or of the missing tags of all swaps, the surest first."""
+        """Return the positions of the listed or missing tags of all swaps, most certain first."""
         swaps = self.swaps()
         column = swaps.wrong_column if kind == LISTED else swaps.right_column
         return self._index(swaps.row, column, kind)
@@ -547,10 +555,10 @@ class NoisyLabels:
         Parameters
         ----------
         questions : Questions
-            What `questions`, `suspects` or `Certificate.questions` returned.
+            Questions from `questions`, `suspects` or `Certificate.questions`.
         right : sequence of bool or None
-            Whether each of these tags is right; None if a person cannot tell. Such a tag is kept,
-            and says nothing about others.
+            True for tags that are right, False for wrong tags, None if unsure. An unsure tag is
+            kept, and says nothing about other tags.
 
         Returns
         -------
@@ -559,8 +567,8 @@ class NoisyLabels:
         Raises
         ------
         InputError
-            If an answer contradicts an earlier one about the same tag. The same answer again
-            changes nothing, and a definite answer takes the place of None.
+            If an answer contradicts an earlier answer about the same tag. Repeating an answer
+            changes nothing, and a definite answer replaces None.
         """
         if not isinstance(questions, Questions):
             raise InputError(
@@ -591,7 +599,7 @@ class NoisyLabels:
         return replace(self, missing=replace(self.missing, answers=answers), draws=draws)
 
     def _index(self, row: Array, column: Array, kind: str) -> Array:
-        """Positions of cells among the listed or missing tags."""
+        """Return the positions of cells among the listed or missing tags."""
         tags: Any = self if kind == LISTED else self.missing
         width = len(self.label_names)
         cells = tags.row.astype(np.int64) * width + tags.column
@@ -611,27 +619,27 @@ class NoisyLabels:
     # Act.
 
     def at(self, *, precision: float | None = None, keep_one: bool | None = None) -> "NoisyLabels":
-        """Return the same ranking and answers with another target, and without orders.
+        """Return the same ranking and answers with another target, without requested changes.
 
         Parameters
         ----------
         precision : float, optional
             Share of the removals and additions that should be right.
         keep_one : bool, optional
-            Whether each row keeps at least one tag that nobody called wrong.
+            True if each row keeps at least one tag that nobody called wrong.
 
         Returns
         -------
         NoisyLabels
-            Nothing is asked or ranked again.
+            Nothing is ranked again, and all answers stay.
         """
         ranking = replace(self, policy=self.policy.at(precision, keep_one))
-        # The worklist depends on the answers alone.
+        # The worklist does not depend on the target, so it is not computed again.
         ranking.__dict__["worklist"] = self.worklist
         return ranking
 
     def trade_off(self, targets: Sequence[float] = TARGETS) -> list[TradeOff]:
-        """Say for several targets what would be removed, by the answers.
+        """Compare the removals that the answers allow at several targets.
 
         Parameters
         ----------
@@ -641,7 +649,7 @@ class NoisyLabels:
         Returns
         -------
         list of TradeOff
-            One for each target; see `TradeOff` for what it says.
+            One for each target.
         """
         for target in targets:
             Number(0, high=1, open_low=True).check("targets", target)
@@ -649,18 +657,22 @@ class NoisyLabels:
 
     @property
     def _has_orders(self) -> bool:
-        """Whether somebody ordered removals, even those that the answers allow."""
+        """True if removals were requested for tags without an answer."""
         removals = self.policy.removals
         return removals is not None and bool((removals & np.isnan(self.answer)).any())
 
     @property
     def next_target(self) -> float | None:
-        """Highest target below the present one at which the answers act; None if there is none."""
+        """Highest lower target at which the answers allow removals; None if there is none."""
         return first_target(self.worklist, self.precision)
 
     @property
     def trade_off_sentence(self) -> str:
-        """Why nothing but answers is acted on, and at which target it would be; "" otherwise."""
+        """Reason why only tags answered "wrong" are removed, and at which target more would be.
+
+        An empty string if the answers allow removals, if removals were requested, or if there are
+        no answers.
+        """
         work = self.worklist
         is_idle = not self._has_orders and not work.limit(self.precision)
         if not is_idle or not len(work.answered) or not len(work.order):
@@ -684,15 +696,15 @@ class NoisyLabels:
     def with_rule(self, label: str, rule: str) -> "NoisyLabels":
         """Return the ranking with a rule about all tags of a label.
 
-        Tags that a rule decides are not asked about, and do not belong to the share of wrong tags.
-        An answer about a single tag wins over the rule.
+        Tags that a rule decides are not asked about, and do not count towards the share of wrong
+        tags. An answer about a single tag overrides the rule.
 
         Parameters
         ----------
         label : str
+            Name of the label.
         rule : {"keep", "drop", "ask"}
-            Keep all tags of this name, remove all of them (and suggest none), or take the rule
-            away.
+            Keep all tags of this name, remove all of them (and suggest none), or remove the rule.
 
         Returns
         -------
@@ -703,16 +715,17 @@ class NoisyLabels:
         return replace(self, policy=policy, missing=replace(self.missing, excluded=excluded))
 
     def with_opinions(self, opinions: Any, *, who: str = "opinion") -> "NoisyLabels":
-        """Return the ranking with opinions of others, which change ranks and decide nothing.
+        """Return the ranking with second opinions, which change ranks but decide nothing.
 
-        Each voice is one more expert: see `voices` for how good it was. Opinions are never answers.
+        A *voice* is one source of opinions, such as a person or another model. Each voice is one
+        more expert; `voices` reports how good it was. Opinions never count as answers.
 
         Parameters
         ----------
         opinions : (n, l) array, dict, DataFrame, or iterable of (row, tag, opinion, who)
-            Probabilities that tags are correct, or True and False, NaN or None without an opinion:
-            an array of all cells, a dict from the name of each voice to such an array, or a table
-            with the columns "row" (from 0), "tag", "opinion" and perhaps "who".
+            Probabilities that tags are correct, or True and False; NaN or None means no opinion.
+            Pass an array of all cells, a dict from the name of each voice to such an array, or a
+            table with the columns "row" (from 0), "tag", "opinion" and optionally "who".
         who : str, default="opinion"
             Name of the voice of an array.
 
@@ -738,7 +751,7 @@ class NoisyLabels:
         return replace(self, ranked=ranked, missing=replace(self.missing, opinions=all_opinions))
 
     def voices(self) -> list[Voice]:
-        """Say how good every voice of `with_opinions` was on the tags that a person answered.
+        """Return how well each voice of `with_opinions` agreed with the answers.
 
         Returns
         -------
@@ -767,14 +780,14 @@ class NoisyLabels:
     def with_orders(
         self, removals: Array | None = None, additions: Array | None = None
     ) -> "NoisyLabels":
-        """Return the ranking with fixed removals and additions, besides those answered.
+        """Return the ranking with fixed removals and additions, in addition to the answers.
 
         Parameters
         ----------
         removals : (m,) bool array, optional
-            Listed tags to remove; None leaves them as they are.
+            Listed tags to remove; None leaves the removals unchanged.
         additions : (k,) bool array, optional
-            Missing tags to add; None leaves them as they are.
+            Missing tags to add; None leaves the additions unchanged.
 
         Returns
         -------
@@ -788,7 +801,7 @@ class NoisyLabels:
         return replace(self, policy=policy)
 
     def with_suggestions(self, cells: Iterable[tuple[int, str]]) -> "NoisyLabels":
-        """Return the ranking with more tags in `missing`, of which the ranker says nothing.
+        """Return the ranking with more tags in `missing`, about which the ranker says nothing.
 
         Parameters
         ----------
@@ -808,12 +821,12 @@ class NoisyLabels:
         return replace(self, ranked=ranked, missing=missing)
 
     def remove(self, k: int | None = None, *, below: float | None = None) -> "NoisyLabels":
-        """Order removals that no answers support; every output then says "not checked".
+        """Request removals that no answers support; every output then says "not checked".
 
         Parameters
         ----------
         k : int, optional
-            Remove the k most suspicious tags that the limits allow to remove.
+            Remove the k most suspicious tags, except those that `keep_one` protects.
         below : float, optional
             Remove all tags whose `confidence` is below this value.
 
@@ -830,7 +843,7 @@ class NoisyLabels:
         return replace(self, policy=replace(self.policy, removals=mask, is_checked=False))
 
     def add(self, k: int | None = None, *, above: float | None = None) -> "NoisyLabels":
-        """Order additions that no answers support; every output then says "not checked".
+        """Request additions that no answers support; every output then says "not checked".
 
         Parameters
         ----------
@@ -852,7 +865,7 @@ class NoisyLabels:
 
     @cached_property
     def removed(self) -> Array:
-        """Tags to remove."""
+        """Mask of the tags to remove."""
         chosen = self.policy.removals
         if chosen is None:
             chosen = self.removals_at(self.precision)
@@ -860,7 +873,7 @@ class NoisyLabels:
         return np.asarray((chosen & is_open) | self._called_wrong)
 
     def removals_at(self, precision: float) -> Array:
-        """Mask of the most suspicious tags that the answers allow to remove at a target.
+        """Return a mask of the suspicious tags that the answers allow removing at a target.
 
         Parameters
         ----------
@@ -876,7 +889,7 @@ class NoisyLabels:
 
     @cached_property
     def added(self) -> Array:
-        """Tags of `missing` to add."""
+        """Mask of the tags of `missing` to add."""
         work = self.missing.worklist
         chosen = self.policy.additions
         if chosen is None:
@@ -885,7 +898,7 @@ class NoisyLabels:
         return (chosen & np.isnan(work.answer)) | (work.answer == 1)
 
     def within_limits(self, chosen: Array) -> Array:
-        """Mask of tags to remove, the most suspicious first; with `keep_one` not all of a row.
+        """Return a mask of the chosen tags that may be removed: with `keep_one`, not all of a row.
 
         Parameters
         ----------
@@ -915,15 +928,15 @@ class NoisyLabels:
         k: int | None = None,
         random_state: int = 0,
     ) -> Certificate:
-        """Begin a certificate, which holds whenever you stop answering its questions.
+        """Begin a certificate, which is valid whenever you stop answering its questions.
 
         Parameters
         ----------
         target : float, optional
-            Share of the tags that should be certified; the target precision by default.
+            Share of the tags to certify; the target precision by default.
         of : {"removed", "suspects", "remaining", "added"}, default="removed"
-            Certify that removed tags are wrong, that the next k suspects are, that the remaining
-            tags are right, or that added tags are. Tags that were answered already do not count.
+            Certify that the removed tags or the next k suspects are wrong, or that the remaining
+            or the added tags are right. Tags that already have an answer do not count.
         k : int, optional
             Number of suspects.
         random_state : int, default=0
@@ -944,11 +957,10 @@ class NoisyLabels:
     def matrix(self, values: Any = None) -> Array:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
 
-        The values are the confidences by default.
-
         Parameters
         ----------
         values : (m,) array, optional
+            The values; the confidences by default.
 
         Returns
         -------
@@ -966,7 +978,7 @@ class NoisyLabels:
 
     @property
     def clean_sparse(self) -> sp.csr_array:
-        """Tags after all removals and additions, as a CSR array: for very many labels."""
+        """Tags after all removals and additions, as a CSR array, for very many labels."""
         added = self.added
         remaining = ~self.removed
         row = np.r_[self.row[remaining], self.missing.row[added]]
@@ -976,19 +988,19 @@ class NoisyLabels:
         return sp.csr_array((ones, (row, column)), shape=shape)
 
     def apply(self, tags: Any, *, separator: str = ";") -> Any:
-        """Return the tags after all removals and additions, in the container that came in.
+        """Return the tags after all removals and additions, in the same container as the input.
 
         Parameters
         ----------
-        tags : array, sparse matrix, DataFrame, or sequence of lists or texts
-            The tags that were ranked; they stay as they are.
+        tags : array, sparse matrix, DataFrame, or sequence of lists or strings
+            The tags that were ranked; they are not modified.
         separator : str, default=";"
             Text between the tags of a cell.
 
         Returns
         -------
         array, sparse matrix, DataFrame or list
-            In the container of `tags`.
+            Same type as `tags`.
         """
         if sp.issparse(tags):
             return type(tags)(self.clean_sparse.astype(tags.dtype))
@@ -1012,13 +1024,13 @@ class NoisyLabels:
         column: str = "tags",
         separator: str = ";",
     ) -> ChangeList:
-        """List every removal and addition as a change that can be looked at, applied and undone.
+        """List every removal and addition as a change to review, apply or undo.
 
         Parameters
         ----------
         cells : sequence, optional
-            The column of tags that was ranked, such as texts "beach;dog"; by default lists of the
-            names in `label_names`.
+            The column of tags that was ranked, such as strings "beach;dog"; by default lists of
+            the names in `label_names`.
         column : str, default="tags"
             Name of the column.
         separator : str, default=";"
@@ -1033,13 +1045,12 @@ class NoisyLabels:
     # Tell.
 
     def labels(self) -> list[dict[str, Any]]:
-        """Return name and numbers of tags of each label, the label with the most removals first.
-
-        The keys are "name", "candidates" (listed tags), "judged" and "removed".
+        """Return tag counts per label, the label with the most removals first.
 
         Returns
         -------
         list of dict
+            With the keys "name", "candidates" (listed tags), "judged" and "removed".
         """
         columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
@@ -1050,7 +1061,7 @@ class NoisyLabels:
         return sorted(labels, key=lambda x: (-x["removed"], -x["candidates"], x["name"]))
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the whole table.
+        """Return summary figures of the whole table.
 
         Returns
         -------
@@ -1083,7 +1094,7 @@ class NoisyLabels:
     def to_pandas(self) -> Any:
         """Return a DataFrame with the columns row, label, confidence and verdict.
 
-        Each tag has the index of its row, if the tags came as a Series or DataFrame.
+        Each tag has the index of its row if the tags were passed as a Series or DataFrame.
 
         Returns
         -------
@@ -1100,7 +1111,7 @@ class NoisyLabels:
         -------
         polars.DataFrame
         """
-        # No extra installs polars: those who ask for its tables have it.
+        # No extra installs polars: whoever asks for a polars table has it.
         import polars
 
         return polars.DataFrame({name: values.tolist() for name, values in self._columns().items()})
@@ -1124,8 +1135,8 @@ class NoisyLabels:
         feature_names : sequence of str, optional
             Names of the columns of X.
         scaled : bool, optional
-            Whether the tags were judged by X as it is, as with ``Sieve(features="none")``; by
-            default only texts and sparse rows of unit length are taken as they are.
+            True if the tags were judged by unscaled X, as with ``Sieve(features="none")``. By
+            default only texts and sparse rows of unit length are left unscaled.
 
         Returns
         -------
@@ -1134,7 +1145,7 @@ class NoisyLabels:
         return Reasons(X, self, feature_names=feature_names, scaled=scaled)
 
     def report(self, **options: Any) -> Any:
-        """Return a report to look at.
+        """Return a report for people to read.
 
         Parameters
         ----------
@@ -1145,7 +1156,7 @@ class NoisyLabels:
         -------
         CleanReport
         """
-        # The library does not import the app, which may be absent.
+        # The library does not import the app, which may not be installed.
         make_report = tool("report")
         if make_report is None:
             raise InputError("schirn.app, which makes reports, is not installed")

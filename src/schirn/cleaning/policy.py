@@ -1,4 +1,4 @@
-"""What people decide apart from answers: a target, limits, rules about tags, and orders."""
+"""People's decisions apart from answers: a target, limits, rules and requested changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,21 +16,21 @@ KEEP, DROP, ASK = RULES = ("keep", "drop", "ask")
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A target, limits, rules and orders.
+    """A target, limits, rules and requested changes.
 
     Attributes
     ----------
     precision : float
         Share of the removals that should be right.
     keep_one : bool
-        Whether each row keeps at least one tag that nobody called wrong.
+        True if each row keeps at least one tag that nobody called wrong.
     rules : dict from label name to {"keep", "drop"}
-        What to do with all tags of a label.
+        Labels whose tags are all kept or all removed.
     removals, additions : bool arrays or None
-        Listed tags to remove and missing tags to add besides the answers; None leaves both to the
+        Requested changes: listed tags to remove, and missing tags to add. None leaves them to the
         answers.
     is_checked : bool
-        Whether removals and additions follow from answers.
+        True if removals and additions follow from answers.
     """
 
     precision: float = PRECISION
@@ -41,14 +41,14 @@ class Policy:
     is_checked: bool = True
 
     def at(self, precision: float | None, keep_one: bool | None) -> "Policy":
-        """Return the policy with another target or other limits, and without orders.
+        """Return the policy with another target or limit, without requested changes.
 
         Parameters
         ----------
         precision : float or None
-            Target precision, in (0, 1]; None leaves it as it is.
+            Target precision, in (0, 1]; None leaves it unchanged.
         keep_one : bool or None
-            Whether a row keeps its likeliest tag; None leaves it as it is.
+            True if a row keeps its likeliest tag; None leaves this unchanged.
 
         Returns
         -------
@@ -60,14 +60,16 @@ class Policy:
         return Policy(float(precision), keep_one, self.rules)
 
     def with_rule(self, label: str, rule: str, label_names: list[str]) -> "Policy":
-        """Return the policy with a rule about a label; "ask" takes the rule away.
+        """Return the policy with a rule about a label.
 
         Parameters
         ----------
         label : str
+            Name of the label.
         rule : {"keep", "drop", "ask"}
+            Keep or remove all its tags; "ask" removes the rule.
         label_names : list of str
-            Names that a rule may be about.
+            Names of all labels.
 
         Returns
         -------
@@ -83,11 +85,12 @@ class Policy:
         return replace(self, rules=rules)
 
     def columns(self, rule: str, label_names: list[str]) -> Array:
-        """Columns of the labels that have a rule.
+        """Return the columns of the labels with a rule.
 
         Parameters
         ----------
         rule : {"keep", "drop"}
+            The rule.
         label_names : list of str
             Names of all labels, in the order of their columns.
 

@@ -1,4 +1,4 @@
-"""How likely a tag is to be right, given its rank and the answers about other tags.
+"""Probability that a tag is right, given its rank and the answers about other tags.
 
 Tags are ranked, the most suspicious first, and s is the normal score of the rank. The model is
 
@@ -7,11 +7,11 @@ Tags are ranked, the most suspicious first, and s is the normal score of the ran
 and the posterior of (a, b, γ) is computed on a grid. The floor γ matters most: even among the most
 suspicious tags some are right, because the features do not mention them. Without it, the curve
 would be extrapolated to certainty at the top of the ranking, and removals would be too bold however
-many answers there are. Steep slopes are needed for easy tables, where wrong and right tags part
-almost like a step.
+many answers there are. Steep slopes are needed for easy tables, where wrong and right tags are
+separated almost by a step.
 
-For suggestions, "correct" plays the role of "wrong". So this module calls what the ranking looks
-for a *hit*, and everything else a *miss*.
+For suggestions, "correct" plays the role of "wrong". This module therefore calls a tag that the
+ranking looks for a *hit*, and any other tag a *miss*.
 """
 
 from functools import cached_property
@@ -34,14 +34,14 @@ _BINS = 100
 _HEAD = np.array([0.1, 0.2, 0.3, 0.5, 0.7])
 _LONG = 1000
 _TAIL = 0.05
-# A limit must not be far below its target: the share of hits is at most this much smaller, with
-# this probability. The expected share alone is far too high in one of ten audits.
+# The share of hits must not be far below its target: at most this much, with this probability. The
+# expected share alone is far too high in one of ten audits.
 _LARGEST_MISS = 0.1
 _SAFE = 0.9
 
 
 def normal_scores(values: Array) -> Array:
-    """Normal scores of the ranks of values; equal ones are ranked in their order."""
+    """Return the normal scores of the ranks of values; ties keep their order."""
     rank = np.empty(len(values), dtype=int)
     rank[np.argsort(values, kind="stable")] = np.arange(len(values))
     return np.asarray(ndtri((rank + 0.5) / max(len(values), 1)))
@@ -55,7 +55,7 @@ class RankPosterior:
     score : (k,) float array
         Normal scores of the answered tags.
     is_hit : (k,) bool array
-        Whether each of them is a hit.
+        True for hits.
     open_score : (m,) float array
         Normal scores of the tags without an answer, sorted.
     """
@@ -76,7 +76,7 @@ class RankPosterior:
         self._hits = (1 - _miss_probability(self._middles)) * self._counts
 
     def hit_probability(self, score: Array) -> Array:
-        """Probability that a tag with this normal score is a hit."""
+        """Return the probability that a tag with this normal score is a hit."""
         if not self._size:
             return np.zeros(len(score))
         p = self._weight @ self._hits / self._counts
@@ -88,16 +88,15 @@ class RankPosterior:
         return np.asarray(np.cumsum(self._hits, axis=1) / self._ends)
 
     def limit(self, target: float, probability: float | None = None) -> int:
-        """Largest number of open tags, best first, whose share of hits reaches the target.
-
-        With a probability, the share must reach the target with this probability. Without one, the
-        expected share must, and the share must not be far below the target with a probability of
-        0.9.
+        """Return the largest number of open tags, best first, whose hits reach the target.
 
         Parameters
         ----------
         target : float
+            Target share of hits.
         probability : float, optional
+            Probability with which the share must reach the target. By default the expected share
+            must reach it, and the share must not be far below it with a probability of 0.9.
 
         Returns
         -------
@@ -113,11 +112,12 @@ class RankPosterior:
         return int(self._ends[index[-1]]) if len(index) else 0
 
     def expects(self, target: float) -> bool:
-        """Whether the expected share of hits reaches a target anywhere, however uncertain it is.
+        """Check whether the expected share of hits reaches a target for any number of tags.
 
         Parameters
         ----------
         target : float
+            Target share of hits.
 
         Returns
         -------
@@ -126,12 +126,12 @@ class RankPosterior:
         return bool((self._weight @ self._shares >= target).any())
 
     def expected_hits(self, count: int) -> float:
-        """Expected hits among the first `count` open tags."""
+        """Return the expected number of hits among the first `count` open tags."""
         hits = np.r_[0, np.cumsum(self._weight @ self._hits)]
         return float(np.interp(count, np.r_[0, self._ends], hits))
 
     def share_interval(self, count: int) -> tuple[float, float, float]:
-        """Mean and 90% interval of the share of hits among the first `count` open tags."""
+        """Return mean and 90% interval of the share of hits among the first `count` open tags."""
         if not self._size or not count:
             return np.nan, np.nan, np.nan
         last = min(int(np.searchsorted(self._ends, count)), len(self._ends) - 1)
@@ -144,5 +144,5 @@ class RankPosterior:
 
 
 def _miss_probability(score: Array) -> Array:
-    """Probability of a miss at every point of the grid (rows) and every score (columns)."""
+    """Return the probability of a miss for each grid point (rows) and score (columns)."""
     return np.asarray(_FLOOR + (1 - _FLOOR) * expit(_OFFSET + _SLOPE * score))

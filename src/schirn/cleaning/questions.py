@@ -1,7 +1,7 @@
-"""Tags in the order in which they are worth a person's time, and which of them to ask about.
+"""Tags ranked for people to check, and the choice of tags to ask about.
 
-A `Worklist` ranks tags by the evidence of a ranker, and again by each answer. Of listed tags it
-looks for wrong ones, of missing tags for correct ones; both are called hits.
+A `Worklist` ranks tags by the ranker's evidence, and again after every answer. Among listed tags it
+looks for wrong ones, among missing tags for correct ones; both are called hits.
 """
 
 from collections.abc import Iterator
@@ -30,26 +30,26 @@ SPREAD, LIMIT, SUSPICIOUS, CLOSE, SWAPS = ORDERS = (
     *("spread", "limit", "suspicious", "close", "swaps"),
 )
 UNSURE = 0.5
-"""Value of an answer "unsure"; "right" is 1, "wrong" 0, and NaN means that nobody has answered."""
+"""Value of the answer "unsure"; "right" is 1, "wrong" is 0, and no answer is NaN."""
 LIKELY = 0.5
-"""Probability from which on a tag looks right to the model."""
+"""Minimum probability of a tag that looks right to the model."""
 FIRST_STEP = 25
-"""Questions of the first step, which are spread over all ranks."""
+"""Number of questions in the first step, which are spread over all ranks."""
 # Without answers, the second step asks about this share of the ranking, the most suspicious tags.
 _SUSPICIOUS_SHARE = 0.1
-# The second step asks down to somewhat beyond the largest limit that has this probability, which is
-# at least this share of the ranking.
+# The second step asks somewhat beyond the largest limit that has this probability, and at least
+# about this share of the ranking.
 _PLAUSIBLE = 0.25
 _LEAST_LIMIT = 0.03
-# Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
+# Minimum number of answers above a limit: with fewer, the limit is extrapolated.
 _FEWEST_ABOVE = 8
-# Missing tags are added if the target is reached with this probability: a wrong one is a new
-# mistake, while a wrong removal takes one of several tags away.
+# Missing tags are added if the target is reached with this probability: a wrong addition is a new
+# mistake, while a wrong removal only loses one of several tags.
 _PROBABILITY_TO_ADD = 0.67
 
 
 _COLUMNS = ("row", "column", "label", "confidence")
-# What questions look for, what is done about it, and where they look.
+# Words per kind of question: the tags looked for, the action, and where to look.
 _REASON_WORDS = {
     LISTED: ("wrong", "removed", "most suspicious tags"),
     MISSING: ("right", "added", "likeliest missing tags"),
@@ -63,6 +63,7 @@ class Questions:
     Attributes
     ----------
     row, column : (k,) int arrays
+        Row and label of each tag.
     label : (k,) object array
         Name of each tag.
     confidence : (k,) float array
@@ -70,11 +71,11 @@ class Questions:
     kind : {"listed", "missing"}
         Whether the tags are in the table, or might be missing from it.
     draw : int or None
-        Number of the certificate's draw that asks; None for other questions.
+        Number of the certificate's draw; None for questions of a ranking.
     round : Round
-        How the tags were chosen.
+        The round that asks, and how it chose the tags.
     inclusion : (k,) float array or None
-        Probability with which the round asks about each tag; None if all of them were chosen.
+        Probability that the round asks about each tag; None if no tag was drawn at random.
     """
 
     row: Array
@@ -94,7 +95,7 @@ class Questions:
 
     @property
     def reason(self) -> str:
-        """Why these tags are asked about, in words; "" if nothing was left to chance."""
+        """Reason for asking about these tags, in words; "" if none was drawn at random."""
         n_spread = self.round.n_spread
         if not n_spread or not len(self):
             return ""
@@ -113,11 +114,12 @@ class Questions:
         )
 
     def part(self, mask: Any) -> "Questions":
-        """Return some of the questions, which stay those of their round.
+        """Return some of the questions; they keep their round.
 
         Parameters
         ----------
         mask : (k,) bool array, or sequence of int
+            Mask or positions of the questions.
 
         Returns
         -------
@@ -129,12 +131,12 @@ class Questions:
         return Questions(*columns, self.kind, self.draw, self.round, inclusion)
 
     def joined(self, others: "Questions") -> "Questions":
-        """Return these questions and others, which bring their round with them.
+        """Return these questions together with others, in the round of the others.
 
         Parameters
         ----------
         others : Questions
-            About tags of the same kind.
+            Questions about tags of the same kind.
 
         Returns
         -------
@@ -152,7 +154,7 @@ class Questions:
         return replace(joined, round=others.round, inclusion=inclusion)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield row, label and confidence of each tag.
+        """Yield the row, label and confidence of each tag.
 
         Yields
         ------
@@ -165,7 +167,7 @@ class Questions:
 
 
 def cells_of(tags: Any, index: Any = slice(None)) -> list[tuple[int, str]]:
-    """Return row and name of all or some tags."""
+    """Return the row and name of all or some tags."""
     return list(zip(tags.row[index].tolist(), tags.label[index].tolist(), strict=True))
 
 
@@ -176,7 +178,7 @@ class Draw(NamedTuple):
     ----------
     tags : (k,) int array
     inclusion : (k,) float array
-        Probability with which the round asks about each tag; 1 for chosen ones.
+        Probability that the round asks about each tag; 1 for chosen tags.
     round : Round
     """
 
@@ -187,20 +189,21 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Worklist:
-    """Tags, the answers about some of them, and what these say about the others.
+    """Tags, the answers about some of them, and estimates for the others.
 
     Parameters
     ----------
     row, column : (m,) int arrays
     confidence : (m,) float array
-        Probability that each tag is correct, by the ranker.
+        Probability that each tag is correct, according to the ranker.
     usable : (m,) bool array
-        Tags that were judged and that nothing else decides.
+        Tags that may be asked about: judged, and not decided otherwise.
     answers : Answers
+        The answers so far.
     hit : {0, 1}
         The answer that the ranking looks for: 0 for listed tags, 1 for missing ones.
     voices : (m, v) float array, optional
-        Standardised log-odds by the opinions of others; 0 without an opinion.
+        Standardised log-odds of each voice (source of opinions); 0 without an opinion.
     """
 
     row: Array
@@ -223,7 +226,7 @@ class Worklist:
 
     @cached_property
     def normal_score(self) -> Array:
-        """Normal score of the rank of every usable tag, the likeliest hits lowest; 0 elsewhere."""
+        """Normal score of the rank of each usable tag, lowest for likely hits; 0 for the others."""
         usable = np.flatnonzero(self.usable)
         score = normal_scores(self.confidence[usable])
         voices = None if self.voices is None else self.voices[usable]
@@ -245,7 +248,7 @@ class Worklist:
 
     @cached_property
     def voice_weights(self) -> Array:
-        """Weight of every voice without answers; see `_opinions`."""
+        """Weight of each voice before any answers; see `_opinions`."""
         if self.voices is None:
             return np.zeros(0)
         score = normal_scores(self.confidence[self.usable])
@@ -255,7 +258,7 @@ class Worklist:
 
     @cached_property
     def heard_voices(self) -> Array:
-        """Whether each voice agrees with the ranking, or with the answers, more than by chance."""
+        """Mask of voices that agree with the ranking or the answers more than by chance."""
         heard = np.asarray(self.voice_weights > 0)
         if self.voices is None or not len(self.answered):
             return heard
@@ -264,34 +267,35 @@ class Worklist:
 
     @cached_property
     def order(self) -> Array:
-        """Usable tags that nobody was asked about, the likeliest hits first."""
+        """Usable tags without an answer, the likeliest hits first."""
         unasked = np.flatnonzero(self.usable & np.isnan(self.answer))
         return unasked[np.argsort(self.normal_score[unasked], kind="stable")]
 
     @cached_property
     def posterior(self) -> RankPosterior:
-        """What the answers say about tags without one."""
+        """Posterior of the tags without an answer, given the answers."""
         score = self.normal_score
         is_hit = self.answer[self.answered] == self.hit
         return RankPosterior(score[self.answered], is_hit, score[self.order])
 
     @cached_property
     def probability(self) -> Array:
-        """Probability that each tag is right: by the answers, or by the ranker without any."""
+        """Probability that each tag is right, from the answers or, without any, the ranker."""
         p = np.array(self.confidence, dtype=np.float64)
         if len(self.answered):
             hit = self.posterior.hit_probability(self.normal_score[self.order])
             p[self.order] = hit if self.hit else 1 - hit
         elif self.voices is not None:
-            # The same probabilities, in the order by ranker and opinions.
+            # The same probabilities, reordered by ranker and opinions together.
             p[self.order] = np.sort(p[self.order])[:: -1 if self.hit else 1]
         has_verdict = np.isin(self.answer, (0, 1))
         return np.where(has_verdict, self.answer, p)
 
     def limit(self, target: float) -> int:
-        """How many of `order` can be acted on at this precision, by the answers; 0 without any.
+        """Return how many tags of `order` the answers allow changing at this precision.
 
-        A limit that is not below eight answers is extrapolated, and does not count.
+        0 without answers. A limit with fewer than eight answers above it is extrapolated, and does
+        not count.
         """
         if not len(self.answered):
             return 0
@@ -313,16 +317,23 @@ class Worklist:
         Parameters
         ----------
         n : int
+            Number of tags.
         order : str or None
+            Strategy of `NoisyLabels.questions`.
         target : float
-            Target precision of the removals.
+            Target precision of the changes.
         rng : Generator
+            Source of randomness.
         chosen : int array, optional
-            Tags without an answer to ask about, the first ones first, instead of an order.
+            Tags without an answer to ask about, best first, instead of a strategy.
+
+        Returns
+        -------
+        Draw
         """
         size = len(self.order)
         n = min(n, size)
-        # Someone who is unsure about a tag has been asked about it all the same.
+        # Tags answered "unsure" count as asked.
         n_asked = int((self.usable & ~np.isnan(self.answer)).sum())
         is_first = order is None and chosen is None and n_asked < min(n, FIRST_STEP)
         if order is None:
@@ -352,13 +363,13 @@ class Worklist:
         return Draw(index, inclusion, design)
 
     def _everything(self) -> Draw:
-        """Return a round of all tags without an answer, the likeliest hits first."""
+        """Return a round with all tags without an answer, the likeliest hits first."""
         size = len(self.order)
         name = round_name(self._cells(self.order))
         return Draw(self.order, np.ones(size), Round(self.answers.next_number, name, size, size))
 
     def _chosen(self, chosen: Array, spread: Array) -> Draw:
-        """Return a round of chosen tags and of some that check the rest."""
+        """Return a round of chosen tags mixed with a spot check."""
         index = mixed(chosen, spread)
         number = self.answers.next_number
         size = len(self.order)
@@ -368,7 +379,7 @@ class Worklist:
         return Draw(index, inclusion, design)
 
     def _ranks_to_ask(self, n: int, target: float) -> int:
-        """Number of the first ranks to which the second step is limited."""
+        """Return the number of top ranks to which the second step is limited."""
         size = len(self.order)
         if not len(self.answered):
             return min(max(int(_SUSPICIOUS_SHARE * size), n), size)
@@ -376,7 +387,7 @@ class Worklist:
         return min(max(k + k // 2, n), size)
 
     def _closest(self) -> Array:
-        """Tags without an answer, those that are most uncertain first."""
+        """Return the tags without an answer, the most uncertain first."""
         distance = np.abs(self.probability[self.order] - 0.5)
         return np.asarray(self.order[np.argsort(distance, kind="stable")])
 

@@ -1,19 +1,19 @@
-"""What cleaning needs of a method: the contract `Ranker`.
+"""The contract between cleaning and its methods: `Ranker`.
 
-A ranker gets the features of a table and a `RankingTask`, and returns `Evidence`: the log-odds that
-each listed tag is correct, that of tags planted where they do not belong, and that of the likeliest
-tags that are not listed. The one rule is that no row takes part in its own verdict: leave it out of
-a fit, or put it into another fold. `find_noisy_labels` does the rest, and takes any ranker as
-`method`:
+A ranker gets the features of a table and a `RankingTask`. It returns `Evidence`: the log-odds that
+tags are correct, for each listed tag, for tags planted where they do not belong, and for the
+likeliest tags that are not listed. The one rule is that no row influences its own verdict: leave it
+out of the fit, or put it into another fold. `find_noisy_labels` does the rest, and takes any ranker
+as `method`:
 
-- `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default for dense
+- `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (default for dense
   features);
 - `FoldRanker`: a method of this library or a scikit-learn classifier, in folds;
-- `CentroidRanker`: for very many labels (the default above 3,000);
-- `TextRanker`: for texts and other sparse rows (their default), in folds.
+- `CentroidRanker`: for very many labels (default above 3,000);
+- `TextRanker`: for texts and other sparse rows (default for these), in folds.
 
-If a ranker has log-odds of all cells, `Evidence.from_matrix` picks those that the task asks for.
-Here, the ten nearest rows vote for each label:
+If a ranker has log-odds of all cells, `Evidence.from_matrix` picks the cells of the task. In this
+example, the ten nearest rows vote for each label:
 
 >>> import numpy as np
 >>> from scipy.special import logit
@@ -50,23 +50,24 @@ from schirn.labels.tags import Tags
 from schirn.scale.copies import equal_rows
 
 MIN_COUNT = 5
-# Planted tags, and cells among which each of them is sought.
+# Maximum number of planted tags, and number of cells drawn to find an unlisted one for each.
 _MAX_PLANTED = 5000
 _TRIES = 20
 
 
 class Annotator(NamedTuple):
-    """Quality of one annotator, as far as votes and features tell.
+    """Quality of one annotator, estimated from votes and features.
 
     Attributes
     ----------
     name : object
+        Name of the annotator.
     ballots : int
         Number of rows that the annotator looked at.
     sensitivity : float
         Probability that a correct tag gets their vote.
     false_factor : float
-        How much more often than average they vote for wrong tags.
+        Rate of votes for wrong tags, relative to the average annotator.
     """
 
     name: Any
@@ -81,7 +82,9 @@ class UnlistedCells(NamedTuple):
     Attributes
     ----------
     row, column : (k,) int arrays
+        Row and label of each cell.
     log_odds : (k,) float array
+        Log-odds that the label is correct.
     """
 
     row: Array
@@ -90,11 +93,12 @@ class UnlistedCells(NamedTuple):
 
     @classmethod
     def first(cls, parts: "Sequence[UnlistedCells]", count: int | None) -> "UnlistedCells":
-        """Return the likeliest of several lists of cells.
+        """Return the likeliest cells of several lists.
 
         Parameters
         ----------
         parts : sequence of UnlistedCells
+            The lists.
         count : int or None
             Number of cells; None returns all of them, sorted.
 
@@ -110,25 +114,27 @@ class UnlistedCells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RankingTask:
-    """What a ranker is to judge, besides the features.
+    """Input of a ranker in addition to the features.
 
     Attributes
     ----------
     tags : Tags
-        The listed tags as parallel arrays `row` and `column`, sorted by row; `names` and `n_rows`.
+        The listed tags: parallel arrays `row` and `column`, sorted by row, with `names` and
+        `n_rows`.
     columns : int array
-        Labels to rank: those that some rows list, but not all.
+        Labels to rank: labels listed in some rows but not all.
     known : (m,) int array
-        Answers about the listed tags: 1 correct, -1 wrong, 0 not known.
+        1 for listed tags known to be correct, -1 for wrong ones, 0 for the others.
     votes : Votes or (counts, voters), optional
-        As in `find_noisy_labels`; only for rankers that have `takes_votes`.
+        As in `find_noisy_labels`; only for rankers with `takes_votes`.
     groups : (n,) int array, optional
         Rows of one group must not judge each other.
     min_count : int
-        Rows other than its own in which a tag must be listed to be judged, plus one.
+        Minimum number of rows that list a tag to be judged, including its own row.
     n_unlisted : int, optional
-        How many of the likeliest unlisted cells to return; None returns none.
+        Number of unlisted cells to return, the likeliest first; None returns none.
     random_state : int, optional
+        Seed of all random choices.
     """
 
     tags: Tags
@@ -142,23 +148,23 @@ class RankingTask:
 
     @property
     def judged_columns(self) -> Array:
-        """Labels with enough tags. Listed tags of others are not judged, whatever a ranker says."""
+        """Labels with enough tags; listed tags of other labels are never judged."""
         return self.columns[self.tags.counts[self.columns] >= self.min_count]
 
     @property
     def is_informed(self) -> bool:
-        """Whether anything but features and tags is given."""
+        """True if known tags or votes are given in addition to features and tags."""
         return bool(self.known.any()) or self.votes is not None
 
     def groups_with_copies(self, copy_group: Array) -> Array | None:
         """Return groups of rows that must not judge each other: `groups`, merged with copies.
 
-        Features that repeat in most rows although the tags differ are categories, not copies.
+        Features that repeat in most rows, with different tags, are categories rather than copies.
 
         Parameters
         ----------
         copy_group : (n,) int array
-            Rows with the same features have the same number, from 0.
+            Number of each row, from 0; the same for rows with the same features.
 
         Returns
         -------
@@ -184,9 +190,9 @@ class RankingTask:
 
     @cached_property
     def planted(self) -> tuple[Array, Array]:
-        """Row and column of wrong tags to judge as if they were listed: random unlisted cells.
+        """Row and column of random unlisted cells, to be judged as if they were listed.
 
-        There is at most one in a row, and none in rows without a tag that is judged.
+        Each row has at most one; rows without a judged tag have none.
         """
         tags = self.tags
         columns = self.judged_columns
@@ -200,7 +206,7 @@ class RankingTask:
         return row[is_wrong], column[is_wrong]
 
     def replaced(self, log_odds: Array) -> Array:
-        """Return the listed tag whose place each planted one takes: the least likely of its row.
+        """Return the listed tag that each planted tag replaces: the least likely of its row.
 
         Parameters
         ----------
@@ -210,27 +216,27 @@ class RankingTask:
         Returns
         -------
         (k,) int array
-            Position of a listed tag for each planted one.
+            Position of a listed tag for each planted tag.
         """
         order = np.lexsort((log_odds, self.tags.row))
         return order[np.searchsorted(self.tags.row, self.planted[0])]
 
 
 class Evidence(NamedTuple):
-    """What a ranker says about a table. No row takes part in its own verdicts.
+    """Output of a ranker. No row influences its own verdicts.
 
     Attributes
     ----------
     log_odds : (m,) float array
         Log-odds that each listed tag is correct.
     judged : (m,) bool array
-        Which tags could be judged.
+        True for tags that could be judged.
     planted : (k,) float array
-        Log-odds of the wrong tags that the task plants; NaN for those that could not be judged.
+        Log-odds of the wrong tags planted by the task; NaN if a tag could not be judged.
     unlisted : UnlistedCells or None
-        The likeliest unlisted cells; None if the ranker looks for none.
+        The likeliest unlisted cells; None if the ranker returns none.
     annotators : list of Annotator or None
-        Quality of every annotator, if the votes name them.
+        Quality of each annotator, if the votes name them.
     """
 
     log_odds: Array
@@ -241,11 +247,12 @@ class Evidence(NamedTuple):
 
     @classmethod
     def from_matrix(cls, task: RankingTask, log_odds: Array) -> "Evidence":
-        """Pick what a task asks for from the log-odds (n, l) of all cells.
+        """Select the evidence for a task from the log-odds (n, l) of all cells.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
         log_odds : (n, l) float array
             Log-odds that each label of each row is correct.
 
@@ -265,11 +272,12 @@ class Evidence(NamedTuple):
 
     @classmethod
     def empty(cls, task: RankingTask) -> "Evidence":
-        """Return evidence without a single tag that could be judged.
+        """Return evidence in which no tag could be judged.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -280,7 +288,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def restore(cls, values: Sequence[Any]) -> "Evidence":
-        """Return the evidence that a checkpoint has kept.
+        """Rebuild evidence from a checkpoint.
 
         Parameters
         ----------
@@ -297,14 +305,14 @@ class Evidence(NamedTuple):
 
     @classmethod
     def merge(cls, parts: "Sequence[Evidence]", n_unlisted: int | None = None) -> "Evidence":
-        """Join evidence about several folds.
+        """Merge the evidence of several folds.
 
         Parameters
         ----------
         parts : sequence of Evidence
             Each judges the tags of its own fold.
         n_unlisted : int, optional
-            Number of unlisted cells to keep, the likeliest first; all of them by default.
+            Number of unlisted cells to keep, the likeliest first; all by default.
 
         Returns
         -------
@@ -326,11 +334,17 @@ def likeliest_unlisted(log_odds: Array, Y: Array, columns: Array, count: int) ->
     Parameters
     ----------
     log_odds : (n, k) float array
+        Log-odds that each label of each row is correct.
     Y : (n, k) 0/1 array
+        Listed tags.
     columns : (k,) int array
-        The labels in question.
+        The labels of these columns.
     count : int
-        How many cells to return at most.
+        Maximum number of cells.
+
+    Returns
+    -------
+    UnlistedCells
     """
     z = np.where(Y, -np.inf, log_odds).ravel()
     cells = np.argpartition(-z, max(min(count, len(z)) - 1, 0))[:count]
@@ -341,26 +355,27 @@ def likeliest_unlisted(log_odds: Array, Y: Array, columns: Array, count: int) ->
 
 
 class Ranker(ABC):
-    """Base class of everything that can judge tags for `find_noisy_labels`.
+    """Base class of the methods that judge tags for `find_noisy_labels`.
 
-    A subclass implements `rank`; the opening of `schirn.cleaning.ranker` has an example. The other
-    members have defaults.
+    A subclass implements `rank`; the module docstring of `schirn.cleaning.ranker` has an example.
+    The other members have defaults.
     """
 
     takes_votes: bool = False
-    """Whether `rank` uses votes."""
+    """True if `rank` uses votes."""
     checkpoint: Any = None
-    """Folder for the state of a long run, if the call names none."""
+    """Default folder for the state of a long run."""
 
     @abstractmethod
     def rank(self, X: Any, task: RankingTask) -> Evidence:
-        """Judge the cells of a task by features.
+        """Judge the tags of a task by the features.
 
         Parameters
         ----------
         X : (n, d) array or CSR matrix
-            In main memory, unless `needs` names other places.
+            Features in main memory, unless `needs` names other locations.
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -369,11 +384,11 @@ class Ranker(ABC):
 
     @property
     def name(self) -> str:
-        """What results and reports call the ranker."""
+        """Name of the ranker in results and reports."""
         return type(self).__name__
 
     def settings(self) -> dict[str, Any]:
-        """Return what the evidence depends on besides the data: a checkpoint must agree in it.
+        """Return the settings that affect the evidence; a checkpoint must have the same.
 
         Returns
         -------
@@ -382,11 +397,12 @@ class Ranker(ABC):
         return {"ranker": self.name}
 
     def needs(self, task: RankingTask) -> Needs:
-        """Return where rows may live, and how much memory `rank` takes.
+        """Return where rows may be stored, and how much memory `rank` takes.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -396,7 +412,7 @@ class Ranker(ABC):
 
 
 def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence:
-    """Return evidence with log-odds of 0 for tags that were not judged; raise if it is unusable."""
+    """Return the evidence with log-odds 0 for tags not judged; raise if it is unusable."""
     size = (len(task.tags.row),)
     values = (evidence.log_odds, evidence.judged)
     if any(np.shape(value) != size for value in values) or np.isnan(evidence.log_odds).any():
@@ -407,6 +423,6 @@ def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence
     is_judged = np.isin(task.tags.column, task.judged_columns)
     is_judged &= np.asarray(evidence.judged, dtype=bool)
     log_odds = np.where(is_judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
-    # A ranker of somebody's own need not judge planted tags.
+    # A user-defined ranker need not judge planted tags.
     planted = evidence.planted if len(evidence.planted) else Evidence.empty(task).planted
     return evidence._replace(log_odds=log_odds, judged=is_judged, planted=planted)

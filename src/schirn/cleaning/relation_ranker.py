@@ -1,16 +1,17 @@
 """Judge tags by the other tags of their rows as well: implications and exclusions as evidence.
 
-A ranker judges a tag by the features of its row. What else the row lists speaks as well: a tag that
-stands on most rows with "poodle", such as "dog", is more likely correct beside it, and more likely
-missing without it; two tags that hardly ever meet make each other suspicious.
+A ranker judges a tag by the features of its row. The other tags of the row are evidence too: a tag
+listed in most rows with "poodle", such as "dog", is more likely correct next to it, and more likely
+missing where "poodle" stands alone; two tags that hardly ever occur together make each other
+suspicious.
 
-How much two tags have to do with each other is counted in other rows than those that are judged.
-Of the share of the rows with one tag that have the other, the bound of a 95% interval that is
-nearer to chance counts: few rows say little. The log-odds of that share minus those of chance,
-times the probability that the other tag is correct, is the evidence of one tag. The strongest one
-for a tag is added to its log-odds with weight 0.5, the strongest one against it with weight 0.3,
-since features tell a part of them already. Lines of a vocabulary that a person accepted count in
-full, and those that were rejected not at all.
+How strongly two tags are related is counted in rows other than the judged ones. Of the rows with
+one tag, a share has the other; the bound of its 95% interval that is closer to chance counts, so
+few rows give weak evidence. The evidence of one tag is the log-odds of this share minus the
+log-odds of chance, times the probability that the other tag is correct. The strongest evidence for
+a tag is added to its log-odds with weight 0.5, the strongest evidence against it with weight 0.3,
+because the features express part of both already. Vocabulary lines that a person accepted count in
+full, rejected lines not at all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,27 +31,27 @@ from schirn.cleaning.vocabulary import Vocabulary
 from schirn.scale.copies import equal_rows
 
 _FOLDS = 10
-# Weights of relations that were only counted. People who give few tags to a row hardly ever give
-# two of them together, whatever the tags mean.
+# Weights of relations that were counted but not accepted by a person. Exclusions weigh less: people
+# who give few tags to a row rarely give any two of them together, whatever the tags mean.
 _WEIGHT_FOR = 0.5
 _WEIGHT_AGAINST = 0.3
-# Rows with both tags from which one speaks for the other.
+# Minimum number of rows with both tags for one to be evidence for the other.
 _MIN_BOTH = 3
-# Least share of an accepted implication, and largest one of an accepted exclusion, relative to
-# chance.
+# Minimum share for an accepted implication, and maximum share, relative to chance, for an accepted
+# exclusion.
 _IMPLIED = 0.95
 _EXCLUDED = 0.1
-# Shares of relations, and of chance, are no closer to 0 and 1.
+# Minimum distance of all shares from 0 and 1.
 _LEAST = 1e-4
-# Suggestions of the ranker for each one that is returned: relations change their order.
+# Number of the ranker's suggestions per returned suggestion: relations change their order.
 _MORE_UNLISTED = 2
-# Pairs of a cell and another tag of its row that are compared at once.
+# Maximum number of pairs (a cell and another tag of its row) compared at once.
 _MOST_PAIRS = 1_000_000
 
 
 @dataclass(eq=False)
 class RelationRanker(Ranker):
-    """Add to another ranker what the other tags of a row say.
+    """Add the evidence of the other tags of a row to another ranker.
 
     `find_noisy_labels` uses it if it gets a vocabulary.
 
@@ -77,12 +78,12 @@ class RelationRanker(Ranker):
 
     @property
     def takes_votes(self) -> bool:  # type: ignore[override]
-        """Whether the other ranker uses votes."""
+        """True if the other ranker uses votes."""
         return self.ranker.takes_votes
 
     @property
     def checkpoint(self) -> Any:
-        """That of the other ranker."""
+        """Checkpoint folder of the other ranker."""
         return self.ranker.checkpoint
 
     @property
@@ -91,7 +92,7 @@ class RelationRanker(Ranker):
         return self.ranker.name
 
     def settings(self) -> dict[str, Any]:
-        """Return those of the other ranker, and the lines of the vocabulary.
+        """Return the settings of the other ranker, and the lines of the vocabulary.
 
         Returns
         -------
@@ -100,11 +101,12 @@ class RelationRanker(Ranker):
         return {**self.ranker.settings(), "vocabulary": self.vocabulary.to_records()}
 
     def needs(self, task: RankingTask) -> Needs:
-        """Return what the other ranker needs.
+        """Return the needs of the other ranker.
 
         Parameters
         ----------
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -118,8 +120,9 @@ class RelationRanker(Ranker):
         Parameters
         ----------
         X : (n, d) array or CSR matrix
-            Or rows in a place that `needs` names.
+            Features, or rows in a location that `needs` names.
         task : RankingTask
+            The tags to judge.
 
         Returns
         -------
@@ -139,16 +142,18 @@ class RelationRanker(Ranker):
 
 
 class Relations:
-    """How the tags of a table go together, as evidence for each of them.
+    """Co-occurrence of the tags of a table, as evidence for each tag.
 
     Parameters
     ----------
     task : RankingTask
+        The tags to judge.
     evidence : Evidence
-        By features.
+        Evidence from the features.
     vocabulary : Vocabulary
+        Accepted and rejected lines override the counts.
     fold : (n,) int array
-        Tags of a row are judged by how tags go together in the rows of other folds.
+        Fold of each row. Tags are judged by co-occurrence in the rows of other folds.
     """
 
     def __init__(
@@ -158,7 +163,7 @@ class Relations:
         self._task = task
         self._fold = fold
         confidence = expit(evidence.log_odds)
-        # Tags that could not be judged are as good as others.
+        # Tags that could not be judged get the mean confidence.
         typical = confidence[evidence.judged].mean()
         self._confidence = np.where(evidence.judged, confidence, typical)
         self._first = np.searchsorted(tags.row, np.arange(tags.n_rows + 1))
@@ -174,12 +179,12 @@ class Relations:
         self._rejected = rejected
 
     def added(self, evidence: Evidence, n_unlisted: int | None) -> Evidence:
-        """Return evidence of features with that of relations; mean probabilities stay.
+        """Add the evidence of relations; mean probabilities stay unchanged.
 
         Parameters
         ----------
         evidence : Evidence
-            By features.
+            Evidence from the features.
         n_unlisted : int or None
             Number of unlisted cells to keep.
 
@@ -202,11 +207,12 @@ class Relations:
         return evidence._replace(log_odds=log_odds, planted=planted, unlisted=unlisted)
 
     def of(self, row: Array, column: Array) -> Array:
-        """Return what the tags of their rows say about some cells, in log-odds.
+        """Return the evidence of the other tags of their rows about some cells, in log-odds.
 
         Parameters
         ----------
         row, column : (k,) int arrays
+            Row and label of each cell.
 
         Returns
         -------
@@ -215,7 +221,7 @@ class Relations:
         result = np.zeros(len(row))
         for fold in np.unique(self._fold[row]).tolist():
             in_fold = self._counted[self._counted_fold == fold]
-            # How often tags meet in the rows of the other folds.
+            # Number of rows of the other folds in which tags occur together.
             common = self._common - in_fold.T @ in_fold
             counts = self._counts - in_fold.sum(axis=0)
             n_rows = max(self._counted.shape[0] - in_fold.shape[0], 1)
@@ -228,7 +234,7 @@ class Relations:
         return result
 
     def _parts(self, row: Array) -> Iterator[slice]:
-        """Yield slices of cells that have few pairs with the tags of their rows."""
+        """Yield slices of cells, so that each has a limited number of pairs."""
         total = np.cumsum(self._first[row + 1] - self._first[row])
         first = 0
         while first < len(row):
@@ -263,7 +269,7 @@ class Relations:
     def _change(
         self, other: Array, target: Array, n_both: Array, counts: Array, n_rows: int
     ) -> Array:
-        """Return by how much one tag changes the log-odds of another."""
+        """Return the change that one tag makes to the log-odds of another."""
         low, high = share_interval(n_both, counts[other])
         chance = _inner(counts[target] / n_rows)
         speaks_for = (low > chance) & (n_both >= _MIN_BOTH)
@@ -285,7 +291,7 @@ def _inner(share: Array) -> Array:
 
 
 def _answered_pairs(vocabulary: Vocabulary, names: list[str]) -> tuple[Array, Array, Array]:
-    """Return the pairs that are implied, excluded and rejected, as one number each."""
+    """Return the implied, excluded and rejected pairs, each pair encoded as one number."""
     place = {name: j for j, name in enumerate(names)}
 
     def numbers(pairs: Iterable[tuple[str, str]]) -> Array:

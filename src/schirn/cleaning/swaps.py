@@ -1,7 +1,7 @@
 """Swaps: a listed tag and a tag missing from the same row that are often confused.
 
-Somebody lists "coat" where "jacket" is right. One such row says little, since many pairs of a wrong
-and a missing tag have nothing to do with each other; many rows with the same pair of labels do.
+Somebody lists "coat" where "jacket" is right. One such row is weak evidence, because many pairs of
+a wrong and a missing tag are unrelated; many rows with the same pair of labels are strong evidence.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ import numpy as np
 
 from schirn._input import Array
 
-# Of hundreds of pairs of labels, chance alone brings hardly any this far above its mean.
+# Standard deviations above the expected number of rows that chance rarely reaches, even among
+# hundreds of pairs of labels.
 _DEVIATIONS = 3
 
 
@@ -22,11 +23,11 @@ class LabelSwap(NamedTuple):
     Attributes
     ----------
     wrong, right : str
-        The label to remove and the one to add.
+        The label to remove and the label to add.
     n_rows : int
         Number of rows.
     row : int
-        The surest of them.
+        The most certain of these rows.
     """
 
     wrong: str
@@ -37,17 +38,21 @@ class LabelSwap(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Swaps:
-    """Pairs of a listed tag that looks wrong and a missing one to list instead, the surest first.
+    """Pairs of a listed tag that looks wrong and a missing tag to list instead.
+
+    The most certain pairs come first.
 
     Attributes
     ----------
     row, wrong_column, right_column : (k,) int arrays
+        Row, label to remove and label to add of each swap.
     wrong_label, right_label : (k,) object arrays
         Names of the tag to remove and of the tag to add.
     label_names : list of str
+        Name of each label.
     score : (k,) float array
-        Between 0 and 1, but no probability: how suspicious the first tag is, times how likely the
-        second one is missing, times how much the two labels are confused.
+        Probability that the first tag is wrong, times the probability that the second tag is
+        missing, times the confusion of the two labels. Between 0 and 1, but not a probability.
     """
 
     row: Array
@@ -73,7 +78,7 @@ class Swaps:
         return np.array(self.label_names, dtype=object)[self.right_column]
 
     def by_labels(self) -> list[LabelSwap]:
-        """Return every pair of labels once, the surest first.
+        """Return each pair of labels once, the most certain first.
 
         Returns
         -------
@@ -103,17 +108,22 @@ class Swaps:
 
 
 def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tuple[Array, Array]:
-    """Indices of all pairs of a suspicious listed tag and a likely missing one of the same row.
+    """Return all pairs of a suspicious listed tag and a likely missing tag of the same row.
 
-    The listed tag is no more likely correct than the average tag. The missing one is more likely
-    correct than not: somebody is asked to add it.
+    The listed tag is at most as likely to be correct as the average tag. The missing tag is more
+    likely correct than not, because a person is asked to add it.
 
     Parameters
     ----------
     listed_row, missing_row : int arrays
-        The second one sorted.
+        Row of each listed and missing tag; `missing_row` is sorted.
     p, q : float arrays
-        Probability that each tag is correct.
+        Probability that each listed and missing tag is correct.
+
+    Returns
+    -------
+    listed, missing : int arrays
+        Indices of the tags of each pair.
     """
     average = p.mean() if len(p) else 0.0
     suspicious = np.flatnonzero(p <= average)
@@ -127,7 +137,7 @@ def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tu
 
 
 def best_pairs(score: Array, suspect: Array, missing: Array) -> Array:
-    """Indices of the pairs with the highest scores, at most one for every tag."""
+    """Return the indices of the pairs with the highest scores, at most one per tag."""
     best = np.argsort(-score, kind="stable")
     for tag in (suspect, missing):
         best = best[np.sort(np.unique(tag[best], return_index=True)[1])]
@@ -135,12 +145,12 @@ def best_pairs(score: Array, suspect: Array, missing: Array) -> Array:
 
 
 def confusion(wrong: Array, right: Array, counted: Array, n_labels: int) -> Array:
-    """How much more often the two labels of each pair meet than by chance, from 0 to below 1.
+    """Return the excess over chance with which the two labels of each pair meet, in [0, 1).
 
     Of N counted pairs a → b, chance explains E = A B / (C + 1), where A counts the pairs a → other,
     B the pairs other → b and C the pairs other → other, and other is any label but a and b. The
-    result is (N − 1 − E − 3√E) / √((N + A + 1)(N + B + 1)), or 0 if that is negative; N − 1 since
-    no row vouches for itself.
+    result is (N − 1 − E − 3√E) / √((N + A + 1)(N + B + 1)), or 0 if that is negative. It uses
+    N − 1 because no row is evidence for itself.
 
     Parameters
     ----------
@@ -149,6 +159,11 @@ def confusion(wrong: Array, right: Array, counted: Array, n_labels: int) -> Arra
     counted : int array
         Indices of the pairs that count.
     n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    (m,) float array
     """
     size = len(wrong)
     wrong = wrong.astype(np.int64)

@@ -1,13 +1,13 @@
-"""The vocabulary of a table: what to do with its tags, line by line, answered with yes or no.
+"""The vocabulary of a table: decisions about its tags, line by line, answered with yes or no.
 
 A line has an action, a tag, and for some actions a target:
 
-- ``merge``: `tag` is another name of `target`, which takes its place;
+- ``merge``: `tag` is another name of `target`, and is replaced by it;
 - ``imply``: a row with `tag` has `target` as well;
 - ``exclude``: no row has both;
-- ``drop``: `tag` says nothing and is removed;
-- ``split``: `tag` has two meanings, for a person to tell apart; accepting it changes no row;
-- ``keep``: `tag` stays as it is, and nothing is proposed about it.
+- ``drop``: `tag` is uninformative, and is removed;
+- ``split``: `tag` has two meanings, for a person to separate; accepting the line changes no row;
+- ``keep``: `tag` stays unchanged, and nothing is proposed about it.
 
 Accepted lines are applied in this order: merges and drops, then implications, read with the names
 after merging. Applying them again changes nothing.
@@ -41,19 +41,21 @@ class VocabularyLine:
     Attributes
     ----------
     action : {"merge", "imply", "exclude", "drop", "split", "keep"}
+        Kind of change.
     tag : str
+        The tag that it is about.
     target : str
         The other tag of "merge", "imply" and "exclude".
     rows, rows_target, both : int
         Number of rows with the tag, with the target, and with both, when the line was proposed.
     evidence : str
-        Why it was proposed.
+        Reason for the proposal.
     accept : {"", "yes", "no"}
         The answer; "" is an open proposal.
     confidence : float
         Above 0.5 for proposals with confidence; 0 if unknown.
     number : int
-        Line of the file that it was read from; 0 if it was read from none.
+        Number of the line in its file; 0 if it was not read from a file.
 
     Examples
     --------
@@ -75,12 +77,12 @@ class VocabularyLine:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the line is proposed with confidence."""
+        """True if the line is proposed with confidence."""
         return self.confidence > 0.5
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the answer is yes; a tag to keep needs none."""
+        """True if the answer is yes; "keep" lines need no answer."""
         return self.accept == "yes" or (self.action == "keep" and self.accept == "")
 
     def __str__(self) -> str:
@@ -91,7 +93,7 @@ class VocabularyLine:
         return f"{self.action} {self.tag} ({rows}){target}{evidence}"
 
     def to_record(self) -> dict[str, Any]:
-        """Return the columns of the file.
+        """Return the line as a record with the columns of the file.
 
         Returns
         -------
@@ -104,14 +106,14 @@ class VocabularyLine:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], number: int = 0) -> "VocabularyLine":
-        """Return a line from the columns of the file.
+        """Build a line from a record with the columns of the file.
 
         Parameters
         ----------
         record : mapping from str
-            At least `action` and `tag`; or `from` and `to`, which is an accepted merge.
+            At least `action` and `tag`; or `from` and `to`, which make an accepted merge.
         number : int, default=0
-            Line of the file.
+            Number of the line in the file.
 
         Returns
         -------
@@ -120,7 +122,7 @@ class VocabularyLine:
         Raises
         ------
         InputError
-            If a column has another value than those that are allowed.
+            If a column has an invalid value.
         """
         cells = {name: str(value or "").strip() for name, value in record.items()}
         if "action" not in cells and "from" in cells:
@@ -170,15 +172,16 @@ def _count(text: str) -> int:
 
 
 class VocabularyChange(NamedTuple):
-    """A change of one tag of one row.
+    """A change to one tag of one row.
 
     Attributes
     ----------
     row : int
+        Number of the row, from 0.
     change : {"removal", "addition", "merge", "rename"}
-        "merge" if the row has the target already.
+        Kind of change; "merge" if the row has the target already.
     before, after : str
-        The tag and what takes its place; "" for none.
+        The tag and its replacement; "" for none.
     line : int
         Position of the line that causes it.
     """
@@ -197,13 +200,13 @@ class AppliedVocabulary:
     Attributes
     ----------
     rows : list of list of str
-        Tags of every row, in their order; new ones at the end.
+        Tags of each row in their original order, with new tags at the end.
     changes : list of VocabularyChange
-        By row.
+        The changes, sorted by row.
     suggestions : list of VocabularyChange
         Implied tags that were not added.
     conflicts : list of (int, int)
-        Rows that have two exclusive tags, and the position of the line.
+        Rows with two exclusive tags, and the position of the line.
     counts : list of int
         Number of rows that each line of the vocabulary changes.
     """
@@ -222,12 +225,13 @@ class Vocabulary:
     Parameters
     ----------
     lines : sequence of VocabularyLine
+        Proposals and decisions.
 
     Raises
     ------
     InputError
-        If accepted lines contradict each other: merges in a chain or circle, a target that is
-        dropped, implications in a circle. The message names the lines.
+        If accepted lines contradict each other: merges in a chain or circle, a dropped target,
+        implications in a circle. The message names the lines.
 
     Examples
     --------
@@ -255,7 +259,7 @@ class Vocabulary:
 
     @property
     def accepted(self) -> tuple[VocabularyLine, ...]:
-        """Lines that apply."""
+        """Accepted lines, and tags to keep."""
         return tuple(line for line in self.lines if line.is_accepted)
 
     @property
@@ -274,7 +278,7 @@ class Vocabulary:
         Parameters
         ----------
         answers : mapping from int to bool or None
-            Position of a line: accepted, rejected, or open again.
+            From the position of a line to True (accept), False (reject) or None (open again).
 
         Returns
         -------
@@ -287,13 +291,14 @@ class Vocabulary:
         return Vocabulary(lines)
 
     def with_rule(self, tag: str, rule: str) -> "Vocabulary":
-        """Return the vocabulary with a rule about all tags of a name, in place of earlier ones.
+        """Return the vocabulary with a rule about a tag, which replaces earlier rules.
 
         Parameters
         ----------
         tag : str
+            Name of the tag.
         rule : {"keep", "drop", "ask"}
-            Keep all tags of this name, remove all of them, or take the rule away.
+            Keep the tag in all rows, remove it from all rows, or remove the rule.
 
         Returns
         -------
@@ -311,7 +316,7 @@ class Vocabulary:
         is_new = rule != ASK
         for line in self.lines:
             if (line.action, line.tag) == (rule, tag):
-                # A proposal keeps its evidence; a second line of the same rule is left out.
+                # A proposal keeps its evidence; a second line with the same rule is left out.
                 if not is_new:
                     continue
                 line = replace(line, accept="yes")
@@ -319,7 +324,7 @@ class Vocabulary:
             elif line.tag == tag and line.action in (KEEP, DROP) and line.is_accepted:
                 if not line.evidence:
                     continue
-                # A proposal that was accepted is open again.
+                # An accepted proposal is open again.
                 line = replace(line, accept="")
             lines.append(line)
         if is_new:
@@ -328,12 +333,12 @@ class Vocabulary:
 
     @classmethod
     def from_records(cls, records: Iterable[Mapping[str, Any]], first: int = 1) -> "Vocabulary":
-        """Return the vocabulary of records, such as the lines of a file.
+        """Build a vocabulary from records, such as the lines of a file.
 
         Parameters
         ----------
         records : iterable of mappings from str
-            See `VocabularyLine.from_record`.
+            One per line; see `VocabularyLine.from_record`.
         first : int, default=1
             Number of the first line.
 
@@ -358,7 +363,7 @@ class Vocabulary:
 
     @cached_property
     def merges(self) -> dict[str, str]:
-        """From each merged tag to its target."""
+        """Mapping from each merged tag to its target."""
         return {line.tag: line.target for line in self.accepted if line.action == "merge"}
 
     @cached_property
@@ -368,20 +373,20 @@ class Vocabulary:
 
     @cached_property
     def keeps(self) -> frozenset[str]:
-        """Tags that are never removed, with the names after merging."""
+        """Tags that are never removed, under their names after merging."""
         names = self.merges
         tags = (line.tag for line in self.accepted if line.action == "keep")
         return frozenset(names.get(tag, tag) for tag in tags)
 
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
-        """From a tag to all that it implies, also through others, with the names after merging."""
+        """Mapping from a tag to all tags it implies, also indirectly, named as after merging."""
         direct = _parents(self.accepted, self.merges)
         return {tag: tuple(_ancestors(tag, direct)) for tag in direct}
 
     @cached_property
     def exclusions(self) -> list[tuple[str, str]]:
-        """Pairs of exclusive tags, with the names after merging."""
+        """Pairs of exclusive tags, under their names after merging."""
         names = self.merges
         return [
             (names.get(line.tag, line.tag), names.get(line.target, line.target))
@@ -394,14 +399,15 @@ class Vocabulary:
         return _Decided.of(self)
 
     def decides(self, line: VocabularyLine) -> bool:
-        """Whether the answers leave no room for a proposal.
+        """Check whether the answers already decide a proposal.
 
-        It was answered itself, in either direction; or its tag is kept, gone, or the target of
-        an accepted line, which must not change under it.
+        They do if the proposal was answered, in either direction; if one of its tags is gone; or if
+        it would change a tag that is kept or is the target of an accepted line.
 
         Parameters
         ----------
         line : VocabularyLine
+            The proposal.
 
         Returns
         -------
@@ -418,15 +424,16 @@ class Vocabulary:
     def apply(
         self, tags: Iterable[Any], *, separator: str = ";", add_implied: bool = True
     ) -> AppliedVocabulary:
-        """Return the tags of each row after the accepted lines.
+        """Apply the accepted lines to the tags of each row.
 
         Parameters
         ----------
-        tags : list of lists of names, or texts such as "beach;dog"
+        tags : list of lists of names, or strings such as "beach;dog"
+            Tags of the rows.
         separator : str, default=";"
             Text between tags.
         add_implied : bool, default=True
-            Whether implied tags are added, or only suggested.
+            Add implied tags; False only suggests them.
 
         Returns
         -------
@@ -436,7 +443,7 @@ class Vocabulary:
 
 
 class _Decided(NamedTuple):
-    """What the answers of a vocabulary settle."""
+    """Questions and tags that the answers of a vocabulary settle."""
 
     questions: frozenset[tuple[str, frozenset[str]]]
     gone: frozenset[str]
@@ -455,13 +462,13 @@ class _Decided(NamedTuple):
 
 
 def _question(line: VocabularyLine) -> tuple[str, frozenset[str]]:
-    """What a line asks, in whichever direction; a split has no target of its own."""
+    """Return the question that a line asks, whatever its direction; some lines have no target."""
     names = {line.tag} if line.action in ("drop", "split", "keep") else {line.tag, line.target}
     return line.action, frozenset(names)
 
 
 def _name_rows(tags: Iterable[Any], separator: str) -> list[list[str]]:
-    """Return the names of every row in their order."""
+    """Return the distinct names of each row in their order."""
     rows = list(tags)
     cells = TagCells.of(rows, separator)
     names = (
@@ -479,9 +486,15 @@ def apply_vocabulary(
     Parameters
     ----------
     vocabulary : Vocabulary
+        Lines of which the accepted ones apply.
     rows : sequence of sequences of str
-        Names of the tags of every row.
+        Names of the tags of each row.
     add_implied : bool, default=True
+        Add implied tags; False only suggests them.
+
+    Returns
+    -------
+    AppliedVocabulary
     """
     line_of = _positions(vocabulary)
     new_rows: list[list[str]] = []
@@ -511,7 +524,7 @@ def apply_vocabulary(
 
 
 def _positions(vocabulary: Vocabulary) -> dict[Any, int]:
-    """Position of each accepted line, by what it concerns after merging."""
+    """Return the position of each accepted line, keyed by the tags it concerns after merging."""
     positions: dict[Any, int] = {}
     names = vocabulary.merges
     for position, line in enumerate(vocabulary.lines):
@@ -535,14 +548,14 @@ def _replaced(
     new: dict[str, None] = {}
     changes = []
     present = set(names)
-    # A cell may list a tag twice; it changes once.
+    # A cell may list a tag twice, but the tag changes only once.
     for name in dict.fromkeys(names):
         if name in vocabulary.drops:
             changes.append(VocabularyChange(row, "removal", name, "", line_of["drop", name]))
             continue
         target = vocabulary.merges.get(name)
         if target is not None:
-            # Of several names of one target, the first is renamed and the others are merged.
+            # With several names of one target, the first is renamed and the others are merged.
             kind = "merge" if target in present or target in new else "rename"
             changes.append(VocabularyChange(row, kind, name, target, line_of["merge", name]))
         new[target or name] = None
@@ -567,7 +580,7 @@ def _implied(
 def _line_of_parent(
     vocabulary: Vocabulary, name: str, parent: str, line_of: Mapping[Any, int]
 ) -> int:
-    """Position of the last line on the way from a tag to an ancestor."""
+    """Return the position of the last line on the path from a tag to an ancestor."""
     position = line_of.get(("imply", name, parent))
     if position is not None:
         return position
@@ -579,7 +592,7 @@ def _line_of_parent(
 
 
 def _parents(lines: Iterable[VocabularyLine], names: Mapping[str, str]) -> dict[str, list[str]]:
-    """From each tag to its direct parents, with the names after merging."""
+    """Return the direct parents of each tag, under their names after merging."""
     parents: dict[str, list[str]] = {}
     for line in lines:
         if line.action != "imply":
@@ -592,7 +605,7 @@ def _parents(lines: Iterable[VocabularyLine], names: Mapping[str, str]) -> dict[
 
 
 def _ancestors(tag: str, parents: Mapping[str, list[str]]) -> list[str]:
-    """Return everything that a tag implies, nearest first."""
+    """Return all tags that a tag implies, nearest first."""
     ancestors: dict[str, None] = {}
     queue = list(parents.get(tag, ()))
     while queue:
@@ -609,6 +622,7 @@ def check_lines(lines: Sequence[VocabularyLine]) -> None:
     Parameters
     ----------
     lines : sequence of VocabularyLine
+        All lines of a vocabulary.
     """
     numbered = [
         (line.number or position, line)
@@ -634,7 +648,7 @@ def _check_fates(
     numbered: Sequence[tuple[int, VocabularyLine]],
     merges: Mapping[str, tuple[int, VocabularyLine]],
 ) -> None:
-    """Raise InputError for merges in a chain, and for tags that stay and go."""
+    """Raise InputError for chains of merges, and for tags both kept or targeted and removed."""
     drops = {line.tag: number for number, line in numbered if line.action == "drop"}
     keeps = {line.tag: number for number, line in numbered if line.action == "keep"}
     for number, line in numbered:
@@ -667,7 +681,7 @@ def _check_fates(
 def _check_circles(
     numbered: Sequence[tuple[int, VocabularyLine]], names: Mapping[str, str]
 ) -> None:
-    """Raise InputError for tags that imply themselves, or one that they exclude."""
+    """Raise InputError for tags that imply themselves or a tag that they exclude."""
     lines = [line for _, line in numbered]
     parents = _parents(lines, names)
     for number, line in numbered:

@@ -1,8 +1,8 @@
-"""Why a tag looks right or wrong: the words of its row, and the most similar rows.
+"""Reasons why a tag looks right or wrong: the words of its row, and the most similar rows.
 
-The words are those of a linear ridge on the features that have a name, which predicts from a sample
-of rows whether they carry the tag. Similar rows are those of the kernel of `Sieve`. The row itself
-takes part in neither.
+The words come from a linear ridge on the named features, fitted to a sample of rows to predict
+whether they carry the tag. Similar rows are found with the kernel of `Sieve`. The explained row
+itself is left out of both.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from schirn.cleaning.noisy_labels import NoisyLabels
 
 
-# Similar rows to count, and what is listed.
+# Number of similar rows considered, and maximum number of rows and words listed.
 NEAR = 20
 _MAX_ROWS = 5
 _MAX_WORDS = 8
-# The ridge learns from this many rows, and from this many more that carry the tag.
+# Number of rows that the ridge is fitted to, plus this many more that carry the tag.
 _SAMPLE = 2000
 _CARRIERS = 50
-# Its weight, relative to the mean squared length of a row.
+# Ridge weight, relative to the mean squared length of a row.
 _RIDGE = 0.1
-# Cells that are explained together.
+# Number of cells explained together.
 _BLOCK = 32
-# The summary names words with more than this share of the largest contribution.
+# Minimum share of the largest contribution for words named in the summary.
 _LEAST = 0.2
 
 
@@ -47,6 +47,7 @@ class Neighbour:
     Attributes
     ----------
     row : int
+        Number of the row, from 0.
     similarity : float
         Value of the kernel: 1 for an equal row, 0.37 for a pair at the median distance.
     """
@@ -63,8 +64,8 @@ class Word:
     ----------
     name : str
     contribution : float
-        What it adds to the score of the linear model, about the share of such rows that carry the
-        tag. Above 0 speaks for the tag.
+        Contribution to the score of the linear model, which approximates the share of such rows
+        that carry the tag. Positive values support the tag.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a tag was judged as it was.
+    """Reasons for the verdict on one tag.
 
     Attributes
     ----------
@@ -88,12 +89,12 @@ class Explanation:
     words : list of Word
         Words or columns with the largest contributions; empty if the features have no names.
     with_tag, without_tag : list of Neighbour
-        The most similar other rows that carry the tag, and that do not. Rows in which the tag is
-        itself judged wrong, or missing, are in neither list.
+        The most similar other rows with and without the tag. Rows in which the tag itself is judged
+        wrong or missing are in neither list.
     near, n_near : int
-        How many of the `n_near` most similar rows carry the tag.
+        Number of rows with the tag among the `n_near` most similar rows.
     usual : float
-        Share of all other rows that list it, also where it is judged wrong.
+        Share of all other rows that list the tag, even where it is judged wrong.
     """
 
     row: int
@@ -109,7 +110,7 @@ class Explanation:
     usual: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation for JSON.
+        """Return the explanation as a dictionary for JSON.
 
         Returns
         -------
@@ -119,21 +120,21 @@ class Explanation:
 
 
 class Reasons:
-    """Explain verdicts from the features and the verdicts alone.
+    """Explain verdicts from nothing but the features and the verdicts.
 
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        The features that the tags were judged by. Those of a `numpy.memmap` or a
-        `schirn.scale.RowFile` stay in their file.
+        The features that the tags were judged by. A `numpy.memmap` or a `schirn.scale.RowFile` is
+        read in pieces.
     ranking : NoisyLabels
         The verdicts.
     feature_names : sequence of str, optional
-        Names of the columns of X; by default those of the DataFrame, or the words of the texts. A
-        feature with an empty name is never listed.
+        Names of the columns of X; by default the DataFrame's column names, or the words of the
+        texts. Features with an empty name are never listed.
     scaled : bool, optional
-        Whether the tags were judged by X as it is; by default only sparse rows of unit length and
-        texts are taken as they are, and others are scaled as `Sieve` does.
+        True if the tags were judged by unscaled X. By default texts and sparse rows of unit length
+        are left unscaled, and other features are scaled as in `Sieve`.
 
     Attributes
     ----------
@@ -196,7 +197,7 @@ class Reasons:
         row : int
             Number of the row, from 0.
         label : str or int
-            Name of the label, or its number. The row need not carry it.
+            Name or number of the label. The row need not carry it.
 
         Returns
         -------
@@ -205,13 +206,14 @@ class Reasons:
         return self.explain_all([(row, label)])[0]
 
     def explain_all(self, cells: Iterable[tuple[int, str | int]]) -> list[Explanation]:
-        """Explain many verdicts, in less time than one by one.
+        """Explain many verdicts, faster than one by one.
 
-        Rows that are explained together are left out together, at most a quarter of all.
+        Rows that are explained together are left out together, at most a quarter of all rows.
 
         Parameters
         ----------
         cells : iterable of (row, label)
+            The cells to explain.
 
         Returns
         -------
@@ -266,13 +268,13 @@ class Reasons:
         return "not listed", None
 
     def _share_of_rows(self, row: int, column: int) -> float:
-        """Share of the other rows that list a tag, also where it is judged wrong."""
+        """Return the share of other rows that list a tag, even where it is judged wrong."""
         rows = np.unique(self.ranking.row[self.ranking.column == column])
         n_others = max(self.ranking.n_rows - 1, 1)
         return float(np.count_nonzero(rows != row) / n_others)
 
     def _rows_of_label(self, row: int, column: int) -> tuple[Array, Array]:
-        """Rows that carry a tag, and other rows that count: not judged wrong, and not suggested."""
+        """Return masks of the rows with a tag, and of rows where it is not wrong or suggested."""
         ranking = self.ranking
         missing = self._suggested
         carried = np.zeros(ranking.n_rows, dtype=bool)
@@ -285,9 +287,9 @@ class Reasons:
         return carried, counted
 
     def _weights(self, rows: Sequence[int], columns: Sequence[int]) -> Array:
-        """Weights (k, d) of the named features in ridges that learn from none of the rows.
+        """Return the weights (k, d) of the named features in ridges that leave out the rows.
 
-        They learn how likely each tag is to be correct; one that was not judged is taken as right.
+        Their targets are the confidences of the tags; unjudged tags count as right.
         """
         ranking = self.ranking
         tags_by_column = [np.flatnonzero(ranking.column == column) for column in columns]
@@ -298,7 +300,7 @@ class Reasons:
         Q = np.zeros((ranking.n_rows, len(columns)))
         for k, tags in enumerate(tags_by_column):
             Q[ranking.row[tags], k] = np.where(ranking.judged[tags], ranking.confidence[tags], 1)
-        # Here, since most programs that import the library explain nothing.
+        # Imported here because most programs that import the library explain nothing.
         from sklearn.linear_model import Ridge
 
         Z = self._rows(sample)[:, self._named]
@@ -306,7 +308,7 @@ class Reasons:
         return np.atleast_2d(Ridge(alpha=lam, tol=1e-3).fit(Z, Q[sample].astype(Z.dtype)).coef_)
 
     def _words(self, row: int, weights: Array) -> list[Word]:
-        """Words with the largest contributions to the score of a row."""
+        """Return the words with the largest contributions to the score of a row."""
         z = self._rows([row])[:, self._named]
         parts = (z.toarray() if sp.issparse(z) else z)[0] * weights
         order = np.argsort(-np.abs(parts), kind="stable")[:_MAX_WORDS]
@@ -316,18 +318,18 @@ class Reasons:
         ]
 
     def _rows(self, rows: Any) -> Any:
-        """Scaled rows."""
+        """Return the scaled rows."""
         X = self._X[rows]
         return self._scale.transform(X if sp.issparse(X) else np.asarray(X, dtype=np.float64))
 
     def _pieces(self) -> Iterator[tuple[int, Any]]:
-        """First row and scaled rows of each piece; those of a file stay there."""
+        """Yield the first row number and the scaled rows of each piece."""
         step = self._X.shape[0] if sp.issparse(self._X) else None
         for first, piece in row_pieces(self._X, step):
             yield first, self._rows(slice(first, first + piece.shape[0]))
 
     def _similarity(self, rows: list[int]) -> Array:
-        """Kernel (k, n) between some rows and all."""
+        """Return the kernel (k, n) between some rows and all rows."""
         block = self._rows(rows)
         block = block.toarray() if sp.issparse(block) else block
         products = np.concatenate([np.asarray(Z @ block.T) for _, Z in self._pieces()])
@@ -353,7 +355,7 @@ class Reasons:
 
 
 def _sentence(why: Explanation) -> str:
-    """The verdict and the reasons that agree with it, in one sentence."""
+    """Return the verdict, and the reasons that agree with it, as one sentence."""
     p = 0.0 if why.confidence is None else why.confidence
     is_suspicious = why.verdict == "removed" or (why.verdict == "kept" and p < LIKELY)
     share = f"the model gives it {'less than 1%' if p < 0.01 else f'{p:.0%}'}"
@@ -383,7 +385,7 @@ def _sentence(why: Explanation) -> str:
 
 
 def _largest(values: Array, mask: Array, n: int) -> Array:
-    """Indices of the largest values inside a mask, largest first, ties by index."""
+    """Return the indices of the largest values inside a mask, largest first, ties by index."""
     index = np.flatnonzero(mask)
     return index[np.argsort(-values[index], kind="stable")[:n]]
 

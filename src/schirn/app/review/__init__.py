@@ -1,4 +1,4 @@
-"""A local web page on which a person decides doubtful tags; see `schirn review`."""
+"""A local web page on which a person decides about doubtful tags; see `schirn review`."""
 
 from schirn.app.review._begin import begin_review
 from schirn.app.review._project import checksum as checksum

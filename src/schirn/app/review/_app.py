@@ -1,4 +1,4 @@
-"""The web application: the page and its assets, actions, downloads, and their guard."""
+"""The web application: the page and its assets, actions, downloads, and access control."""
 
 import secrets
 import tempfile
@@ -43,7 +43,7 @@ _CSP = (
 )
 HEADERS = {"Content-Security-Policy": _CSP, **COMMON_HEADERS}
 
-# What each action needs beside its name and the last record that the page has seen.
+# Fields of each action, in addition to its name and the last record that the page has seen.
 _NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(STATUS, ("item", "label")),
     "swap": ("item", "label", "to"),
@@ -60,16 +60,22 @@ def create_app(
     port: int,
     opened: Callable[[], None] | None = None,
 ) -> ASGIApp:
-    """Return the application behind its guard.
+    """Create the application, protected by a `Guard`.
 
     Parameters
     ----------
     session : Session
+        The review.
     token : str
-        Every request must have it.
+        Secret that every request must contain.
     port : int
+        Port of the server.
     opened : function, optional
         Called when the page is opened.
+
+    Returns
+    -------
+    ASGI application
     """
     api = _Api(session)
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
@@ -91,16 +97,16 @@ class _Api:
         self._session = session
 
     def state(self, request: Request) -> Response:
-        """Answer with what the page shows now."""
+        """Send the present content of the page."""
         return JSONResponse(self._view(request.query_params))
 
     async def decide(self, request: Request) -> Response:
-        """Record one action; the answer holds the next question."""
+        """Record one action; the response contains the next question."""
         body = _checked(await read_json(request, MAX_BODY))
         return await save(lambda: self._act(body), lambda: self._view(body))
 
     def _act(self, body: Mapping[str, Any]) -> None:
-        """Hand a request to the session."""
+        """Pass a request to the session."""
         session = self._session
         action = body["action"]
         sequence = body["seen"]
@@ -127,19 +133,19 @@ class _Api:
         return _sent(f"reviewed{self._suffix}", media, self._session.write_table)
 
     def changes(self, request: Request) -> Response:
-        """Send the list of changes, for `schirn apply`."""
+        """Send the list of changes for `schirn apply`."""
         return _sent("changes.csv", "text/csv", self._session.changes().write)
 
     def vocabulary(self, request: Request) -> Response:
-        """Send the vocabulary with all answers and rules, for `--vocabulary`."""
+        """Send the vocabulary with all answers and rules for `--vocabulary`."""
         return _sent("vocabulary.csv", "text/csv", self._session.write_vocabulary)
 
     def labels(self, request: Request) -> Response:
-        """Answer with what is known about all tags of each label."""
+        """Send statistics about the tags of each label."""
         return JSONResponse(self._session.labels())
 
     def image(self, request: Request) -> Response:
-        """Send the image that the table names for a row; the request gives only the number."""
+        """Send the image of a row; the request contains only the row number, never a path."""
         row = request.path_params["row"]
         session = self._session
         image = session.table.image_file(row) if row < len(session.project.ids) else None
@@ -149,13 +155,13 @@ class _Api:
 
 
 def _asset(name: str, kind: str) -> Callable[[Request], Response]:
-    """Serve a file of the package, read once; no path is ever built from a request."""
+    """Serve a file of the package, read once; paths are never built from a request."""
     content = files("schirn.app.review").joinpath("static", name).read_bytes()
     return lambda request: Response(content, media_type=kind)
 
 
 def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
-    """Send a file that a function writes."""
+    """Send a file written by a function."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         write(path)
@@ -164,13 +170,13 @@ def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
 
 
 def _checked(request: Any) -> dict[str, Any]:
-    """Return a request after checking that its action has what it needs."""
+    """Return a request after checking that its action has all required fields."""
     if not isinstance(request, dict):
         raise InputError("the request must be a JSON object")
     action = request.get("action")
     if not isinstance(action, str) or action not in _NEEDS:
         raise InputError(f"the request must give an 'action': {', '.join(_NEEDS)}")
-    # The session checks the texts.
+    # The session checks the strings.
     for key in ("seen", *({"count", "of"} & {*_NEEDS[action]})):
         if not is_count(request.get(key)):
             raise InputError(f"the request must give {key!r} as a whole number of at least 0")
@@ -180,7 +186,7 @@ def _checked(request: Any) -> dict[str, Any]:
 
 
 class Guard:
-    """Admits a request only if Host, Origin and token are right; adds the security headers."""
+    """Middleware that checks Host, Origin and token of requests, and adds security headers."""
 
     def __init__(
         self, app: ASGIApp, token: str, port: int, opened: Callable[[], None] | None = None
@@ -189,7 +195,7 @@ class Guard:
         self._token = token.encode()
         self._opened = opened
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-        # All ports of a host share their cookies; the name tells two servers apart.
+        # All ports of a host share cookies; the name distinguishes two servers.
         self._cookie = f"schirn_review_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -215,14 +221,14 @@ class Guard:
         try:
             await (refusal or self._app)(scope, receive, send_safely)
         except ClientDisconnect:
-            # Nobody reads the answer.
+            # Nobody reads the response.
             return
         except Exception as error:
-            # Starlette has answered 500; the same error is shown once.
+            # Starlette has sent status 500; the same error is shown only once.
             warnings.warn(f"the page could not answer a request ({reason_of(error)})", stacklevel=1)
 
     def _refuse(self, request: Request, query_token: str | None) -> Response | None:
-        # Another site could point its own name at 127.0.0.1, but its Host header gives it away.
+        # Another site could point its own name at 127.0.0.1, but its Host header reveals it.
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return PlainTextResponse("This server answers only at its own address.", 421)

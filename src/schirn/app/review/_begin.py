@@ -9,19 +9,19 @@ from schirn.app.workflow import RIGHT, TableCleaning
 
 
 def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Session:
-    r"""Write a table with its ranks into a new project folder, and open it.
+    r"""Write a table and its ranking into a new project folder, and open it.
 
     Parameters
     ----------
     cleaning : TableCleaning
-        The table. Its ranking without answers is reviewed: answers are given in the session.
+        The table. The review starts from its ranking without answers.
     folder : path
-        Folder that is empty or does not exist.
+        An empty or new folder.
 
     Returns
     -------
     Session
-        Its journal is open; close it with ``session.journal.close()``.
+        The open review; close it with ``session.journal.close()``.
 
     Examples
     --------
@@ -68,13 +68,13 @@ def begin_review(cleaning: TableCleaning, folder: str | os.PathLike[str]) -> Ses
         name=options.name or "",
         image_root=options.image_root,
         decisions=options.decisions,
-        # Columns that were left in their files are read when the page needs them.
+        # Columns left in their files are read when the page needs them.
         table=None if getattr(source.table, "unread", ()) else source.table,
     )
 
 
 def _accepted(cleaning: TableCleaning) -> list[Cell]:
-    """Return the tags that people have called right before, whether listed or not."""
+    """Return the tags that were answered "right" before, listed or not."""
     store = cleaning.decisions
     if store is None:
         return []

@@ -1,4 +1,4 @@
-"""The link between a review and a file of decisions: both hold every answer."""
+"""The link between a review and a file of decisions, which keeps their answers in sync."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ _ACTION = {RIGHT: "keep", WRONG: "drop", NOT_SURE: "skip"}
 
 
 class DecisionLink:
-    """Exchange answers with a file of decisions, when a review is opened and with each answer.
+    """Exchange answers with a file of decisions, when a review is opened and after each answer.
 
     Parameters
     ----------
     session : Session
+        The review.
     store : Decisions
+        The file of decisions.
 
     Attributes
     ----------
     changed : dict from tag to Decision
-        Answers from before the row has changed, which are asked again.
+        Answers about rows that have changed since; they are asked again.
     """
 
     def __init__(self, session: Session, store: Decisions) -> None:
@@ -56,13 +58,13 @@ class DecisionLink:
         self._store = store
         self._rows = RowContent(project.ids, session.table.table, roles.content)
         self.changed: dict[int, Decision] = {}
-        # Answers that a crash kept from the file come first: they are newer than it.
+        # First, answers that a crash kept from being written: they are newer than the file.
         for step in session.history:
             self.write(step.record, step.tags, only_newer=True)
         self._read()
 
     def write(self, record: Record, tags: list[int], *, only_newer: bool = False) -> None:
-        """Write what a record of the journal says about tags."""
+        """Write a journal record's answers about tags."""
         action = record["action"]
         session = self._session
         new = []
@@ -82,7 +84,7 @@ class DecisionLink:
         self._store.add(new)
 
     def _read(self) -> None:
-        """Take over answers that the review lacks, and note those about rows that have changed."""
+        """Import answers that the review lacks, and note answers about changed rows."""
         session = self._session
         match = self._store.match(self._rows)
         records: list[Record] = []

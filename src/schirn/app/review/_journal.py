@@ -1,4 +1,4 @@
-"""The append-only journal of decisions; a decision counts once its line is on the disk."""
+"""The append-only journal of decisions; a decision counts as soon as its line is on disk."""
 
 import contextlib
 import hashlib
@@ -19,16 +19,17 @@ VERSION = 1
 class Journal:
     """An append-only file of numbered records; record 0 names the project it belongs to.
 
-    Each record carries a checksum of itself and all records before it. A last line that a crash cut
-    short was never confirmed to anyone: it is dropped before the next record is written. Damage
-    anywhere else is an error.
+    Each record carries a checksum of itself and all records before it. A last line cut short by a
+    crash was never confirmed; it is dropped before the next record is written. Damage anywhere else
+    is an error.
 
-    Other programs may replace the file while it is open, such as a synchronisation tool. Every
+    Other programs, such as a synchronisation tool, may replace the file while it is open. Each
     `append` therefore compares the open file with the path, and fails if they differ.
 
     Parameters
     ----------
     path : Path
+        The file; it is created if it does not exist.
     fingerprint : str
         Fingerprint of the project.
     write : bool
@@ -41,7 +42,7 @@ class Journal:
     sequence : int
         Number of the last record; 0 before the first.
     repaired : str
-        What was wrong with the last line; empty if nothing was.
+        Problem with the last line; empty if there was none.
 
     Examples
     --------
@@ -80,14 +81,14 @@ class Journal:
         return len(self.records)
 
     def append(self, *records: Record) -> int:
-        """Add records, wait until they are on the disk, and return the number of the last one."""
+        """Add records, wait until they are on disk, and return the number of the last one."""
         numbered = [{"seq": seq, **record} for seq, record in enumerate(records, self.sequence + 1)]
         self._write(*numbered)
         self.records += numbered
         return self.sequence
 
     def check(self) -> None:
-        """Raise DataError if the file on the disk is no longer the one that is open here."""
+        """Raise DataError if the path no longer leads to the open file."""
         if self._file is None:
             raise InputError(f"{self.path}: the journal is closed")
         self._check_size(self._size)
@@ -123,19 +124,19 @@ class Journal:
             sync_folder(self.path.parent)
 
     def _write(self, *records: Record) -> None:
-        """Write complete lines, or leave the file as it was."""
+        """Write complete lines, or leave the file unchanged."""
         self.check()
         chain = self._chain.copy()
         self._put(b"".join([_line(record, chain) for record in records]))
         self._chain = chain
 
     def _put(self, content: bytes) -> None:
-        """Write to the end of the file; a full disk leaves the file as it was."""
+        """Append to the file; if the disk is full, the file is left unchanged."""
         put(self._file, self.path, self._size, content, self._check_size)
         self._size += len(content)
 
     def _check_size(self, size: int) -> None:
-        """Raise DataError unless the path leads to the open file, which nobody else wrote to."""
+        """Raise DataError unless the path leads to the open file and nothing else wrote to it."""
         file: Any = self._file
         with contextlib.suppress(OSError):
             status = os.stat(self.path)
@@ -144,7 +145,7 @@ class Journal:
         raise DataError(self._replaced())
 
     def _replaced(self) -> str:
-        """Copy all records to another file, and return a sentence about it."""
+        """Copy all records to another file, and return an error message that names it."""
         if self._rescued is None:
             time = f"{datetime.now():%Y%m%d-%H%M%S}"
             target = self.path.with_name(f"{self.path.stem}-rescued-{time}{self.path.suffix}")
@@ -172,13 +173,13 @@ def _line(record: Record, chain: Any) -> bytes:
 
 def _checksum(record: Record, chain: Any) -> str:
     """Add a record to a hash of all records before it, and return the checksum."""
-    # Of the content, not the bytes: git may change line ends, which harms nothing.
+    # Hash the content, not the bytes: git may change line ends, which is harmless.
     chain.update(json.dumps(record, sort_keys=True).encode() + b"\n")
     return str(chain.hexdigest()[:16])
 
 
 def _read_lines(path: Path, content: bytes, chain: Any) -> tuple[list[Record], int, str]:
-    """Return the records, their size in bytes, and what was wrong with the last line."""
+    """Return the records, their size in bytes, and the problem with the last line."""
     lines = complete_lines(content)
     for number, record in enumerate(lines.records):
         checksum = None if record is None else record.pop("sum", None)
@@ -192,15 +193,15 @@ def _read_lines(path: Path, content: bytes, chain: Any) -> tuple[list[Record], i
 
 
 def _lock(folder: Path) -> Callable[[], None]:
-    """Let one program at a time write to a folder; return the function that ends this.
+    """Let only one program write to a folder; return the function that releases the lock.
 
-    The folder is locked rather than a file in it, which another program could replace. Without
-    locks, the second program is refused when it writes.
+    The folder is locked rather than a file in it, which another program could replace. Where locks
+    are not available, the second program fails when it writes.
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
-        # Windows opens no folders.
+        # Windows cannot open folders.
         return lambda: None
     if lock(handle) is False:
         os.close(handle)

@@ -26,12 +26,12 @@ TAGS = "tags.npz"
 _RESTART = "start the review again from the table"
 
 Cell = tuple[int, str]
-"""Row and name of a tag."""
+"""Row and label name of a tag."""
 
 
 @dataclass(frozen=True, eq=False)
 class Project:
-    """Items and their tags, listed and suggested, numbered in the order of the file."""
+    """Items and their tags, listed and suggested, numbered in file order."""
 
     folder: Path
     labels: list[str]
@@ -43,18 +43,18 @@ class Project:
     kept: Array
     judged: Array
     listed: Array
-    """Whether each tag is in the table; the others are suggestions."""
+    """True for tags of the table, False for suggestions."""
     method: str
     limits: dict[str, Any]
     """Limits of the removals: `precision` and `keep_one`."""
     opinions: list[OpinionRecord]
-    """What others think of some tags; the ranking follows them as far as it can trust them."""
+    """Second opinions about some tags; the ranking uses them as far as they can be trusted."""
     table: TableRoles
     fingerprint: str
-    """Checksum of the project; the decisions about another one do not fit."""
+    """Checksum of the project; a journal belongs to one project only."""
 
     def tags_of_row(self, i: int) -> range:
-        """Return the tags of an item.
+        """Return the numbers of the tags of an item.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class Project:
         return range(*np.searchsorted(self.row, (i, i + 1)).tolist())
 
     def ranking(self) -> NoisyLabels:
-        """Return the ranking of `schirn clean`, with the opinions of others.
+        """Return the ranking of `schirn clean`, with all opinions.
 
         Returns
         -------
@@ -78,7 +78,7 @@ class Project:
         is_listed = self.listed
         suggested = ~self.listed
         p = self.confidence[is_listed]
-        # Tags that were known or answered beforehand have confidence 0 or 1.
+        # Tags that were known or answered before have confidence 0 or 1.
         known = np.where(p == 1, 1, np.where(p == 0, -1, 0)).astype(np.int8)
         missing = MissingTags(
             self.row[suggested], self.column[suggested], self.confidence[suggested], self.labels
@@ -116,17 +116,17 @@ def write_project(
     Parameters
     ----------
     path : str
-        Folder that is empty or does not exist.
+        An empty or new folder.
     ranking : NoisyLabels
         Tags to review.
     ids, texts : list of str
         Name and text of each row.
     table, source, roles : Table, str and TableRoles
-        The table, its path, and the roles of its columns. The project keeps all of them.
+        The table, its path, and the roles of its columns; all are stored in the project.
     accepted : iterable of (row, tag)
-        Tags that people have called right before; those that are not listed become suggestions.
+        Tags answered "right" before; those that are not listed become suggestions.
     opinions : sequence of (row, tag, opinion, who)
-        What others think of some tags.
+        Second opinions about some tags.
     command : sequence of str
         Words of the command that ranked the tags.
     """
@@ -184,18 +184,18 @@ def was_made_by(
     source: str,
     vocabulary: Vocabulary | None = None,
 ) -> bool:
-    """Whether a project was made from what a file holds now, by this command if any is given.
+    """Check whether a project was made from the present content of a table.
 
     Parameters
     ----------
     folder : path
         The project.
     command : sequence of str
-        Words of the command; empty if it does not matter.
+        Words of the command that must have made it; empty for any command.
     source : str
         The table.
     vocabulary : Vocabulary, optional
-        Its accepted lines must be those that the tags were ranked with.
+        If given, its accepted lines must be the ones applied before the ranking.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def was_made_by(
 
 
 def _meaning(vocabulary: Vocabulary) -> set[tuple[str, str, str]]:
-    """Return what the accepted lines say."""
+    """Return action, tag and target of the accepted lines."""
     return {(line.action, line.tag, line.target) for line in vocabulary.accepted}
 
 
@@ -222,6 +222,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     Parameters
     ----------
     folder : path
+        The project folder.
 
     Returns
     -------
@@ -248,7 +249,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
 
 
 def checksum(head: Mapping[str, Any], tags: Path) -> str:
-    """Return the hash of a project: of its head without this hash, and of the file of its tags.
+    """Return the hash of a project: of its head, without this hash, and of its file of tags.
 
     Parameters
     ----------
@@ -266,7 +267,7 @@ def checksum(head: Mapping[str, Any], tags: Path) -> str:
 
 
 def _read_head(folder: Path) -> dict[str, Any]:
-    """Read project.json; its checksum shows whether it is as it was written."""
+    """Read project.json, and check it against its checksum."""
     path = folder / "project.json"
     if not path.is_file():
         raise DataError(

@@ -1,10 +1,10 @@
-"""What to ask next, and what the answers so far say.
+"""The next question of a review, and estimates from the answers so far.
 
 Two steps of questions come first: along all ranks, then around the limit up to which the answers of
-the first step would remove tags. After these the person chooses the order, and every fifth question
-about listed tags checks the rest: it comes from a random order of all tags, so that however the
-other questions were chosen, the answers to these estimate the share of wrong tags. Every answer
-ranks all tags again.
+the first step would remove tags. After that the person chooses the order, and every fifth question
+about listed tags is a spot check (a *check* below): it comes from a random order of all tags, so
+the answers to the checks estimate the share of wrong tags, however the other questions were chosen.
+All tags are ranked again after every answer.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ OPEN, KEEP, DROP, SKIP = range(4)
 ORDERS = ("first", "suspicious", "tag", "suggested", "swaps", "certify")
 FIRST, SUSPICIOUS, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS
 _ANSWER = np.array([np.nan, 1, 0, UNSURE])
-# Number of the round of all checks; the two first steps come before.
+# Number of the round of all checks, which follows the first two steps.
 _CHECK_ROUND = 3
 _RIGHT = {KEEP: True, DROP: False, SKIP: None}
 _SUREST = 20
@@ -60,18 +60,18 @@ class Interview:
     Parameters
     ----------
     project : Project
-        Tags, and their ranks by `schirn clean`.
+        Tags, and their ranking by `schirn clean`.
 
     Attributes
     ----------
     tags : dict
-        Numbers of the listed and of the missing tags, in the order of the ranking.
+        Numbers of the listed and of the missing tags, in ranking order.
     drawn : (m,) bool array
         Tags that were answered for a certificate.
     precision : float
-        Target precision of removals and additions, which may be changed at any time.
+        Target precision of removals and additions; it may be changed at any time.
     rules : dict from str to {"keep", "drop"}
-        What people do with all tags of a label, which may be changed at any time.
+        Labels whose tags are all kept or all removed; they may be changed at any time.
     fixed : frozenset of str
         Labels that the vocabulary of the project keeps.
     """
@@ -86,13 +86,13 @@ class Interview:
             self._without_answers = self._without_answers.with_rule(label, ALL_KEPT)
         is_listed = project.listed
         self.drawn = np.zeros(len(is_listed), dtype=bool)
-        # The questions of the second step stay those of the first target.
+        # The second step keeps asking the questions of the first target.
         self.precision = self._without_answers.precision
         self.tags = {LISTED: np.flatnonzero(is_listed), MISSING: np.flatnonzero(~is_listed)}
         cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
         self._number = {cell: tag for tag, cell in enumerate(cells)}
         self._column_of = {name: j for j, name in enumerate(project.labels)}
-        # The page asks for the state every few seconds.
+        # Cached, because the page asks for the state every few seconds.
         self._cached_ranking = lru_cache(4)(self._rank)
         self._cached_steps = lru_cache(4)(self._draw_steps)
         self._cached_first = lru_cache(2)(self._draw_first)
@@ -101,11 +101,11 @@ class Interview:
         self._cached_swaps = lru_cache(4)(self._pair_swaps)
         self._cached_check = lru_cache(4)(self._find_check)
         listed = self.tags[LISTED][self._without_answers.worklist.usable]
-        # Any order that does not depend on the tags will do.
+        # Any order works that does not depend on the tags.
         self._random_order = np.random.default_rng(0).permutation(listed)
 
     def ranking(self, status: Array) -> NoisyLabels:
-        """Return the ranking by all answers.
+        """Return the ranking with all answers.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Interview:
         return tuple(sorted(self.rules.items()))
 
     def by_rule(self) -> Array:
-        """Return 1 for each tag of the project that a rule keeps, -1 for those it drops, else 0.
+        """Return 1 for tags that a rule keeps, -1 for tags that a rule drops, 0 for the others.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class Interview:
             verdict[self._column_of[label]] = 1
         for label, rule in self.rules.items():
             verdict[self._column_of[label]] = 1 if rule == ALL_KEPT else -1
-        # A tag that is always kept where it is listed may still be missing elsewhere.
+        # A rule that keeps a label says nothing about rows where it may be missing.
         of_tag = verdict[project.column]
         return np.where(project.listed, of_tag, np.minimum(of_tag, 0))
 
@@ -146,6 +146,7 @@ class Interview:
         Parameters
         ----------
         kind : {"listed", "missing"}
+            Kind of the tags.
         status : (m,) array
             Status of each tag of the project.
 
@@ -157,7 +158,7 @@ class Interview:
         return self._cached_steps(kind, status.tobytes(), self._rule_key)
 
     def swaps(self, status: Array) -> dict[int, int]:
-        """Return each listed tag that looks wrong and the missing one to list instead.
+        """Return listed tags that look wrong, each with the missing tag to list instead.
 
         Parameters
         ----------
@@ -176,6 +177,7 @@ class Interview:
         Parameters
         ----------
         kind : {"listed", "missing"}
+            Kind of the tags.
         status : (m,) array
             Status of each tag of the project.
 
@@ -185,7 +187,7 @@ class Interview:
         """
         steps = self.steps(kind, status)
         if self.rules and all(status[tag] != OPEN for tag in steps):
-            # How many questions of the second step a rule decides is known once it is drawn.
+            # Rules may decide questions of the second step, which is only known once it is drawn.
             return len(steps)
         ranking = self._without_answers
         first = self._cached_first(kind)
@@ -199,13 +201,14 @@ class Interview:
         return min(2 * FIRST_STEP - n_ruled, n_free)
 
     def in_order(self, order: str, status: Array, last: int | None) -> Iterator[int]:
-        """Yield tags to ask in an order, then all others.
+        """Yield tags to ask about in the given order, then all others.
 
         Parameters
         ----------
         order : {"first", "suspicious", "tag", "suggested", "swaps"}
-            "tag" stays with one label as long as more of its tags are probably wrong than right.
+            "tag" stays with one label as long as one of its unanswered tags is probably wrong.
         status : (m,) array
+            Status of each tag of the project.
         last : int or None
             The tag that was decided last, unless it was a check.
         """
@@ -230,9 +233,9 @@ class Interview:
         yield from range(len(self._project.row))
 
     def checks(self, status: Array) -> Array:
-        """Return the tags that were asked about to check the rest.
+        """Return the answered tags of the spot check.
 
-        They are the beginning of a random order, up to the first tag without an answer.
+        These are the start of a random order, up to the first tag without an answer.
 
         Parameters
         ----------
@@ -249,7 +252,7 @@ class Interview:
         return free[: int(is_open.argmax()) if is_open.any() else len(free)]
 
     def next_check(self, status: Array) -> int | None:
-        """Return the tag that checks the rest, if it is time for one.
+        """Return the next tag of the spot check if it is due.
 
         Parameters
         ----------
@@ -259,13 +262,13 @@ class Interview:
         Returns
         -------
         int or None
-            Number of a tag; None before the first steps are complete, and if fewer than four other
-            questions were answered since the last check.
+            Number of a tag; None before the first steps are complete, and until four other
+            questions have been answered since the last check.
         """
         return self._cached_check(status.tobytes(), self.drawn.tobytes(), self._rule_key)
 
     def _find_check(self, status_bytes: bytes, drawn: bytes, rules: Any) -> int | None:
-        """See `next_check`."""
+        """Implement `next_check`."""
         status = np.frombuffer(status_bytes, dtype=np.uint8)
         steps = self.steps(LISTED, status)
         if len(steps) < self.size(LISTED, status) or (status[steps] == OPEN).any():
@@ -278,13 +281,13 @@ class Interview:
         return int(free[n_checks])
 
     def _free_to_check(self, status: Array) -> Array:
-        """Tags in random order, without those of the first steps and of rules."""
+        """Return tags in random order, without tags of the first steps and of rules."""
         is_free = self.by_rule()[self._random_order] == 0
         is_free &= ~np.isin(self._random_order, self.steps(LISTED, status))
         return self._random_order[is_free]
 
     def _check_round(self, status: Array) -> Questions:
-        """Return the checks so far as one round, after those of the first steps."""
+        """Return the checks so far as one round, which follows the first steps."""
         checks = self.checks(status)
         questions = self._without_answers.questions_about(self._cells(checks))
         n_open = len(self._free_to_check(status))
@@ -311,11 +314,12 @@ class Interview:
         return p
 
     def ready(self, kind: str, status: Array) -> Array:
-        """Return the tags that the answers allow to remove, or to add; none in the first step.
+        """Return the tags that the answers allow removing or adding; none in the first step.
 
         Parameters
         ----------
         kind : {"listed", "missing"}
+            Kind of the tags.
         status : (m,) array
             Status of each tag of the project.
 
@@ -339,9 +343,9 @@ class Interview:
         Parameters
         ----------
         tags : array of int
-            What is removed.
+            Numbers of the removed tags.
         status : (m,) array
-            What was answered before.
+            Status of each tag before the certificate.
         draw : int
             Number of the draw.
 
@@ -355,12 +359,14 @@ class Interview:
     def certificate(self, begun: Certificate, status: Array, changed: set[int]) -> Certificate:
         """Return a certificate with the answers given since it was begun.
 
-        Decisions about tags outside its set count as earlier answers: the set was fixed before.
+        Decisions about tags outside its set count as earlier answers, because the set is fixed.
 
         Parameters
         ----------
         begun : Certificate
+            The certificate without these answers.
         status : (m,) array
+            Status of each tag of the project.
         changed : set of int
             Tags whose answers were changed.
 
@@ -383,12 +389,12 @@ class Interview:
         return begun.answered(ranking.questions_about(answered), right)
 
     def number(self, tag: Tag) -> int:
-        """Return the number of a tag given by its row and the name of its label.
+        """Return the number of a tag, given its row and label name.
 
         Parameters
         ----------
         tag : tuple of int and str
-            Row and name of the label.
+            Row and label name.
 
         Returns
         -------
@@ -397,7 +403,7 @@ class Interview:
         return self._number[tag[0], self._column_of[tag[1]]]
 
     def trade_off(self, status: Array) -> list[dict[str, Any]]:
-        """Return what each target would do, for the page.
+        """Return the effect of each target precision, for the page.
 
         Parameters
         ----------
@@ -407,7 +413,8 @@ class Interview:
         Returns
         -------
         list of dict
-            With "precision", "removed", "right" and "left"; None where the answers cannot tell.
+            With the keys "precision", "removed", "right" and "left"; None for values that the
+            answers do not allow estimating.
         """
         return self._cached_trade_off(status.tobytes(), self._rule_key)
 
@@ -432,7 +439,7 @@ class Interview:
             if kind == LISTED and len(checks := self._check_round(np.frombuffer(status, np.uint8))):
                 ranking = self._with_answers(ranking, checks, answer)
             tags = self.tags[kind]
-            # What nothing but a person chose says nothing about other tags.
+            # Answers about tags that a person picked say nothing about other tags.
             other = ranking.answer if kind == LISTED else ranking.missing.answer
             chosen = tags[np.isnan(other) & ~np.isnan(answer[tags])]
             questions = ranking.questions_about(self._cells(chosen), kind)
@@ -444,7 +451,7 @@ class Interview:
     def _with_answers(
         self, ranking: NoisyLabels, questions: Questions, answer: Array
     ) -> NoisyLabels:
-        """Return the ranking with the answers to a round, as far as there are any."""
+        """Return the ranking with the answers to a round so far."""
         tags = np.array(self._numbers(questions), dtype=int)
         values = answer[tags]
         has_answer = ~np.isnan(values)
@@ -452,7 +459,7 @@ class Interview:
         return ranking.answered(questions.part(has_answer), right)
 
     def _cells(self, tags: Array) -> list[Tag]:
-        """Return row and name of some tags."""
+        """Return row and label name of some tags."""
         project = self._project
         rows = project.row[tags].tolist()
         names = [project.labels[j] for j in project.column[tags].tolist()]
@@ -482,7 +489,7 @@ class Interview:
         return self._without_answers.questions(FIRST_STEP, kind=kind, order=SPREAD)
 
     def _draw_second(self, kind: str, answered: bytes, rules: Any) -> Questions:
-        """Draw the second questions; only the answers to the first decide about them."""
+        """Draw the questions of the second step, which depend only on the answers to the first."""
         first = self._cached_first(kind)
         answer = np.full(len(self._project.row), np.nan)
         answer[self._numbers(first)] = _ANSWER[np.frombuffer(answered, dtype=np.uint8)]
@@ -493,7 +500,7 @@ class Interview:
     def _free(
         self, questions: Questions, kind: str, ranking: NoisyLabels | None = None
     ) -> Questions:
-        """Return the questions that no rule decides, as drawn from the tags that none decides."""
+        """Return the questions that no rule decides, as if drawn from such tags only."""
         by_rule = self.by_rule()
         is_free = by_rule[np.array(self._numbers(questions), dtype=int)] == 0
         if is_free.all():
@@ -523,7 +530,7 @@ class Interview:
 
 
 def _of_one_label(ranking: NoisyLabels, suspects: Array, column: int) -> Array:
-    """Return the suspects of one label, those that are probably wrong."""
+    """Return the suspects of one label that are probably wrong."""
     wrong = suspects[ranking.confidence[suspects] < LIKELY]
     if not len(wrong):
         return wrong
@@ -533,12 +540,14 @@ def _of_one_label(ranking: NoisyLabels, suspects: Array, column: int) -> Array:
 
 
 def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
-    """Return one line: answers about the surest tags, share of wrong tags, and what comes next.
+    """Return one line: answers so far, share of wrong tags, and a forecast for the next tags.
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking with all answers.
     kind : {"listed", "missing"}
+        Kind of the tags.
     at_once : array of bool
         Tags of this kind that were removed or added at once.
 
@@ -565,12 +574,12 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         about = f"about {ranking.wrong_share:.0%} of all tags are wrong"
         parts.append(f"{about} (90% interval: {low:.0%} to {high:.0%})")
     ahead = work.order[~at_once[work.order]][:_NEXT]
-    # A forecast that the answers contradict is not made.
+    # No forecast is made if the answers contradict it.
     if len(ahead) and not np.isnan(forecast(len(ahead))):
         hits = np.abs(1 - work.hit - work.probability[ahead]).sum()
         parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
     if kind == LISTED and (sentence := ranking.trade_off_sentence):
-        # How to choose another target is said by the page itself.
+        # The page itself explains how to choose another target.
         words = sentence.partition(" (")[0].removesuffix(".")
         parts.append(f"{words[0].lower()}{words[1:]}")
     if not parts:

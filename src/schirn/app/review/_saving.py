@@ -1,4 +1,4 @@
-"""The answer to a request that is to be recorded: what the page shows next, or why it was not."""
+"""Responses to requests that are recorded: the next content of the page, or an error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,19 +14,19 @@ MAX_BODY = 64 * 1024
 
 
 async def save(act: Callable[[], Any], view: Callable[[], Any]) -> Response:
-    """Record an action, and answer with what the page shows after it.
+    """Record an action, and respond with the next content of the page.
 
     Parameters
     ----------
     act : function
         Writes to the journal.
     view : function
-        Returns what the page shows, as a JSON document.
+        Returns the content of the page as a JSON document.
 
     Returns
     -------
     Response
-        Status 409 if another tab was first, with what the page should show.
+        Status 409 if another tab was first, with the content that the page should show.
 
     Raises
     ------
@@ -39,7 +39,7 @@ async def save(act: Callable[[], Any], view: Callable[[], Any]) -> Response:
         state = await run_in_threadpool(view)
         return JSONResponse({"error": str(conflict), "state": state}, 409)
     except (DataError, OSError) as failure:
-        # Another program has replaced the journal, or the disk is full: the user must know.
+        # The user must know if another program has replaced the journal, or the disk is full.
         reason = getattr(failure, "strerror", None) or failure
         raise HTTPException(507, f"The decision is not saved. {reason}.") from failure
     return JSONResponse(await run_in_threadpool(view))

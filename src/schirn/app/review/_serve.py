@@ -1,4 +1,4 @@
-"""The local server: reachable from this machine only, at an address that cannot be guessed."""
+"""The local server, reachable from this machine only, at an address that cannot be guessed."""
 
 import contextlib
 import os
@@ -30,21 +30,21 @@ def serve(
     ----------
     folder : path
         Folder written by ``schirn review``.
-    port : int
-        Port of the server; 0 chooses a free one.
-    browser : bool
-        Whether to open the page in the browser, unless others could read the token there.
+    port : int, default=0
+        Port of the server; 0 chooses a free port.
+    browser : bool, default=True
+        Open the page in the browser, unless others could read the token that way.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
     session : Session, optional
-        The opened folder; it is closed at the end.
+        The folder, if it is already open; it is closed at the end.
     **options
-        `name`, `image_root` and `decisions`, as for `open_session`, which opens the folder if no
-        session is given.
+        `name`, `image_root` and `decisions`, passed to `open_session` if no session is given.
 
     Returns
     -------
     int
+        Number of decided tags.
 
     Examples
     --------
@@ -77,14 +77,14 @@ start a review of a table with: schirn review TABLE
             address = f"http://{HOST}:{port}/?token={token}"
             page = _write_redirect(Path(folder), address) if browser else None
             app = create_app(session, token, port, opened=forget)
-            # No log: whoever sends nonsense to the port must not fill the terminal. The application
-            # reports its errors.
+            # No log, so that invalid requests cannot flood the terminal. The application reports
+            # its own errors.
             usual = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 2}
             config = uvicorn.Config(app, http=LimitedProtocol, **usual)
             if ready is not None:
                 ready(address)
             if page is not None:
-                # In a thread, since a browser that runs in the terminal would block.
+                # In a thread, because a browser that runs in the terminal would block.
                 threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
             # Ctrl-C is the normal way to stop.
             with contextlib.suppress(KeyboardInterrupt):
@@ -97,15 +97,15 @@ start a review of a table with: schirn review TABLE
 
 
 def _write_redirect(folder: Path, address: str) -> Path | None:
-    """Write a private file that leads the browser to the page; None if others could read it.
+    """Write a private file that redirects the browser to the page; None if others could read it.
 
-    The address contains the token, and every user of the machine can read command lines. The file
-    is in the project folder, since a browser in a sandbox may not read the temporary folder.
+    The address contains the token, and all users of the machine can read command lines. The file is
+    in the project folder, because a sandboxed browser may not be able to read the temporary folder.
     """
     path = folder.resolve() / f"open-{secrets.token_hex(4)}.html"
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(file, "w", encoding="utf-8") as stream:
-        # Some file systems have no permissions.
+        # Some file systems do not support permissions.
         if os.name == "posix" and os.fstat(file).st_mode & 0o077:
             path.unlink()
             return None

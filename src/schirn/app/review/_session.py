@@ -1,4 +1,4 @@
-"""A review session: decisions, the next question and the final tags, safe for parallel requests."""
+"""Review sessions: decisions, the next question and the final tags, for parallel requests."""
 
 import os
 import threading
@@ -53,16 +53,17 @@ from schirn.cleaning.policy import KEEP as KEPT
 from schirn.cleaning.questions import LIKELY, LISTED, MISSING
 from schirn.exceptions import DataError, InputError
 
-# A larger set is offered once it has this share of new tags: every set needs its own certificate.
+# A larger set is only offered with this share of new tags, because each set needs its own
+# certificate.
 _FEW_MORE = 0.05
 _LONGEST_NAME = 60
-# Orders in which people choose what to ask about listed tags.
+# Orders of questions about listed tags that include a spot check.
 _CHECKED_ORDERS = (FIRST, SUSPICIOUS, TAG, SWAPS)
 _MOST_MISSING = 5
 
 
 class Conflict(Exception):
-    """Another tab decided first; nothing was written."""
+    """Raised if another tab decided first; nothing was written."""
 
 
 def open_session(
@@ -80,14 +81,14 @@ def open_session(
     ----------
     folder : path
         Folder written by ``schirn review``.
-    write : bool
-        Whether to accept decisions; if False, nothing in the folder changes.
-    name : str
-        Who decides, at most 60 characters; "" if nobody gives a name.
+    write : bool, default=True
+        Accept decisions; if False, nothing in the folder changes.
+    name : str, default=""
+        Name of the person who decides, at most 60 characters; may be empty.
     image_root : str, optional
-        Folder of the image files; by default the one that was used when the tags were ranked.
+        Folder of the image files; by default the folder used when the tags were ranked.
     decisions : path, optional
-        File of `Decisions`: its answers are taken over, and every new one is written to it.
+        File of `Decisions`. Its answers are imported, and each new answer is written to it.
     table : Table, optional
         The table of the project, if it was read before.
 
@@ -95,7 +96,7 @@ def open_session(
     -------
     Session
         ``write_table(path)`` writes the whole table with the final tags, and ``changes()`` lists
-        what has changed.
+        the changes.
 
     Examples
     --------
@@ -125,20 +126,20 @@ start a review of a table with: schirn review TABLE
 
 
 class Session(ReviewState):
-    """A project, its journal, and the state that follows from both.
+    """A project, its journal, and the resulting state.
 
     Parameters
     ----------
     project : Project
         Items and tags to review.
     journal : Journal
-        Decisions so far; they are replayed here.
+        Decisions so far, which are replayed.
     name : str
-        Who decides.
+        Name of the person who decides.
     image_root : str, optional
         Folder of the image files.
     table : Table, optional
-        The table of the project; by default it is read when it is first needed.
+        The table of the project; by default it is read when first needed.
     """
 
     def __init__(
@@ -181,11 +182,12 @@ class Session(ReviewState):
         Parameters
         ----------
         action : {"keep", "drop", "skip"}
+            The decision.
         item, label : str
-            The tag to decide.
+            The tag to decide about.
         sequence : int
-            Number of the last record that the caller knows. A tag that was decided after it
-            raises `Conflict`.
+            Number of the last record that the caller knows. If the tag was decided after it,
+            `Conflict` is raised.
 
         Returns
         -------
@@ -203,7 +205,7 @@ class Session(ReviewState):
         sequence : int
             Number of the last record that the caller knows.
         of : int, optional
-            Number of the record to undo; another one raises `Conflict`.
+            Number of the record to undo. If another record is the last, `Conflict` is raised.
 
         Returns
         -------
@@ -225,9 +227,9 @@ class Session(ReviewState):
         Parameters
         ----------
         record : dict
-            ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop" and "skip", also
+            ``action`` and its fields: ``item`` and ``label`` for "keep", "drop" and "skip", also
             ``to`` for "swap"; ``label`` and ``rule`` for "rule"; ``tags`` for "remove" and
-            "complete"; ``line``, ``accept`` and perhaps ``to`` for "vocabulary"; ``lines`` for
+            "complete"; ``line``, ``accept`` and optionally ``to`` for "vocabulary"; ``lines`` for
             "propose"; ``of`` for "undo".
         sequence : int
             Number of the last record that the caller knows.
@@ -257,20 +259,21 @@ class Session(ReviewState):
         return seq
 
     def take_over(self, records: list[Record]) -> None:
-        """Write answers that were given elsewhere to the journal."""
+        """Write answers from elsewhere to the journal."""
         if records:
             self.journal.append(*records)
             for record in self.journal.records[-len(records) :]:
                 self._replay(record)
 
     def apply_answers(self, action: str, count: int, sequence: int) -> int:
-        """Remove, or add, all tags that the answers allow at the target precision.
+        """Remove or add all tags that the answers allow at the target precision.
 
         Parameters
         ----------
         action : {"remove", "complete"}
+            Remove listed tags, or add missing ones.
         count : int
-            Number of tags that the caller was shown; another one raises `Conflict`.
+            Number of tags that the caller was shown. If it has changed, `Conflict` is raised.
         sequence : int
             Number of the last record that the caller knows.
 
@@ -285,17 +288,24 @@ class Session(ReviewState):
             return self.act({"action": action, "tags": tags}, sequence)
 
     def current(self, *, order: str = FIRST) -> int | None:
-        """Return the tag to ask: just undone, the next in this order, skipped, or None.
+        """Return the next tag to ask about; None if there is none.
+
+        It is the tag just undone, the next tag in the given order, or a skipped tag.
 
         Parameters
         ----------
         order : {"first", "suspicious", "tag", "suggested", "swaps", "certify"}
-            What to ask next.
+            Order of the questions.
+
+        Returns
+        -------
+        int or None
+            Number of the tag.
         """
         if self._undone is not None:
             return self._undone
         checks = set(self.questions.checks(self.status).tolist())
-        # A check is no reason to go on with its label.
+        # A check is no reason to continue with its label.
         decided = (tag for step in reversed(self.history) for tag in step.tags[:1])
         tag_before = next((tag for tag in decided if tag not in checks), None)
         tags = self.questions.in_order(order, self.status, tag_before)
@@ -307,7 +317,7 @@ class Session(ReviewState):
             tags = iter(()) if certificate and certificate.certified else self._drawn()
         elif self.link is not None:
             tags = chain(self.link.changed, tags)
-        # What was removed or added at once is asked about for a certificate only.
+        # Tags removed or added at once are only asked about for a certificate.
         at_once = {k for of in self.chosen.values() if of is not None for k in of.tolist()}
         is_ruled = self.questions.by_rule() != 0
         for tag in tags:
@@ -316,17 +326,21 @@ class Session(ReviewState):
                 return tag
         if order == CERTIFY:
             return None
-        # The tag skipped longest ago comes first, so that every one has its turn.
+        # The tag skipped longest ago comes first, so that each gets its turn.
         skipped = np.flatnonzero((self.status == SKIP) & ~is_ruled).tolist()
         return min(skipped, key=self._changed.__getitem__, default=None)
 
     def view(self, *, order: str = FIRST) -> dict[str, Any]:
-        """Return what the page shows, as a JSON document.
+        """Return the content of the page as a JSON document.
 
         Parameters
         ----------
         order : {"first", "suspicious", "tag", "suggested", "swaps", "certify"}
-            What to ask next.
+            Order of the questions.
+
+        Returns
+        -------
+        dict
         """
         if order not in ORDERS:
             raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
@@ -348,12 +362,12 @@ class Session(ReviewState):
             }
 
     def known(self, order: str = FIRST) -> dict[str, Any]:
-        """Return what the answers say and allow, and the state of the certificate.
+        """Return estimates, the changes that the answers allow, and the state of the certificate.
 
         Parameters
         ----------
         order : str
-            What is asked: listed or missing tags.
+            Order of the questions, which implies listed or missing tags.
 
         Returns
         -------
@@ -391,7 +405,7 @@ class Session(ReviewState):
         }
 
     def _most_missing(self) -> dict[str, Any]:
-        """Number of missing tags that nobody has decided, and their most frequent labels."""
+        """Return the number of undecided missing tags, and their most frequent labels."""
         is_missing = ~self.project.listed & (self.status == OPEN) & ~self.final()
         is_missing &= self.questions.by_rule() == 0
         counts = np.bincount(self.project.column[is_missing], minlength=len(self.project.labels))
@@ -400,14 +414,14 @@ class Session(ReviewState):
         return {"count": int(counts.sum()), "labels": labels}
 
     def labels(self) -> list[dict[str, Any]]:
-        """Return what is known about all tags of each label, the most suspicious labels first.
+        """Return statistics about the tags of each label, the most suspicious labels first.
 
         Returns
         -------
         list of dict
-            With "label", its number of "rows", how many of these are "suspicious", "answered" and
-            "wrong", its "rule", and whether the rule is "fixed" by the vocabulary. "suspicious" is
-            None before the first questions are answered, whose answers it could sway.
+            With the keys "label"; "rows", "suspicious", "answered" and "wrong", which are numbers
+            of rows; "rule"; and "fixed", True if the vocabulary sets the rule. "suspicious" is None
+            until the first questions are answered, because it could bias the answers.
         """
         with self.lock:
             project = self.project
@@ -454,12 +468,12 @@ class Session(ReviewState):
         position : int
             Position of the line in `vocabulary()`.
         accept : bool or None
-            Accepted, rejected, or open again.
+            True to accept, False to reject, None to open again.
         sequence : int
-            Number of the last record that the caller knows. A line that was answered after it
-            raises `Conflict`.
+            Number of the last record that the caller knows. If the line was answered after it,
+            `Conflict` is raised.
         target : str, optional
-            Another target of a merge or an implication; the tag of a merge itself turns it round.
+            Another target of a merge or an implication; a merge's own tag reverses the merge.
 
         Returns
         -------
@@ -476,9 +490,9 @@ class Session(ReviewState):
             return self.act(record, sequence)
 
     def propose(self) -> int:
-        """Look for changes to the list of tags, and add them to the vocabulary as open lines.
+        """Propose changes to the list of tags, and add them to the vocabulary as open lines.
 
-        What was answered before is not proposed again.
+        Changes that were answered before are not proposed again.
 
         Returns
         -------
@@ -489,7 +503,7 @@ class Session(ReviewState):
             raise Conflict("Proposals are already being looked for.")
         try:
             texts = self.project.texts if any(self.project.texts) else None
-            # The state stays free for others while tags are compared.
+            # Without the lock, so that other requests are served while tags are compared.
             proposed = propose_vocabulary(self.table.tags, texts, vocabulary=self.room.current)
             with self.lock:
                 lines = self.room.news(proposed.open)
@@ -508,18 +522,18 @@ class Session(ReviewState):
         line: int | None = None,
         after: int | None = None,
     ) -> dict[str, Any]:
-        """Return what the page shows about the vocabulary, as a JSON document.
+        """Return the vocabulary part of the page as a JSON document.
 
         Parameters
         ----------
-        show : {"open", "accepted", "rejected", "all"}
+        show : {"open", "accepted", "rejected", "settled", "all"}, default="open"
             Lines to list.
-        find : str
-            Part of a tag that the listed lines are about.
+        find : str, default=""
+            Only list lines about tags that contain this string.
         line : int, optional
-            Number of the line to show; by default the first open one.
+            Number of the line to show; by default the first open line.
         after : int, optional
-            The first open one after this number, or else the first one.
+            Show the first open line after this number, or the first open line if there is none.
 
         Returns
         -------
@@ -545,11 +559,12 @@ class Session(ReviewState):
         Parameters
         ----------
         path : path
+            File to write.
         """
         write_vocabulary(self.room.current, path)
 
     def _ready(self, kind: str) -> dict[str, int]:
-        """Number of tags that the answers allow to remove or add, and how many of them are new."""
+        """Return the number of tags that the answers allow removing or adding, and of new ones."""
         tags = self.questions.ready(kind, self.status)
         chosen = self.chosen[kind]
         new = len(tags if chosen is None else np.setdiff1d(tags, chosen))
@@ -557,27 +572,27 @@ class Session(ReviewState):
         return {"count": len(tags), "new": new if new > minimum else 0}
 
     def _is_blind(self, tag: int, order: str) -> bool:
-        """Whether a question must not show what the model thinks, which would sway the answer."""
+        """Check whether a question must hide the model's estimate, which could bias the answer."""
         return self._is_drawn(tag, order) or tag == self._next_check(order)
 
     def _is_drawn(self, tag: int, order: str) -> bool:
-        """Whether a tag belongs to the first steps, or was drawn for a certificate."""
+        """Check whether a tag belongs to the first steps, or was drawn for a certificate."""
         kind = MISSING if order == SUGGESTED else LISTED
         is_step = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
         return is_step or order == CERTIFY
 
     def _next_check(self, order: str) -> int | None:
-        """Return the tag that checks the rest, if it is time for one.
+        """Return the next tag of the spot check if it is due.
 
-        After a removal at once there is none: an answer about a removed tag that was not drawn
-        would end its certificate.
+        After a removal at once there is none, because an answer about a removed tag that was not
+        drawn would end its certificate.
         """
         if order not in _CHECKED_ORDERS or self.chosen[LISTED] is not None:
             return None
         return self.questions.next_check(self.status)
 
     def changes(self) -> ChangeList:
-        """List how the tags of the table change, also by the vocabulary.
+        """List all changes to the tags of the table, including the changes of the vocabulary.
 
         Returns
         -------
@@ -622,7 +637,7 @@ class Session(ReviewState):
         return changes
 
     def _changes_of_row(self, row: FinalRow) -> Iterator[Change]:
-        """Yield how the tags of a row differ from those that the vocabulary alone would leave."""
+        """Yield the changes to a row, compared with its tags after the vocabulary alone."""
         after = set(row.after)
         before = set(row.before)
         for name in row.before:
@@ -645,12 +660,12 @@ class Session(ReviewState):
             yield Change(row.row, "addition", "", name, *about)
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole table with the final tags: all columns, all rows, in their order.
+        """Write the whole table with the final tags: all columns and rows, in their order.
 
         Parameters
         ----------
         path : path
-            In any format of a table.
+            File to write; its suffix determines the format.
         """
         table = self.table
         roles = self.table.roles
@@ -659,7 +674,7 @@ class Session(ReviewState):
         write_copy(os.fspath(path), table.table, changed, {}, separator=roles.separator)
 
     def verify(self, certificate: Certificate) -> None:
-        """Raise InputError unless a certificate is about what `write_table` writes.
+        """Raise InputError unless a certificate matches the table that `write_table` writes.
 
         Parameters
         ----------
@@ -675,12 +690,12 @@ class Session(ReviewState):
         listed = [(rows[k], self.name(k)) for k in self.questions.tags[LISTED].tolist()]
         changes = self.tag_changes()
         by_kind = ([tag for tag, is_added in changes.items() if is_added == x] for x in (0, 1))
-        # As its file says it, which holds the answers in the order of drawing only.
+        # As read from its file, which only holds the answers in the order of drawing.
         file = Certificate.from_json(certificate.to_json())
         file.verify(certificate.table_sha256, listed, *by_kind)
 
     def tag_changes(self) -> dict[Tag, bool]:
-        """Return the tags that are removed (False) and added (True).
+        """Return the tags that are removed (False) or added (True).
 
         Returns
         -------
@@ -692,7 +707,7 @@ class Session(ReviewState):
         return {(rows[k], self.name(k)): bool(final[k]) for k in changed}
 
     def _certainty(self, tag: int, kind: str) -> tuple[float | None, str]:
-        """Probability that the removal or addition of a tag is right, and the reason."""
+        """Return the probability that the removal or addition of a tag is right, and the reason."""
         status = int(self.status[tag])
         if status in (KEEP, DROP):
             verb = "dropped" if status == DROP else "added"
@@ -702,7 +717,7 @@ class Session(ReviewState):
         return certainty(self.questions.ranking(self.status), kind, self._confidence(tag))
 
     def _confidence(self, tag: int) -> float:
-        """Probability that a tag is correct, by the answers."""
+        """Return the probability that a tag is correct, given the answers."""
         return float(self.questions.confidence(self.status)[tag])
 
     def _replay(self, record: Record) -> None:
@@ -733,13 +748,14 @@ class Session(ReviewState):
         }
 
     def describe(self, tag: int, blind: bool = False) -> dict[str, Any]:
-        """Return what the page shows about a tag and its item.
+        """Return a tag and its item as the page shows them.
 
         Parameters
         ----------
         tag : int
-        blind : bool
-            Whether to hide what the model and the answers say, also about the other tags.
+            Number of the tag.
+        blind : bool, default=False
+            Hide the estimates of the model and the answers, also about the item's other tags.
 
         Returns
         -------
@@ -771,7 +787,7 @@ class Session(ReviewState):
 
 
 def _describe_step(step: Step) -> dict[str, Any]:
-    """Return what the page says about the last action."""
+    """Return the last action as the page shows it."""
     record = step.record
     about: dict[str, Any] = {key: record.get(key) for key in ("action", "item", "label", "to")}
     if record["action"] == TARGET:

@@ -1,7 +1,7 @@
-"""The state of a review: what each record of the journal is about, does, and undoes.
+"""The state of a review, and the effect of each journal record on it.
 
-The state follows from the project and the journal alone. Of several answers about a tag, the latest
-counts.
+The state follows from the project and the journal alone. If there are several answers about a tag,
+the latest counts.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ from schirn.exceptions import InputError
 TARGET = "target"
 """The action that changes the target precision."""
 RULE = "rule"
-"""The action that decides about all tags of a label."""
+"""The action that sets a rule about all tags of a label."""
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
-# What the answers allow to do to all tags of a kind at once.
+# Actions that apply the answers to all tags of a kind at once.
 KIND = {"remove": LISTED, "complete": MISSING}
 
 
@@ -38,11 +38,11 @@ class Step:
     record: Record
     tags: list[int]
     before: list[Any]
-    """What undo puts back."""
+    """Values that undo restores."""
 
 
 class ReviewState:
-    """Answers, and what was done to all tags at once.
+    """Answers, and actions on all tags at once.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class ReviewState:
     status : (m,) array
         Status of each tag of the project.
     person : dict from tag to str
-        Who decided each tag; "" if nobody gave a name.
+        Name of the person who decided each tag; may be empty.
     history : list of Step
-        What can be undone.
+        Steps that can be undone.
     questions : Interview
-        What to ask, and what the answers say.
+        The questions, and the estimates from the answers.
     chosen : dict from kind to array of tags
-        Tags that were removed, or added, as the answers allowed.
+        Tags that were removed or added at once, as the answers allowed.
     room : VocabularyRoom
         The lines of the vocabulary, with the rules about tags.
     """
@@ -74,21 +74,22 @@ class ReviewState:
         self.room = VocabularyRoom(project)
         self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
         self._certificate: Certificate | None = None
-        # A number of a draw is for one set of tags, once a question of it was answered or undone.
+        # Once a question of a draw has been answered or undone, its number is tied to one set of
+        # tags.
         self._next_draw = 0
         self._draw_of = dict[bytes, int]()
-        # Tags of certificates whose answers were taken back.
+        # Tags of certificates whose answers were undone.
         self._changed_answers: set[int] = set()
         self._row_of = {name: i for i, name in enumerate(project.ids)}
         # Number of the last record about each tag.
         self._changed: dict[int, int] = {}
         # Number of the last record about each line of the vocabulary.
         self._changed_lines: dict[LineKey, int] = {}
-        # The tag that was just undone, which is asked again at once.
+        # The tag that was just undone; it is asked about again at once.
         self._undone: int | None = None
 
     def name(self, tag: int) -> str:
-        """Return the label of a tag.
+        """Return the label name of a tag.
 
         Parameters
         ----------
@@ -102,11 +103,12 @@ class ReviewState:
         return self.project.labels[self.project.column[tag]]
 
     def find(self, item: str, label: str) -> int:
-        """Return the tag of an item by the name of its label.
+        """Return the number of a tag, given its item and label name.
 
         Parameters
         ----------
         item, label : str
+            Names of the item and of the label.
 
         Returns
         -------
@@ -130,7 +132,7 @@ class ReviewState:
         return self.questions.certificate(self._certificate, self.status, self._changed_answers)
 
     def final(self) -> Array:
-        """Return whether each tag is kept: as people decided, or else as the answers allowed.
+        """Return a mask of the final tags, as decided by people or else as the answers allowed.
 
         Returns
         -------
@@ -146,7 +148,7 @@ class ReviewState:
         return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, is_kept))
 
     def _tags_of(self, record: Record) -> list[int]:
-        """Return the tags that a record is about; raise InputError if it makes no sense."""
+        """Return the tags that a record is about; raise InputError if it is invalid."""
         action = _text(record, "action")
         if action in KIND:
             chosen = record.get("tags") or []
@@ -166,7 +168,7 @@ class ReviewState:
             self._check_rule(_text(record, "label"), _text(record, "rule"))
             return []
         if action in (ANSWER, PROPOSE):
-            # Raises for what the vocabulary cannot take.
+            # Raises if the vocabulary does not accept the record.
             self._new_vocabulary(record)
             return []
         if action not in (*STATUS, "swap"):
@@ -179,7 +181,7 @@ class ReviewState:
         return tags
 
     def _check_rule(self, label: str, rule: str) -> None:
-        """Raise InputError for a rule that cannot be given."""
+        """Raise InputError for an invalid rule."""
         OneOf(RULES).check("rule", rule)
         if label not in self.project.labels:
             raise InputError(f"there is no tag {brief(label)}")
@@ -193,7 +195,7 @@ class ReviewState:
         return self.history[-1]
 
     def _apply(self, record: Record, tags: list[int]) -> None:
-        """Change the state as a checked record says."""
+        """Apply a checked record to the state."""
         action = record["action"]
         seq = record["seq"]
         self._undone = None
@@ -245,7 +247,7 @@ class ReviewState:
         return self.room.after_rule(record["label"], record["rule"])
 
     def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Take other lines; a removal at once ends if rules change, as its set would change."""
+        """Replace the lines; if rules change, a removal at once ends, since its set changes."""
         self.room.current = vocabulary
         rules = self.room.rules
         if rules == self.questions.rules:
@@ -261,15 +263,15 @@ class ReviewState:
             self._changed_lines[LineKey.from_record(record)] = seq
 
     def _choose(self, kind: str, tags: Array) -> None:
-        """Remove or add tags; a removal fixes what a certificate is about."""
+        """Remove or add tags at once; a removal fixes the set of a certificate."""
         if kind == LISTED:
-            # The same tags have the same draw, which undoing and removing again does not change.
+            # The same tags always have the same draw, even if their removal is undone and repeated.
             draw = self._draw_of.setdefault(np.sort(tags).tobytes(), self._next_draw)
             self._certificate = self.questions.begin_certificate(tags, self.status, draw)
         self.chosen[kind] = tags
 
     def _count_draw(self) -> None:
-        """Give other tags another draw: what this one asks is known."""
+        """Reserve the draw for its tags, because its questions are known by now."""
         if self._certificate is not None:
             self._next_draw = max(self._next_draw, self._certificate.draw + 1)
 
@@ -279,7 +281,7 @@ class ReviewState:
         return map(self.questions.number, order)
 
     def _answer(self, tags: list[int], answers: list[tuple[int, str]], seq: int) -> None:
-        """Give tags another status, with the name of the person."""
+        """Set the status of tags, with the name of the person."""
         if next((tag for tag in self._drawn() if self.status[tag] == OPEN), None) in tags:
             self._count_draw()
         members = set(self._drawn())

@@ -1,4 +1,4 @@
-"""The table of a review project: a copy with all its columns, the cells and image of a row."""
+"""The table of a review project: a full copy, with access to cells and images of rows."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ _MAX_CELL = 2000
 
 @dataclass(frozen=True)
 class TableRoles:
-    """The columns of a table that have a role, and how its cells are read."""
+    """Roles of the columns of a table, and options for reading its cells."""
 
     column: str
     """Column of tags."""
@@ -38,25 +38,26 @@ class TableRoles:
     """Lines of the vocabulary; the accepted ones were applied before the tags were ranked."""
     add_implied: bool = True
     id: str | None = None
-    """Column of ids, if the items are called by them."""
+    """Column of ids, if items are named by their ids."""
     content: tuple[str, ...] = ()
-    """Columns that the tags are judged by."""
+    """Columns that the ranking learned from."""
 
 
 def write_project_table(
     folder: Path, table: Table, source: str, roles: TableRoles
 ) -> dict[str, Any]:
-    """Write the whole table into a project folder; return what project.json says about it.
+    """Write the whole table into a project folder; return its entry in project.json.
 
     Parameters
     ----------
     folder : Path
         The project folder.
     table : Table
+        The table.
     source : str
         Path of the table.
     roles : TableRoles
-        The columns that have a role.
+        Roles of the columns.
 
     Returns
     -------
@@ -65,13 +66,13 @@ def write_project_table(
     path = Path(source)
     suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     if path.is_dir():
-        # A folder becomes one file.
+        # A folder becomes a single file.
         suffixes = [".parquet"]
     name = "table" + "".join(suffixes).lower()
     if path.is_dir():
         write_copy(str(folder / name), table, {}, {})
     else:
-        # A copy of the file is a copy of the table, and need not be read again.
+        # The file is copied unchanged, so it need not be read again.
         original = table.source({})[0]
         original.check_unchanged()
         target = folder / name
@@ -89,21 +90,21 @@ def write_project_table(
 
 
 def read_roles(folder: Path, head: Any) -> TableRoles:
-    """Return what project.json says about the table.
+    """Read the roles of the columns from project.json.
 
     Parameters
     ----------
     folder : Path
         The project folder.
     head : dict
-        What project.json says about the table.
+        Entry of the table in project.json.
 
     Returns
     -------
     TableRoles
     """
     lists = {name: tuple(head[name]) for name in ("text", "content", "vocabulary")}
-    # No project leads out of its folder.
+    # Only the file name counts: a project must not lead out of its folder.
     roles = TableRoles(**{**head, **lists, "file": Path(head["file"]).name})
     if not (folder / roles.file).is_file():
         raise DataError(
@@ -113,16 +114,18 @@ def read_roles(folder: Path, head: Any) -> TableRoles:
 
 
 class ProjectTable:
-    """The copy of the table in a project folder, read when it is first needed.
+    """The copy of the table in a project folder, read when first needed.
 
     Parameters
     ----------
     folder : Path
+        The project folder.
     roles : TableRoles
+        Roles of the columns.
     n_rows : int
         Number of items of the project.
     image_root : str, optional
-        Folder of the image files, instead of the one in the project.
+        Folder of the image files; by default the folder named in the project.
     table : Table, optional
         The table, if it was read before.
     """
@@ -166,7 +169,7 @@ class ProjectTable:
 
     @property
     def cell_options(self) -> dict[str, Any]:
-        """How the column of tags is read."""
+        """Options for reading the column of tags."""
         return self.table.cell_options(self.roles.column)
 
     @property
@@ -175,11 +178,12 @@ class ProjectTable:
         return self._columns[self.roles.column]
 
     def others(self, row: int) -> Iterator[tuple[str, str]]:
-        """Yield name and cell of the columns that are neither tags, text, image nor id.
+        """Yield name and cell of the columns other than tags, text, image and id.
 
         Parameters
         ----------
         row : int
+            Number of the row, from 0.
 
         Yields
         ------
@@ -197,6 +201,7 @@ class ProjectTable:
         Parameters
         ----------
         row : int
+            Number of the row, from 0.
 
         Returns
         -------
@@ -216,12 +221,13 @@ class ProjectTable:
     def image_file(self, row: int) -> tuple[Path, str] | None:
         """Return path and type of the image of a row; None if it cannot be shown.
 
-        Only a file that the table names, below the folder of images even after following links, is
-        read, and only if it is an image of at most 32 MiB.
+        The file must be named in the table, lie inside the folder of images even after following
+        links, and be an image of at most 32 MiB.
 
         Parameters
         ----------
         row : int
+            Number of the row, from 0.
 
         Returns
         -------
@@ -246,7 +252,7 @@ class ProjectTable:
 
 
 def _short(cell: Any) -> str:
-    """Return a cell as text that fits on the page."""
+    """Return a cell as a string that fits on the page."""
     if isinstance(cell, list | tuple) and len(cell) > 8:
         start = ", ".join(_short(value)[:40] for value in cell[:4])
         return f"{start}, … ({len(cell):,} values)"

@@ -1,7 +1,7 @@
-"""The vocabulary of a review: its lines, the answers to them, and what they do to the tags.
+"""The vocabulary of a review: its lines, the answers to them, and their effect on the tags.
 
-The tags of a project were ranked under the names of its first vocabulary. A line that is accepted
-later changes rows only when the table is written, after all answers about single tags.
+The tags of a project were ranked under the names of its first vocabulary. Lines accepted later
+change rows only when the table is written, after all answers about single tags.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ _FIRST_LINE = 2
 
 
 class LineKey(NamedTuple):
-    """What a line is about; no two lines of a review share it."""
+    """Action, tag and target of a line, which identify it in a review."""
 
     action: str
     tag: str
@@ -64,19 +64,20 @@ class LineKey(NamedTuple):
 
 
 class VocabularyRoom:
-    """The lines of the vocabulary, as answered so far.
+    """The lines of the vocabulary and the answers so far.
 
     Parameters
     ----------
     project : Project
+        The project of the review.
 
     Attributes
     ----------
     ranked : Vocabulary
-        The lines that the project was made with. Those accepted then were applied before the tags
-        were ranked, and stay.
+        The lines that the project was made with. Lines accepted at that time were applied before
+        the tags were ranked, and cannot be changed.
     current : Vocabulary
-        The same lines and later ones, with all answers.
+        These lines and later ones, with all answers.
     """
 
     def __init__(self, project: Project):
@@ -96,6 +97,7 @@ class VocabularyRoom:
         Parameters
         ----------
         key : LineKey
+            Key of the line.
 
         Returns
         -------
@@ -107,11 +109,12 @@ class VocabularyRoom:
         raise InputError(f"the vocabulary has no line {brief(str(key))}")
 
     def is_applied(self, line: VocabularyLine) -> bool:
-        """Whether a line was applied before the tags were ranked.
+        """Check whether a line was applied before the tags were ranked.
 
         Parameters
         ----------
         line : VocabularyLine
+            A line of the vocabulary.
 
         Returns
         -------
@@ -120,11 +123,12 @@ class VocabularyRoom:
         return LineKey.of(line) in self._applied
 
     def is_settled(self, line: VocabularyLine) -> bool:
-        """Whether other answers leave nothing to ask about an open line.
+        """Check whether other answers have decided an open line.
 
         Parameters
         ----------
         line : VocabularyLine
+            A line of the vocabulary.
 
         Returns
         -------
@@ -133,11 +137,12 @@ class VocabularyRoom:
         return not line.accept and self.current.decides(line)
 
     def status(self, line: VocabularyLine) -> str:
-        """Return where a line is listed.
+        """Return the status of a line, under which the page lists it.
 
         Parameters
         ----------
         line : VocabularyLine
+            A line of the vocabulary.
 
         Returns
         -------
@@ -151,7 +156,7 @@ class VocabularyRoom:
         return "settled" if self.is_settled(line) else "open"
 
     def counts(self) -> dict[str, int]:
-        """Return the number of lines by their status.
+        """Return the number of lines of each status.
 
         Returns
         -------
@@ -166,6 +171,7 @@ class VocabularyRoom:
         Parameters
         ----------
         name : str
+            Name of the tag.
 
         Returns
         -------
@@ -182,6 +188,7 @@ class VocabularyRoom:
         Parameters
         ----------
         line : VocabularyLine
+            A line of the vocabulary.
 
         Returns
         -------
@@ -195,7 +202,7 @@ class VocabularyRoom:
         return np.zeros(0, dtype=int)
 
     def _rows_by_all_names(self, name: str) -> Array:
-        """Return the rows that list a tag, or one that is merged into it."""
+        """Return the rows that list a tag or another name of it."""
         merges = self.current.merges
         final = merges.get(name, name)
         synonyms = [tag for tag, target in merges.items() if target == final]
@@ -203,26 +210,26 @@ class VocabularyRoom:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the lines or answers differ from those that the project was made with."""
+        """True if lines or answers have changed since the project was made."""
         return self.current != self.ranked
 
     @property
     def rules(self) -> dict[str, str]:
-        """What lines that were accepted after the ranking do to all tags of a label."""
+        """Rules from lines accepted after the ranking, by label name."""
         return {
             line.tag: line.action for line in self._later(KEEP, DROP) if line.tag in self._column_of
         }
 
     @property
     def renames(self) -> bool:
-        """Whether merges or implications were accepted after the ranking."""
+        """True if merges or implications were accepted after the ranking."""
         return bool(self._later("merge", "imply"))
 
     @property
     def renaming(self) -> Vocabulary:
-        """What is applied to the tags of the ranking: later merges, and all implications.
+        """Lines to apply to the tags of the ranking: later merges, and all implications.
 
-        A later merge or implication can let an earlier one reach further rows.
+        Earlier implications are included because later lines can extend them to more rows.
         """
         names = self.ranked.merges
         earlier = [line for line in self.ranked.accepted if line.action == "imply"]
@@ -236,7 +243,7 @@ class VocabularyRoom:
 
     @property
     def without_rules(self) -> Vocabulary:
-        """All accepted lines but the rules, which are applied tag by tag."""
+        """All accepted lines except the rules, which are applied tag by tag."""
         rules = self.rules
         lines = [
             line
@@ -261,7 +268,7 @@ class VocabularyRoom:
         ------
         InputError
             If there is no such line or answer, if the line was applied before the ranking, or if
-            it contradicts another one.
+            it contradicts another line.
         """
         position = self.position(LineKey.from_record(record))
         line = self.current[position]
@@ -289,7 +296,9 @@ class VocabularyRoom:
         Parameters
         ----------
         label : str
+            Name of the label.
         rule : {"keep", "drop", "ask"}
+            Keep or remove all its tags; "ask" removes the rule.
 
         Returns
         -------
@@ -298,12 +307,12 @@ class VocabularyRoom:
         return _numbered(self.current.with_rule(label, rule).lines)
 
     def after_proposals(self, record: Record) -> Vocabulary:
-        """Return the vocabulary with further open lines.
+        """Return the vocabulary with additional open lines.
 
         Parameters
         ----------
         record : dict
-            With "lines", which have the columns of a file of vocabulary.
+            With "lines", which have the columns of a vocabulary file.
 
         Returns
         -------
@@ -316,11 +325,12 @@ class VocabularyRoom:
         return _numbered([*self.current, *self.news(lines)])
 
     def news(self, lines: Iterable[VocabularyLine]) -> list[VocabularyLine]:
-        """Return the lines that are neither decided nor open already.
+        """Return the lines that are new: neither decided nor already open.
 
         Parameters
         ----------
         lines : iterable of VocabularyLine
+            Proposals.
 
         Returns
         -------
@@ -335,7 +345,7 @@ class VocabularyRoom:
         ]
 
     def _later(self, *actions: str) -> list[VocabularyLine]:
-        """Return the lines of some actions that were accepted after the ranking."""
+        """Return the lines with these actions that were accepted after the ranking."""
         return [
             line
             for line in self.current.accepted
@@ -343,7 +353,7 @@ class VocabularyRoom:
         ]
 
     def _with_target(self, line: VocabularyLine, target: Any) -> VocabularyLine:
-        """Return a line with another target; that of a merge may be the tag itself."""
+        """Return a line with another target; for a merge, it may be the tag itself."""
         if line.action not in _CAN_CHANGE_TARGET:
             raise InputError(f"a line with the action {line.action} has no other target")
         separator = self._project.table.separator
@@ -368,21 +378,22 @@ class VocabularyRoom:
 
 
 def _numbered(lines: Iterable[VocabularyLine]) -> Vocabulary:
-    """Return lines with the numbers that they have in a file."""
+    """Number lines as in a file."""
     numbered = enumerate(lines, start=_FIRST_LINE)
     return Vocabulary([replace(line, number=number) for number, line in numbered])
 
 
 class TagAnswer(NamedTuple):
-    """What was decided about a tag of a row.
+    """Decision about a tag of a row.
 
     Attributes
     ----------
     tag : int
         Number of the tag.
     label : str
+        Name of its label.
     is_listed, is_kept : bool
-        Whether the table lists it, and whether it stays.
+        True if the table lists the tag, and True if the final table has it.
     seq : int
         Number of the record with a person's answer; 0 if no person answered.
     """
@@ -400,12 +411,13 @@ class FinalRow(NamedTuple):
     Attributes
     ----------
     row : int
+        Number of the row, from 0.
     before : list of str
         Tags after all accepted lines, without answers.
     after : list of str
         Tags after the answers and all accepted lines.
     answers : dict from str to TagAnswer
-        The answer that counts, by the name after all accepted lines.
+        The answer that counts for each name after all accepted lines.
     line_of : dict from str to int
         Position in `VocabularyRoom.renaming` of the line that adds a tag.
     """
@@ -423,19 +435,21 @@ def final_rows(
     answers: Mapping[int, Sequence[TagAnswer]],
     add_implied: bool = True,
 ) -> list[FinalRow]:
-    """Return the rows after the answers, and after lines that were accepted since the ranking.
+    """Return the rows after the answers, and after the lines accepted since the ranking.
 
-    An answer about one name of a merged tag is an answer about the tag; of several, the latest
-    counts. What a person, a rule or a removal took away is not implied again.
+    An answer about one name of a merged tag is an answer about the tag; if there are several, the
+    latest counts. Tags removed by a person, a rule or a removal at once are not implied again.
 
     Parameters
     ----------
     room : VocabularyRoom
+        The lines of the vocabulary.
     rows : sequence of sequences of str
         Tags of the table.
     answers : dict from row to sequence of TagAnswer
         Tags that were answered, removed or added.
     add_implied : bool, default=True
+        Add implied tags.
 
     Returns
     -------
@@ -455,8 +469,8 @@ def final_rows(
         verdicts = _verdicts(answers.get(i, ()), renaming.merges)
         stays = set(answered[i])
         names = {renaming.merges.get(name, name) for name in stays}
-        # A removal that no person ordered (seq 0) is about one of the names that were merged; the
-        # tag stays if the row has it under another one.
+        # A removal without a person's answer (seq 0) concerns only one of the merged names: the tag
+        # stays if the row has it under another name.
         after = [
             name
             for name in tags
@@ -476,7 +490,7 @@ def _after_answers(tags: Sequence[str], answers: Iterable[TagAnswer]) -> list[st
 
 
 def _verdicts(answers: Iterable[TagAnswer], names: Mapping[str, str]) -> dict[str, TagAnswer]:
-    """Return the answer that counts for each final name: the latest one of a person, if any."""
+    """Return the answer that counts for each final name: a person's latest answer, if any."""
     verdicts: dict[str, TagAnswer] = {}
     for answer in answers:
         name = names.get(answer.label, answer.label)
@@ -487,11 +501,12 @@ def _verdicts(answers: Iterable[TagAnswer], names: Mapping[str, str]) -> dict[st
 
 
 def record_of(line: VocabularyLine) -> Record:
-    """Return what names a line in the journal and on the page.
+    """Return the fields that identify a line in the journal and on the page.
 
     Parameters
     ----------
     line : VocabularyLine
+        A line of the vocabulary.
 
     Returns
     -------
@@ -501,11 +516,12 @@ def record_of(line: VocabularyLine) -> Record:
 
 
 def proposal_records(lines: Iterable[VocabularyLine]) -> list[Record]:
-    """Return open lines as the journal holds them.
+    """Return open lines as journal records.
 
     Parameters
     ----------
     lines : iterable of VocabularyLine
+        Proposals.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The requests of the page about the vocabulary."""
+"""Routes for the vocabulary part of the page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,11 +21,12 @@ _ACCEPTS = {"yes": True, "no": False, "": None}
 
 
 def vocabulary_routes(session: Session) -> list[Route]:
-    """Return the routes about the vocabulary.
+    """Return the routes for the vocabulary.
 
     Parameters
     ----------
     session : Session
+        The review.
 
     Returns
     -------
@@ -44,15 +45,15 @@ class _VocabularyApi:
         self._session = session
 
     def state(self, request: Request) -> Response:
-        """Answer with the lines and the one in question."""
+        """Send the list of lines and the line in question."""
         return JSONResponse(self._view(_query(request.query_params)))
 
     def names(self, request: Request) -> Response:
-        """Answer with tags whose names contain a text."""
+        """Send tags whose names contain a string."""
         return JSONResponse(find_names(self._session, request.query_params.get("find", "")))
 
     async def act(self, request: Request) -> Response:
-        """Record one action; the answer holds the next line."""
+        """Record one action; the response contains the next line."""
         body = _checked(await read_json(request, MAX_BODY))
         return await save(lambda: self._act(body), lambda: self._view(body))
 
@@ -63,7 +64,7 @@ class _VocabularyApi:
             with session.lock:
                 line = _line_of_last(session)
                 session.undo(body["seen"], of=body["of"])
-                # What was just undone is asked again at once.
+                # A line that was just undone is asked about again at once.
                 body["line"] = line if _has(session.room, line) else None
         elif action == PROPOSE:
             session.propose()
@@ -80,14 +81,14 @@ class _VocabularyApi:
         return self._session.vocabulary_view(
             show=query.get("show", OPEN),
             find=query.get("find", ""),
-            # An answer names its line; undo leads back to one.
+            # An answer names its line by its key; a number comes from a query or from undo.
             line=line if is_count(line) else None,
             after=query.get("after"),
         )
 
 
 def _query(parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return the parameters of a request, the numbers as numbers."""
+    """Return the parameters of a request, with numbers converted to int."""
     query: dict[str, Any] = dict(parameters)
     for name in ("line", "after"):
         if name in query:
@@ -98,7 +99,7 @@ def _query(parameters: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _checked(request: Any) -> dict[str, Any]:
-    """Return a request after checking that its action has what it needs."""
+    """Return a request after checking that its action has all required fields."""
     if not isinstance(request, dict):
         raise InputError("the request must be a JSON object")
     action = request.get("action")
@@ -113,9 +114,9 @@ def _checked(request: Any) -> dict[str, Any]:
             raise InputError("the request must give 'accept': yes, no or an empty text")
     if not isinstance(request.get("find", ""), str):
         raise InputError("'find' must be a text")
-    # Before anything is saved.
+    # Checked before anything is saved.
     OneOf(SHOWN).check("show", request.setdefault("show", OPEN))
-    # Where the page goes next is decided by the answer.
+    # The answer determines the next line of the page.
     request.pop("after", None)
     return request
 
@@ -126,7 +127,7 @@ def _line_of_last(session: Session) -> int | None:
         return None
     step = session.history[-1]
     key = LineKey.from_record(step.record)
-    # Undo puts the line back as the record found it.
+    # Undo restores the line as it was before the record.
     lines = step.before[0]
     return next((line.number for line in lines if LineKey.of(line) == key), None)
 

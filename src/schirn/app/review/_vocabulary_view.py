@@ -1,4 +1,4 @@
-"""What the page shows about the vocabulary: lines, what they would do, and examples of rows."""
+"""The vocabulary part of the page: lines, their effects, and example rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OPEN = "open"
 ALL = "all"
 SHOWN = (*STATUSES, ALL)
-"""Which lines the page can list."""
+"""Selections of lines that the page can list."""
 
 _MOST_LINES = 200
 _MOST_NAMES = 20
@@ -42,9 +42,13 @@ def describe_room(
     Parameters
     ----------
     session : Session
+        The review.
     show : {"open", "accepted", "rejected", "settled", "all"}
+        Lines to list.
     find : str
+        Only list lines about tags that contain this string.
     line, after : int or None
+        Number of the line to show, or of the line before it.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def describe_room(
     rows = [
         room.changed_rows(line)
         for line in room.current.accepted
-        # A later merge can let an earlier implication reach further rows.
+        # A later merge can extend an earlier implication to more rows.
         if line.action == "imply" or not room.is_applied(line)
     ]
     return {
@@ -77,7 +81,7 @@ def describe_room(
 
 
 def _choose(session: Session, number: int | None, after: int | None) -> VocabularyLine | None:
-    """Return the line with a number, or the first open one after a number, or the first."""
+    """Return the line with this number, the first open line after a number, or the first."""
     room = session.room
     lines = room.current.lines
     for name, value in (("line", number), ("after", after)):
@@ -113,7 +117,7 @@ def _describe_line(session: Session, line: VocabularyLine) -> dict[str, Any]:
 
 
 def _describe_current(session: Session, line: VocabularyLine) -> dict[str, Any]:
-    """Return a line with its question, what accepting it does, and examples."""
+    """Return a line with its question, the effect of accepting it, and examples."""
     return {
         **_describe_line(session, line),
         "question": _QUESTIONS[line.action],
@@ -126,7 +130,7 @@ def _describe_current(session: Session, line: VocabularyLine) -> dict[str, Any]:
 
 
 def _effect(session: Session, line: VocabularyLine) -> str:
-    """Return a sentence: what accepting a line does."""
+    """Return a sentence about the effect of accepting a line."""
     room = session.room
     if room.is_applied(line):
         return (
@@ -185,7 +189,7 @@ def _examples(session: Session, line: VocabularyLine) -> list[tuple[str, list[in
 
 
 def _spread(rows: Array, count: int) -> list[int]:
-    """Return some rows at equal distances."""
+    """Return some evenly spaced rows."""
     places = np.linspace(0, len(rows) - 1, min(count, len(rows)))
     return [int(row) for row in rows[places.astype(int)]]
 
@@ -207,12 +211,14 @@ def _describe_row(session: Session, row: int, line: VocabularyLine) -> dict[str,
 
 
 def find_names(session: Session, part: str) -> list[str]:
-    """Return the tags whose names contain a text, those that begin with it first.
+    """Return the tags whose names contain a string, names that begin with it first.
 
     Parameters
     ----------
     session : Session
+        The review.
     part : str
+        The string; case does not matter.
 
     Returns
     -------
@@ -225,7 +231,7 @@ def find_names(session: Session, part: str) -> list[str]:
 
 
 def words_of(record: Record) -> str:
-    """Return what a record did to the vocabulary, in a few words.
+    """Describe a vocabulary record in a few words.
 
     Parameters
     ----------

@@ -35,40 +35,40 @@ def serve(
 ) -> None:
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
-    The workers are processes that share one socket. SIGHUP starts them again, one after the other,
-    with the model that the file holds then: a new one answers before the old one stops. A worker
-    that dies is started again.
+    The workers are processes that share one socket. SIGHUP restarts them one after the other with
+    the present content of the model file: a new worker answers before the old one stops. A worker
+    that dies is restarted.
 
     Parameters
     ----------
     model : path
         File of a `TagPipeline`.
-    host : str
-        Address to listen at; 0.0.0.0 for all of this machine.
-    port : int
-        0 chooses a free one.
-    workers : int
+    host : str, default="127.0.0.1"
+        Address to listen at; 0.0.0.0 for all addresses of this machine.
+    port : int, default=8000
+        Port to listen at; 0 chooses a free port.
+    workers : int, default=1
         Number of processes.
     token : str, optional
         Requests must have the header ``Authorization: Bearer TOKEN``.
     max_rows, max_bytes : int
-        Largest request.
-    timeout : float
-        Seconds for a request.
+        Maximum size of a request.
+    timeout : float, default=30
+        Time limit of a request in seconds.
     allow_hosts : sequence of str
         Without a token, requests are answered if their header ``Host`` is an address, localhost,
         `host`, or one of these names; "*" allows all.
     access_log : path, optional
-        File that gets a JSON object for every request, on a line of its own; "-" is stderr.
+        File that gets one line with a JSON object per request; "-" is stderr.
     vocabulary : path, optional
-        File of what to do with tags before they are judged; by default as in training.
+        Vocabulary that is applied to tags before they are judged; by default as in training.
     add_implied : bool, default=True
-        Whether tags that others imply by this file are added.
+        Add the tags that this vocabulary implies.
     ready : callable, optional
         Called with the address as soon as requests are answered.
     tell : callable, optional
-        Called with a sentence when a worker has died or the model was loaded again, and with
-        ``error=True`` unless all went well.
+        Called with a sentence when a worker has died or the model was reloaded, and with
+        ``error=True`` for errors.
     """
     optional("starlette", "review", "The server")
     optional("uvicorn", "review", "The server")
@@ -88,7 +88,7 @@ def serve(
             vocabulary=None if vocabulary is None else str(vocabulary),
             add_implied=add_implied,
         )
-        # What is wrong with the model or the log is said now, not by a worker.
+        # Errors in the model or the log are reported now, not by a worker.
         app.load()
         if app.access_log is not None:
             AccessLog(app.access_log).close()

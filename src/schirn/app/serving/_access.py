@@ -1,4 +1,4 @@
-"""Who may ask, under which id, and the log of what was asked."""
+"""Access control, request ids, and the access log."""
 
 import ipaddress
 import json
@@ -18,33 +18,38 @@ _MAX_PATH = 200
 
 
 def request_id(request: Request) -> str:
-    """Return the id of a request: its header ``X-Request-ID`` if that is plain, or a new one.
+    """Return the id of a request: its header ``X-Request-ID`` if valid, otherwise a new id.
 
     Parameters
     ----------
     request : starlette Request
+        The request.
 
     Returns
     -------
     str
-        Letters, digits and ``._:-``, at most 128 of them.
+        Up to 128 letters, digits and characters ``._:-``.
     """
     name = request.headers.get("x-request-id", "")
     return name if _REQUEST_ID.fullmatch(name) else secrets.token_hex(8)
 
 
 def is_allowed_host(host: str, names: Iterable[str]) -> bool:
-    """Whether a request with this header ``Host`` was meant for this server.
+    """Check whether a request with this header ``Host`` was meant for this server.
 
-    A web page can point a name of its own at this machine, and a browser then lets it read the
-    answers. An address cannot be pointed elsewhere, so that addresses are always allowed.
+    A web page can point its own name at this machine, and the browser then lets it read the
+    responses. Addresses cannot be pointed elsewhere, so they are always allowed.
 
     Parameters
     ----------
     host : str
         The header, with or without a port.
     names : iterable of str
-        Names that are allowed beside ``localhost``; "*" allows all.
+        Names that are allowed in addition to ``localhost``; "*" allows all.
+
+    Returns
+    -------
+    bool
 
     Examples
     --------
@@ -66,15 +71,15 @@ def is_allowed_host(host: str, names: Iterable[str]) -> bool:
 
 
 class AccessLog:
-    """Writes one JSON object per request.
+    """Access log with one JSON object per request.
 
-    Tokens, headers, rows and what follows a "?" are never written. Several processes can write to
-    one file: each line is one write at its end.
+    Tokens, headers, rows and query strings are never written. Several processes can write to one
+    file, because each line is appended by a single write.
 
     Parameters
     ----------
     path : path
-        "-" is stderr.
+        File to append to; "-" is stderr.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -90,12 +95,16 @@ class AccessLog:
             os.close(self._file)
 
     def write(self, record: dict[str, Any]) -> bool:
-        """Write a line; return False if that failed, as on a full disk.
+        """Write a line; return False if that failed, for example on a full disk.
 
         Parameters
         ----------
         record : dict
-            What is known of a request.
+            Fields of the line.
+
+        Returns
+        -------
+        bool
         """
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": time, **record}) + "\n"
@@ -106,13 +115,18 @@ class AccessLog:
 
 
 def record_of(request: Request, name: str) -> dict[str, Any]:
-    """Return what the log says of a request before it is answered.
+    """Return the fields of the log that are known before a request is answered.
 
     Parameters
     ----------
     request : starlette Request
+        The request.
     name : str
         Id of the request.
+
+    Returns
+    -------
+    dict
     """
     return {
         "id": name,

@@ -1,6 +1,6 @@
-"""Rows of small requests are answered together, those of large ones piece by piece.
+"""Batching: rows of small requests are answered together, large requests piece by piece.
 
-One product costs less than many, and a small request does not wait for the whole of a large one.
+One product costs less than many, and small requests need not wait for a whole large one.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ Work = Callable[[list[Any], Any], list[Any]]
 """A function from rows and an option to one answer per row."""
 
 MAX_ROWS = 512
-"""Rows that are answered together."""
+"""Maximum number of rows that are answered together."""
 MAX_CHARACTERS = 2**18
-"""Length of the texts that are answered together; a single row may be longer."""
+"""Maximum length of the texts that are answered together; a single row may be longer."""
 MAX_DELAY = 0.002
-"""Seconds that a request waits for others that are being read."""
+"""Maximum time in seconds that a request waits for others that are being read."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,21 @@ class _Job:
 
     @property
     def kind(self) -> tuple[Work, str]:
-        """Jobs of one kind can be answered together."""
+        """Kind of the job; jobs of one kind can be answered together."""
         return self.work, json.dumps(self.option, sort_keys=True)
 
 
 class Batches:
-    """Runs work in one thread, for the rows of all requests that wait at that time.
+    """Run work in one thread, for the rows of all waiting requests together.
 
     A request that is alone in the server is answered at once. If others are in flight, it waits
-    until they have been read, at most `MAX_DELAY` seconds. A large request waits for its turn again
-    after every piece.
+    until they have been read, at most `MAX_DELAY` seconds. A large request queues again after each
+    piece.
 
     Parameters
     ----------
     n_in_flight : callable
-        Returns the number of requests that have begun and are not answered.
+        Returns the number of unanswered requests.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Batches:
 
     def __init__(self, n_in_flight: Callable[[], int]) -> None:
         self._n_in_flight = n_in_flight
-        # One thread: others would compete with it for the lock of the interpreter.
+        # A single thread, because others would compete with it for the interpreter lock.
         self._thread = ThreadPoolExecutor(1)
         self._queue: deque[_Job] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -70,7 +70,7 @@ class Batches:
 
     @property
     def seconds_busy(self) -> float:
-        """How long the thread has been at work on the present piece; 0 if it has nothing to do."""
+        """Seconds that the thread has worked on the present piece; 0 if it is idle."""
         return time.monotonic() - self._start_time if self._is_busy else 0.0
 
     async def answer(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
@@ -79,10 +79,11 @@ class Batches:
         Parameters
         ----------
         work : callable
-            Returns one answer per row; an answer must not depend on the other rows.
+            Function that returns one answer per row, which must not depend on the other rows.
         rows : list
+            Rows of the request.
         option : object
-            Second argument of `work`, which JSON can hold.
+            Second argument of `work`, a JSON value.
 
         Returns
         -------
@@ -92,7 +93,7 @@ class Batches:
         Raises
         ------
         Exception
-            What `work` raises for these rows; other requests are not affected.
+            The error of `work` for these rows; other requests are not affected.
         """
         answers = []
         for piece in _pieces(rows):
@@ -100,7 +101,7 @@ class Batches:
         return answers
 
     async def _answer_piece(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
-        """Put rows at the end of the queue, and wait for their answers."""
+        """Append rows to the queue, and wait for their answers."""
         loop = asyncio.get_running_loop()
         job = _Job(work, rows, option, loop.create_future())
         self._queue.append(job)
@@ -109,7 +110,7 @@ class Batches:
         return await job.answers
 
     def _schedule(self) -> None:
-        """Start now if nothing else can join, or soon."""
+        """Start now if no other request can join, otherwise soon."""
         n_rows = sum(len(job.rows) for job in self._queue)
         is_complete = len(self._queue) >= self._n_in_flight()
         if is_complete or n_rows >= MAX_ROWS:
@@ -119,7 +120,7 @@ class Batches:
             self._timer = loop.call_later(MAX_DELAY, self._start)
 
     def _start(self) -> None:
-        """Answer the first requests of the queue in the thread."""
+        """Answer the first requests of the queue, in the thread."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -142,13 +143,13 @@ class Batches:
             if jobs and n_rows > MAX_ROWS:
                 break
             self._queue.popleft()
-            # A request that waited too long has been answered already.
+            # A request that timed out has been answered already.
             if not job.answers.done():
                 jobs.append(job)
         return jobs
 
     def _finish(self, jobs: list[_Job], outcomes: "list[list[Any] | Exception]") -> None:
-        """Hand out the answers, and go on with those that came meanwhile."""
+        """Deliver the answers, and continue with requests that have arrived meanwhile."""
         self._is_busy = False
         for job, outcome in zip(jobs, outcomes, strict=True):
             if job.answers.done():
@@ -178,13 +179,13 @@ def _pieces(rows: list[Any]) -> Iterator[list[Any]]:
 
 
 def _length(row: Any) -> int:
-    """Number of characters of the texts in a row."""
+    """Return the number of characters of the texts in a row."""
     cells = row.values() if isinstance(row, dict) else (row,)
     return sum(len(cell) for cell in cells if isinstance(cell, str))
 
 
 def _run(jobs: list[_Job]) -> "list[list[Any] | Exception]":
-    """Return answers or an error for each job."""
+    """Return the answers or an error for each job."""
     groups: dict[Any, list[_Job]] = {}
     for job in jobs:
         groups.setdefault(job.kind, []).append(job)
@@ -196,13 +197,13 @@ def _run(jobs: list[_Job]) -> "list[list[Any] | Exception]":
 
 
 def _run_together(jobs: list[_Job]) -> "list[list[Any] | Exception]":
-    """Return answers to jobs of one kind; if that fails, try each job alone."""
+    """Return the answers to jobs of one kind; if that fails, run each job alone."""
     work = jobs[0].work
     option = jobs[0].option
     rows = [row for job in jobs for row in job.rows]
     try:
         answers = work(rows, option)
-    # Whatever it is, the request that caused it gets it.
+    # Any error is delivered to the request that caused it.
     except Exception as error:
         if len(jobs) == 1:
             return [error]

@@ -1,4 +1,4 @@
-"""What all servers share: sockets, headers, and limits on connections, requests and their time."""
+"""Shared by all servers: sockets, headers, and limits on connections, requests and time."""
 
 import asyncio
 import errno
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schirn.exceptions import InputError
 
-# For whatever a browser may make of an answer.
+# Security headers that restrict what browsers do with a response.
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -25,7 +25,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# Not the access log of uvicorn: it would contain the token of the review page.
+# Without uvicorn's access log, which would contain the token of the review page.
 OPTIONS: dict[str, Any] = {
     "access_log": False,
     "lifespan": "off",
@@ -33,13 +33,13 @@ OPTIONS: dict[str, Any] = {
     "server_header": False,
     "proxy_headers": False,
 }
-"""How uvicorn serves."""
+"""Options of uvicorn."""
 MAX_CONNECTIONS = 512
-"""Connections of a process."""
+"""Maximum number of connections of a process."""
 MAX_SURPLUS = 128
-"""Further connections whose requests are read only to be answered with status 503."""
+"""Number of additional connections whose requests are answered with status 503."""
 OVERLOAD = "schirn.overload"
-"""Key of the state of a request that came over such a connection."""
+"""Key in the state of a request that came over such a connection."""
 SETTLE_SECONDS = 0.5
 REQUEST_SECONDS = 10.0
 _CLOSE = (b"connection", b"close")
@@ -50,16 +50,16 @@ _TOO_MANY = (
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP that closes a connection whose request is not complete, or answer not read, in time.
+    """HTTP protocol that closes connections with incomplete requests or unread responses in time.
 
-    A connection that sends its next request before it has the answer to the last one is closed
-    after that answer. No browser does so, and many such requests would keep the server busy.
+    A connection that sends its next request before the response to the last one is closed after
+    that response. No browser does this, and many such requests would keep the server busy.
 
-    A new connection above the limit takes the place of the one that has been waiting longest for
-    the rest of its request, or has not read its answer, unless that is younger than
+    Above the limit, a new connection replaces the one that has been waiting longest for the rest of
+    its request, or for its client to read the response, unless that one is younger than
     `SETTLE_SECONDS`. Otherwise the application finds `OVERLOAD` in the state of the request, and
-    answers with status 503. Whoever sends a whole request is therefore answered, however many
-    others never finish theirs.
+    responds with status 503. Every client that sends a complete request therefore gets a response,
+    however many others never finish theirs.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -77,7 +77,7 @@ class LimitedProtocol(H11Protocol):
         self._watch()
 
     def _make_room(self) -> bool:
-        """Close the connection that has been waiting longest; False if none waits."""
+        """Close the connection that has been waiting longest; return False if none waits."""
         connections: Any = self.connections
         waiting = [connection for connection in connections if connection._timer is not None]
         if not waiting:
@@ -90,7 +90,7 @@ class LimitedProtocol(H11Protocol):
         return True
 
     def _refuse(self, transport: Any) -> None:
-        """Answer before the request is read, and close."""
+        """Respond before the request is read, and close."""
         transport.write(_TOO_MANY)
         transport.close()
         count: Any = getattr(self.app, "connection_refused", None)
@@ -101,7 +101,7 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_timer()
-        # One that was refused has never been made.
+        # A rejected connection was never made.
         if self.transport is not None:
             super().connection_lost(exc)
 
@@ -125,13 +125,13 @@ class LimitedProtocol(H11Protocol):
         self._watch()
 
     def resume_writing(self) -> None:
-        """Go on after the client has read."""
+        """Continue after the client has read."""
         super().resume_writing()
         self._is_stalled = False
         self._watch()
 
     def shutdown(self) -> None:
-        """End the connection after its answer, or at once if its request is incomplete."""
+        """Close the connection after its response, or at once if its request is incomplete."""
         if self._is_waiting():
             self.give_up()
         else:
@@ -144,7 +144,7 @@ class LimitedProtocol(H11Protocol):
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Let the timer run exactly while a request is incomplete or an answer not read."""
+        """Run the timer exactly while a request is incomplete or a response unread."""
         is_closed = self.transport.is_closing() and not self._is_stalled
         if is_closed or not (self._is_waiting() or self._is_stalled):
             self._stop_timer()
@@ -161,22 +161,22 @@ class LimitedProtocol(H11Protocol):
 
 
 class PatientProtocol(LimitedProtocol):
-    """The same for a server that restarts unnoticed: each open connection gets one more answer.
+    """Protocol for seamless restarts: each open connection gets one more response.
 
-    That answer says that the connection closes. A connection without a further request is closed
-    by the usual limits of time.
+    That response announces that the connection closes. A connection without another request is
+    closed by the usual time limits.
     """
 
     _is_last = False
 
     def shutdown(self) -> None:
-        """End the connection after the next answer."""
+        """Close the connection after the next response."""
         self._is_last = True
         headers = self.server_state.default_headers
         if _CLOSE not in headers:
             headers.append(_CLOSE)
         if self.cycle is not None:
-            # uvicorn makes new headers every second, and a slow answer has older ones.
+            # uvicorn renews the default headers every second; a slow response has older ones.
             self.cycle.default_headers = headers
         if not self._is_waiting():
             H11Protocol.shutdown(self)
@@ -189,26 +189,31 @@ class PatientProtocol(LimitedProtocol):
 
 
 async def refuse(request: Request, error: Any) -> Response:
-    """Answer with the reason as JSON; a mistake in the request has status 400."""
+    """Send the reason as JSON; the default status is 400, for mistakes in the request."""
     status = getattr(error, "status_code", 400)
     headers = getattr(error, "headers", None)
     return JSONResponse({"error": getattr(error, "detail", str(error))}, status, headers)
 
 
 REFUSALS: Any = {HTTPException: refuse, InputError: refuse}
-"""How applications answer what they cannot do."""
+"""Exception handlers of the applications."""
 
 
 async def read_json(request: Request, limit: int, hold: Callable[[int], None] | None = None) -> Any:
-    """Return the document of a request.
+    """Return the JSON document of a request.
 
     Parameters
     ----------
     request : starlette Request
+        The request.
     limit : int
-        Largest size in bytes.
+        Maximum size in bytes.
     hold : callable, optional
-        Called with the size of every piece that arrives; may raise HTTPException.
+        Called with the size of each piece that arrives; may raise HTTPException.
+
+    Returns
+    -------
+    JSON value
 
     Raises
     ------
@@ -238,10 +243,14 @@ def listen(host: str, port: int) -> socket.socket:
     host : str
         Address to listen at; 127.0.0.1 accepts connections from this machine only.
     port : int
-        0 chooses a free one.
+        Port to listen at; 0 chooses a free port.
+
+    Returns
+    -------
+    socket
     """
-    # asyncio sets TCP_NODELAY only where the protocol is named; without it, every further answer on
-    # a connection waits 40 ms for the acknowledgement of its headers.
+    # asyncio sets TCP_NODELAY only if the protocol is named; without it, each further response on a
+    # connection waits 40 ms for the acknowledgement of its headers.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":

@@ -9,9 +9,9 @@ from schirn._files import lock
 
 PATHS = ("/predict", "/judge", "/health", "/metrics", "/openapi.json", "other")
 STATUSES = (200, 400, 401, 404, 405, 413, 415, 421, 500, 503)
-# Why requests were answered with status 503.
+# Reasons for responses with status 503.
 OVERLOADS = ("connections", "requests", "bytes", "time")
-# Upper bounds of the time of a request, in seconds.
+# Upper bounds of the histogram of request times, in seconds.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, float("inf"))
 _COUNTERS = np.dtype(
     [
@@ -24,38 +24,38 @@ _COUNTERS = np.dtype(
 
 
 class Metrics:
-    """Counts requests, rows and seconds; each process counts in a file of its own.
+    """Counters of requests, rows and seconds; each process counts in its own file.
 
     Parameters
     ----------
     folder : Path, optional
-        Folder of the files of all processes; by default the counters are in memory.
+        Folder of the files of all processes; by default the counters are kept in memory.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._own: np.ndarray = np.zeros(1, _COUNTERS)
         if folder is not None:
-            # Kept open for its lock, which shows that this process is alive.
+            # Stays open for its lock, which shows that this process is alive.
             self._file = Path(folder, str(os.getpid())).open("w+b")  # noqa: SIM115
             lock(self._file)
             self._own = np.memmap(self._file, _COUNTERS, "w+", shape=1)
 
     def begin(self) -> None:
-        """Count a request in flight."""
+        """Count the start of a request."""
         self._own["in_flight"] += 1
 
     def n_in_flight(self) -> int:
-        """Return the number of requests of this process that are not answered yet."""
+        """Return the number of unanswered requests of this process."""
         return int(self._own["in_flight"][0])
 
     def add_overload(self, kind: str) -> None:
-        """Count a request that was refused because there was too much to do.
+        """Count a request that was rejected because of overload.
 
         Parameters
         ----------
         kind : {"connections", "requests", "bytes", "time"}
-            What there was too much of.
+            The exceeded limit.
         """
         self._own["overloads"][0, OVERLOADS.index(kind)] += 1
 
@@ -64,7 +64,7 @@ class Metrics:
         self._own["unlogged"] += 1
 
     def end(self, path: str | None, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Count the response to a request."""
         line = PATHS.index(path if path in PATHS else "other")
         column = STATUSES.index(status if status in STATUSES else 500)
         self._own["requests"][0, line, column] += 1
@@ -106,7 +106,7 @@ class Metrics:
 
 
 def _read(path: Path) -> np.ndarray:
-    """Return the counters of a process; one that was killed has no requests in flight."""
+    """Return the counters of a process; a killed process has no requests in flight."""
     with path.open("rb") as file:
         counters = np.fromfile(file, _COUNTERS)
         if lock(file):

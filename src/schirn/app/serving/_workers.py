@@ -1,4 +1,4 @@
-"""The processes of a server, supervised by uvicorn."""
+"""Worker processes of a server, supervised by uvicorn."""
 
 import os
 import signal
@@ -25,13 +25,13 @@ from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, read_notes
 
-# A worker has to import the libraries and read the model, on a machine that may be busy.
+# Long enough to import the libraries and read the model on a busy machine.
 _START_SECONDS = 120
 
 
 @dataclass(frozen=True)
 class Application:
-    """How each process makes its application."""
+    """Settings from which each process creates its application."""
 
     model: str
     token: str | None
@@ -39,16 +39,16 @@ class Application:
     counters: Path
     """Folder of the counters of all processes."""
     hosts: tuple[str, ...] = ()
-    """Names under which the server answers without a token."""
+    """Host names that are allowed without a token."""
     access_log: str | None = None
-    """File that gets a line for every request."""
+    """File that gets one line per request."""
     vocabulary: str | None = None
-    """File of what to do with tags before they are judged; by default as in training."""
+    """Vocabulary that is applied to tags before they are judged; by default as in training."""
     add_implied: bool = True
-    """Whether tags that others imply by this file are added."""
+    """True adds the tags that this vocabulary implies."""
 
     def load(self, metrics: Metrics | None = None, access_log: AccessLog | None = None) -> ASGIApp:
-        """Return the application with the model that the file holds now."""
+        """Return the application with the present content of the model file."""
         notes = read_notes(self.model)
         origin = notes.get("provenance", {})
         about = {
@@ -56,7 +56,7 @@ class Application:
             "trained": origin.get("time"),
             "by": origin.get("schirn"),
         }
-        # Anything else is refused there.
+        # `create_app` rejects any other model.
         model = cast(TagPipeline, load(self.model))
         vocabulary, add_implied = vocabulary_in_training(notes)
         if self.vocabulary is not None:
@@ -85,7 +85,7 @@ class Application:
 
 
 class Workers(Multiprocess):
-    """Processes that are started again when they die, and on SIGHUP one after the other."""
+    """Processes that are restarted if they die, and one after the other on SIGHUP."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Workers(Multiprocess):
             **OPTIONS,
         )
         super().__init__(config, [listener])
-        # A shell sends these to all processes of a job; workers inherit that they are blocked.
+        # A shell sends these signals to all processes of a job; workers inherit the block.
         if os.name == "posix":
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
         self._app = app
@@ -114,7 +114,7 @@ class Workers(Multiprocess):
         self._tell = tell or (lambda *_, **__: None)
 
     def init_processes(self) -> None:
-        """Start the workers, and wait until all of them answer."""
+        """Start the workers, and wait until all of them are ready."""
         super().init_processes()
         if all(process.wait_until_ready(_START_SECONDS) for process in self.processes):
             self._ready()
@@ -123,14 +123,14 @@ class Workers(Multiprocess):
             raise InputError("a worker of the server did not start; see what it has printed")
 
     def handle_signals(self) -> None:
-        """Take the signals that have arrived."""
+        """Handle the signals that have arrived."""
         if os.name == "posix":
             for number in signal.sigpending():
                 self.signal_queue.append(signal.sigwait({number}))
         super().handle_signals()
 
     def keep_subprocess_alive(self) -> None:
-        """Start the workers again that have died."""
+        """Restart the workers that have died."""
         workers = list(self.processes)
         super().keep_subprocess_alive()
         for worker in set(workers) - set(self.processes):
@@ -140,23 +140,23 @@ class Workers(Multiprocess):
             )
 
     def restart_all(self) -> None:
-        """Replace every worker; a model that cannot be loaded leaves the old ones."""
+        """Replace all workers; if the model cannot be loaded, the old workers stay."""
         try:
             self._app.load()
-        # Whatever is wrong with the new file, the old model answers.
+        # Whatever the error in the new file, the old model keeps answering.
         except Exception as error:
             reason = reason_of(error)
             self._tell(f"the model was not loaded again; the old one stays: {reason}", error=True)
             return
         workers = set(self.processes)
         super().restart_all()
-        # What kept a worker from starting is in the log of uvicorn.
+        # uvicorn's log says why a worker did not start.
         if workers.isdisjoint(self.processes):
             self._tell("the model was loaded again by all workers")
 
 
 def _stop_with(parent: int) -> None:
-    """Stop this process when its supervisor was killed."""
+    """Stop this process if its supervisor is killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The web application: tags of rows as JSON, judgements of tags, health, metrics."""
+"""The web application: predicted tags, judgements of tags, health and metrics, as JSON."""
 
 import asyncio
 import json
@@ -32,32 +32,32 @@ from schirn.labels.cells import TagCells
 
 _DIGITS = 6
 _RETRY = {"Retry-After": "1"}
-# Where a request keeps what the log will say of it.
+# Key of a request's log record in its scope.
 _RECORD = "schirn.record"
 
 Answer = dict[str, Any]
 Check = Callable[[list[Any], Any], tuple[list[Any], Any]]
-"""A function from rows and an option as sent to those that work is done with."""
+"""A function that checks rows and an option of a request, and returns the values to work with."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for.
+    """Limits of a request and of all requests of a process.
 
     Attributes
     ----------
     rows : int
-        Most rows of a request.
+        Maximum number of rows of a request.
     bytes : int
-        Largest size of a request.
+        Maximum size of a request.
     seconds : float
-        Time for a request, including the time that it waits for others.
+        Time limit of a request, including the time that it waits for others.
     cell : int
-        Most characters of a cell.
+        Maximum number of characters of a cell.
     waiting : int
-        Requests that wait for a process; more are answered with status 503.
+        Maximum number of requests waiting for a process; further ones get status 503.
     waiting_bytes : int
-        Size of all requests that a process holds; more are answered with status 503.
+        Maximum size of all requests held by a process; further ones get status 503.
     """
 
     rows: int = 10_000
@@ -80,28 +80,30 @@ def create_app(
     vocabulary: Vocabulary | None = None,
     add_implied: bool = True,
 ) -> ASGIApp:
-    """Return an ASGI application that tags rows with a model.
+    """Create an ASGI application that tags rows with a model.
 
     Parameters
     ----------
     model : TagPipeline
+        The fitted model.
     token : str, optional
-        Requests must have the header ``Authorization: Bearer TOKEN``, except those for ``/health``.
-        It must not be empty.
+        Requests must have the header ``Authorization: Bearer TOKEN``, except requests for
+        ``/health``. The token must not be empty.
     limits : Limits, optional
+        Limits of requests.
     metrics : Metrics, optional
-        Where to count.
+        Counters.
     about : dict, optional
         Facts about the model, for ``/health``.
     hosts : sequence of str
-        Without a token, names that the header ``Host`` may have beside ``localhost`` and
+        Without a token, names that the header ``Host`` may have in addition to ``localhost`` and
         addresses; by default all.
     access_log : AccessLog, optional
-        Gets a line for every request.
+        Log that gets one line per request.
     vocabulary : Vocabulary, optional
-        Applied to the tags of rows before they are judged.
+        Vocabulary that is applied to tags before they are judged.
     add_implied : bool, default=True
-        Whether tags that others imply by the vocabulary are added.
+        Add the tags that the vocabulary implies.
 
     Returns
     -------
@@ -110,7 +112,8 @@ def create_app(
     Raises
     ------
     InputError
-        If the model is not one of the columns of a table, or opens pictures, or the token is empty.
+        If the model does not learn from columns of a table, or opens image files, or if the token
+        is empty.
 
     Examples
     --------
@@ -174,7 +177,7 @@ class _Api:
         self._n_bytes = 0
 
     def answering(self, work: Work, option: str, check: Check) -> Any:
-        """Return the handler of a function from rows and one option to answers."""
+        """Return the request handler for a function of rows and one option."""
 
         async def handler(request: Request) -> Response:
             if self._n_waiting >= self.limits.waiting:
@@ -204,7 +207,7 @@ class _Api:
         return handler
 
     async def _in_time(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
-        """Return the answers, or raise that they take too long."""
+        """Return the answers; raise HTTPException if they take too long."""
         answers = self._batches.answer(work, rows, option)
         try:
             return await asyncio.wait_for(answers, self.limits.seconds)
@@ -213,7 +216,7 @@ class _Api:
             raise self._overload("time", reason) from None
 
     def _overload(self, kind: str, reason: str) -> HTTPException:
-        """Count a request that is refused because there is too much to do; return the refusal."""
+        """Count a request that is rejected because of overload; return the exception."""
         self.counters.add_overload(kind)
         return HTTPException(503, reason, _RETRY)
 
@@ -233,7 +236,7 @@ class _Api:
         return dict(query)
 
     def _check_row(self, where: str, row: Answer) -> None:
-        """Raise InputError for a row from which the model reads nothing, or no text or number."""
+        """Raise InputError for a row without the model's columns, or with invalid cells."""
         if not any(name in row for name in self._columns):
             names = " or ".join(map(brief, self._columns))
             raise InputError(f"{where}: there is no column {names}, which the model learned from")
@@ -252,7 +255,7 @@ class _Api:
                 )
 
     def checked_threshold(self, rows: list[Any], threshold: Any) -> tuple[list[Any], Any]:
-        """Return the rows and the threshold of a request for tags."""
+        """Check and return the rows and the threshold of a prediction request."""
         is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
         if is_number and math.isfinite(threshold):
             return rows, threshold
@@ -263,7 +266,7 @@ class _Api:
         )
 
     def checked_tags(self, rows: list[Any], column: Any) -> tuple[list[Any], Any]:
-        """Return the rows and the name of the column of their tags."""
+        """Check and return the rows and the name of their column of tags."""
         column = "tags" if column is None else column
         if not isinstance(column, str) or not all(column in row for row in rows):
             raise InputError(f"each row must have its tags in {column!r}: a list or a text")
@@ -276,7 +279,7 @@ class _Api:
         return rows, column
 
     def predict(self, rows: list[Any], threshold: Any) -> list[Answer]:
-        """Tag rows; the probability is that of the predicted tags."""
+        """Predict the tags of rows, with their probabilities."""
         if not rows:
             return []
         method = self.model.method_
@@ -301,18 +304,18 @@ class _Api:
     def _tags_of(self, cell: Any) -> list[str]:
         """Return the tags of a cell; a number is the name of a tag."""
         if isinstance(cell, str):
-            # By itself: the notation of a text must not depend on the rows of other requests.
+            # Alone, because the notation of a cell must not depend on rows of other requests.
             return TagCells.of([cell], self.model.separator).split(cell)
         return [str(tag) for tag in _elements(cell)]
 
     def _after_vocabulary(self, tags: list[list[str]]) -> list[list[str]]:
-        """Return the tags of rows under the names that the vocabulary gives them."""
+        """Return the tags of rows after the vocabulary."""
         if not self.vocabulary.accepted:
             return tags
         return apply_vocabulary(self.vocabulary, tags, self.add_implied).rows
 
     def health(self, request: Request) -> Response:
-        """Answer that the model is loaded; with status 503 if no request is answered in time."""
+        """Report that the model is loaded; status 503 if requests are not answered in time."""
         is_stuck = self._batches.seconds_busy > self.limits.seconds
         facts = {
             "status": "stuck" if is_stuck else "ok",
@@ -324,20 +327,20 @@ class _Api:
         return JSONResponse(facts, 503 if is_stuck else 200)
 
     def metrics(self, request: Request) -> Response:
-        """Answer with the counters."""
+        """Send the counters."""
         return PlainTextResponse(
             self.counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
     def openapi(self, request: Request) -> Response:
-        """Answer with the description of all of this."""
+        """Send the OpenAPI description of the server."""
         document = json.loads(files("schirn.app.serving").joinpath("openapi.json").read_bytes())
         document["info"]["version"] = schirn.__version__
         return JSONResponse(document)
 
 
 class _Guard:
-    """Checks host and token, counts, logs, and adds the headers."""
+    """Middleware that checks host and token, counts, logs, and adds headers."""
 
     def __init__(
         self,
@@ -354,7 +357,7 @@ class _Guard:
         self._log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             return
         start = time.perf_counter()
@@ -382,7 +385,7 @@ class _Guard:
             self._end(record, status, time.perf_counter() - start)
 
     def connection_refused(self, client: str | None) -> None:
-        """Count and log a connection that was answered with 503 before its request was read."""
+        """Count and log a connection that got status 503 before its request was read."""
         counters = self._api.counters
         counters.begin()
         counters.add_overload("connections")
@@ -399,7 +402,7 @@ class _Guard:
             counters.add_unlogged()
 
     def _refusal(self, request: Request) -> Response | None:
-        """Return the answer to a request that is not let in."""
+        """Return the response to a request that is rejected; None if it is allowed."""
         if request.scope.get("state", {}).get(OVERLOAD):
             self._api.counters.add_overload("connections")
             headers = {**_RETRY, "Connection": "close"}
@@ -418,7 +421,7 @@ class _Guard:
 
 
 def _elements(cell: Any) -> list[Any]:
-    """Return the elements of a list, nothing of None, and anything else as it is."""
+    """Return a list unchanged, an empty list for None, and any other cell as a list of one."""
     if cell is None:
         return []
     return cell if isinstance(cell, list) else [cell]

@@ -1,4 +1,4 @@
-"""Cleaning a table, as Python objects: columns, decisions, questions as files, nightly updates."""
+"""Cleaning a table with Python objects: columns, decisions, question files, nightly updates."""
 
 from schirn.app.workflow._answers import answered_tags as answered_tags
 from schirn.app.workflow._answers import has_answers as has_answers

@@ -1,10 +1,10 @@
 """Questions as a table that a person fills in, and the answers read back.
 
-The file says neither how suspicious a tag is nor why it was chosen, which would bias the answers.
-Its last column says what was asked, so that the lines may be reordered, deleted or joined with
-those of other files: the table, the round of questions or the draw of a certificate, and a checksum
-of all this, the row number, the tag, and what the row holds. A line that was edited, or that has
-moved to another row, is refused.
+The file hides how suspicious a tag is and why it was chosen, which would bias the answers. Its last
+column, the *seal*, identifies the question, so that lines may be reordered, deleted or joined with
+lines of other files. It holds the table, the round of questions or the draw of a certificate, and a
+checksum of these, the row number, the tag and the content of the row. Lines that were edited, or
+that have moved to another row, are rejected.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _QUESTION = re.compile(
 )
 
 
-# Whether the answer of a labeling tool about a row and a tag is the one that counts.
+# Function of row, tag and answer: True if this answer of a labeling tool counts.
 Counts = Callable[[int, str, str], bool]
 
 
@@ -59,7 +59,7 @@ class _Line:
     right: bool | None
     kind: str
     certificate: tuple[str, int, str] | None
-    """What the certificate is about, the number of its draw, and the hash of its tags."""
+    """Kind of the certificate's set, the number of its draw, and the hash of its tags."""
     round: Round
     inclusion: float
     who: str = ""
@@ -88,18 +88,20 @@ def write_questions(
     Parameters
     ----------
     path : path
+        File to write.
     questions : Questions
+        The questions.
     ranking : NoisyLabels
-        What the questions are about.
+        The ranking that the questions are about.
     certificate : Certificate, optional
-        What asks.
+        The certificate that asks.
     texts, ids : sequence of str, optional
         Text and name of each row. Rows are numbered from 1.
     content : sequence of str, optional
-        What each row holds, such as its whole text. Answers about a row that holds something else
-        by then, or has another name, are refused.
+        Content of each row, such as its whole text. Answers are rejected if the content or the name
+        of their row has changed by then.
     earlier : dict from (row, tag) to Decision, optional
-        Answers from before a row has changed, which are shown.
+        Earlier answers about rows that have changed since; they are shown.
     """
     tasks = question_tasks(
         questions,
@@ -135,10 +137,15 @@ def question_tasks(
     Parameters
     ----------
     questions : Questions
+        The questions.
     ranking : NoisyLabels
+        The ranking that the questions are about.
     certificate : Certificate, optional
+        The certificate that asks.
     texts, ids, content : sequence of str, optional
+        Text, name and content of each row.
     earlier : dict from (row, tag) to Decision, optional
+        Earlier answers about rows that have changed since; they are shown.
 
     Returns
     -------
@@ -182,22 +189,22 @@ def read_answers(
 ) -> tuple[NoisyLabels, Certificate | None]:
     """Return the ranking with the answers of some files, and the certificate that they continue.
 
-    Answers may be in any order. Empty ones do not count.
+    Answers may be in any order. Empty answers do not count.
 
     Parameters
     ----------
     paths : sequence of path
         .csv, .tsv, .jsonl or .parquet files, and .json exports of Label Studio or Argilla.
     ranking : NoisyLabels
-        What the questions were about.
+        The ranking that the questions were about.
     ids, content : sequence of str, optional
-        Name of each row, and what it holds now; see `write_questions`.
+        Name and present content of each row; see `write_questions`.
     draw_again : bool, default=False
-        Whether other tags may be removed than those that the last questions were drawn from. Their
-        answers then count as earlier ones, and the next certificate needs more evidence.
+        Allow the removed tags to differ from the set that the last questions were drawn from. Their
+        answers then count as earlier answers, and the next certificate needs more evidence.
     counts : callable, optional
-        Whether an answer of a labeling tool counts: a function of row, tag and answer. By default
-        all do, and people who contradict each other are an error.
+        Function of row, tag and answer that returns True if an answer of a labeling tool counts. By
+        default all count, and contradictory answers raise InputError.
 
     Returns
     -------
@@ -251,14 +258,14 @@ def read_answers(
 
 
 def _counting(lines: Iterable[_Line], counts: Counts | None) -> list[_Line]:
-    """Return the lines of files, and those of labeling tools that count."""
+    """Return the lines that count; only lines of labeling tools may not count."""
     if counts is None:
         return list(lines)
     return [line for line in lines if not line.when or counts(line.row, line.label, line.answer)]
 
 
 def _opposite(line: _Line, earlier: _Line) -> str:
-    """Return the sentence about two answers of which one must be false."""
+    """Return the error message about two contradictory answers."""
     if not line.when or not earlier.when:
         return f"{line.where}: says the opposite of {earlier.where}"
     return (
@@ -276,18 +283,18 @@ def answered_tags(
     content: Sequence[str] | None = None,
     counts: Counts | None = None,
 ) -> set[tuple[int, str]]:
-    """Return row and name of the tags that files of answers are about; see `read_answers`.
+    """Return row and name of the tags answered in files; see `read_answers`.
 
     Parameters
     ----------
     paths : sequence of path
         Files of answers.
     ranking : NoisyLabels
-        What the questions were about.
+        The ranking that the questions were about.
     ids, content : sequence of str, optional
-        Name of each row, and what it holds now.
+        Name and present content of each row.
     counts : callable, optional
-        Whether an answer of a labeling tool counts.
+        Function that returns True if an answer of a labeling tool counts.
 
     Returns
     -------
@@ -305,18 +312,18 @@ def task_decisions(
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
 ) -> list[Decision]:
-    """Return every answer in the exports of labeling tools, with who gave it and when.
+    """Return all answers in exports of labeling tools, with person and time.
 
     Parameters
     ----------
     paths : sequence of path
-        Files of answers; those that are no exports are left out.
+        Files of answers; files other than exports are ignored.
     ranking : NoisyLabels
-        What the questions were about.
+        The ranking that the questions were about.
     rows : RowContent
         The rows that were ranked.
     ids, content : sequence of str, optional
-        Name of each row, and what it holds now.
+        Name and present content of each row.
 
     Returns
     -------
@@ -340,18 +347,20 @@ def write_questions_by_id(
     texts: Sequence[str],
     earlier: Mapping[tuple[int, str], object] | None = None,
 ) -> None:
-    """Write questions that name rows by their ids, so that the table may change before the answer.
+    """Write questions that name rows by their ids, so that the table may change meanwhile.
 
     Parameters
     ----------
     path : path
+        File to write.
     questions : Questions
+        The questions.
     rows : RowContent
         The rows that are asked about.
     texts : sequence of str
         Text of each row.
     earlier : dict from (row, tag) to Decision, optional
-        Answers from before a row has changed, which are shown.
+        Earlier answers about rows that have changed since; they are shown.
     """
     lines = []
     columns = ",".join(rows.columns)
@@ -369,17 +378,18 @@ def tasks_by_id(
     texts: Sequence[str],
     earlier: Mapping[tuple[int, str], object] | None = None,
 ) -> list[Task]:
-    """Return questions with their seals, which bind answers to ids and what the rows hold.
+    """Return questions with their seals, which bind answers to ids and row contents.
 
     Parameters
     ----------
     questions : Questions
+        The questions.
     rows : RowContent
         The rows that are asked about.
     texts : sequence of str
         Text of each row.
     earlier : dict from (row, tag) to Decision, optional
-        Answers from before a row has changed, which are shown.
+        Earlier answers about rows that have changed since; they are shown.
 
     Returns
     -------
@@ -411,19 +421,19 @@ def _seal_by_id(content: str, id: str, tag: str, columns: list[str]) -> str:
 
 
 def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Decision]:
-    """Return the answers in a file of `write_questions_by_id`; empty ones do not count.
+    """Read the answers in a file of `write_questions_by_id`; empty answers do not count.
 
     Parameters
     ----------
     path : path
-        Also an export of a labeling tool, with the answers to `tasks_by_id`.
-    who : str
-        Name of the person who answered, unless the file is an export, which says it.
+        File of answers, or an export of a labeling tool with answers to `tasks_by_id`.
+    who : str, default=""
+        Name of the person who answered; exports contain the names of people themselves.
 
     Returns
     -------
     list of Decision
-        With a time if the file is an export.
+        Exports also provide the times.
     """
     if is_task_file(path):
         return [_decision_by_id(answer) for answer in read_tasks(path)]
@@ -460,7 +470,7 @@ def has_answers(path: str | os.PathLike[str]) -> bool:
     Parameters
     ----------
     path : path
-        Any file, which need not exist.
+        Any path; the file need not exist.
 
     Returns
     -------
@@ -478,7 +488,7 @@ def has_answers(path: str | os.PathLike[str]) -> bool:
 def _write(
     path: str | os.PathLike[str], names: Sequence[str], lines: Iterable[Sequence[str]]
 ) -> None:
-    """Write a CSV file that no spreadsheet takes for formulas."""
+    """Write a CSV file in which spreadsheets find no formulas."""
     safe = [[spreadsheet_safe(cell) for cell in line] for line in lines]
     with atomic_write(path) as stream:
         stream.write("".join(csv_rows([names, *safe])).encode("utf-8", "replace"))
@@ -487,7 +497,7 @@ def _write(
 def _read(
     path: str | os.PathLike[str], names: Sequence[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield where each answer of a file is, the answer, and the other cells; no empty answers."""
+    """Yield place, answer and other cells of each line that has an answer."""
     table = open_table(path, delimiter=header_delimiter(path))
     absent = [name for name in names if name not in table.columns]
     if absent:
@@ -505,7 +515,7 @@ def _read(
 
 
 def _table(ranking: NoisyLabels) -> str:
-    """Short hash of the table of tags."""
+    """Return a short hash of the table of tags."""
     return tags_digest(ranking.n_rows, ranking.label_names, ranking.row, ranking.column)[:12]
 
 
@@ -535,7 +545,7 @@ def _round_of_text(text: str) -> Round:
 
 
 def _seal(inclusion: float, *bound: Any) -> str:
-    """Inclusion probability, which nobody should read, and the checksum of a line."""
+    """Return the encoded inclusion probability of a line, hidden from readers, and its checksum."""
     value = struct.pack(">f", inclusion)
     key = _digest(bound)
     hidden = bytes(a ^ b for a, b in zip(value, key, strict=False))
@@ -547,7 +557,7 @@ def _id_hash(ids: Sequence[str] | None, i: int) -> str:
 
 
 def _inclusion(hidden: str, *bound: Any) -> float:
-    """Inclusion probability of a sealed line."""
+    """Return the inclusion probability of a sealed line."""
     key = _digest(bound)
     value = bytes(a ^ b for a, b in zip(bytes.fromhex(hidden), key, strict=False))
     return float(struct.unpack(">f", value)[0])
@@ -563,10 +573,10 @@ def _lines(
     ids: Sequence[str] | None,
     content: Sequence[str] | None,
 ) -> Iterator[_Line]:
-    """Yield the answers of files, with the tags as they are spelled in the table."""
+    """Yield the answers of files, with tags spelled as in the table."""
     table = _table(ranking)
     names = set(ranking.label_names)
-    # A spreadsheet may show a name with an apostrophe in front.
+    # A spreadsheet may add a leading apostrophe to a name.
     plain = {spreadsheet_safe(name): name for name in names}
     for cells in _cells(paths):
         where = cells.where
@@ -614,7 +624,7 @@ def _lines(
 
 
 def _cells(paths: Iterable[str | os.PathLike[str]]) -> Iterator[TaskAnswer]:
-    """Yield the answers of files as they are written there, of any kind of file."""
+    """Yield the raw answers of files of any kind."""
     for path in paths:
         if is_task_file(path):
             for answer in read_tasks(path):
@@ -625,7 +635,7 @@ def _cells(paths: Iterable[str | os.PathLike[str]]) -> Iterator[TaskAnswer]:
 
 
 def _answer(text: str, where: str) -> str:
-    """Return the answer that a text means; "" for none."""
+    """Return the answer that a string stands for; "" for none."""
     answer = _ANSWERS.get(text.strip().lower())
     if answer is None:
         raise InputError(f"{where}: {brief(text)} is not an answer; write yes, no or ?")

@@ -1,4 +1,4 @@
-"""A table to clean: read tags, features and other columns, and write the cleaned copy."""
+"""Columns of a table to clean: read tags, features and others, and write the cleaned copy."""
 
 import os
 from collections import defaultdict
@@ -39,11 +39,11 @@ from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile, copy_to_file
 
-# In a smaller share of the cells, the default separator may be part of a tag.
+# Below this share of the cells, the default separator may be part of a tag.
 _STRAY = 0.05
-# Columns of more bytes than this are not read together with the rest of a table.
+# Columns of more bytes than this are not read with the rest of a table.
 _LARGE = 2**26
-# Most texts that a Dask worker turns into features together.
+# Maximum number of texts that a Dask worker converts at once.
 _TEXTS = 50_000
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
@@ -52,41 +52,41 @@ _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
 
 @dataclass(frozen=True)
 class Features:
-    """Features of the rows, the columns or the file they come from, and groups of rows."""
+    """Features of the rows, their source, and groups of rows."""
 
     X: Any
-    """An array, a CSR matrix, a `RowFile`, or blocks that lie with Dask workers."""
+    """An array, a CSR matrix, a `RowFile`, or blocks on Dask workers."""
     source: str
     groups: Sequence[Any] | None
     left_out: Sequence[str] = ()
     """Columns of numbers or sentences that are not learned from."""
     transformer: TableFeatures | None = None
-    """The fitted features; None if they come from an .npy file, or lie with Dask workers."""
+    """The fitted features; None if they come from an .npy file or are on Dask workers."""
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the features need no scaling, as those of texts and pictures."""
+        """True if the features need no scaling, such as features of texts and images."""
         return self.transformer is not None and self.transformer.is_scaled
 
     @property
     def encoder(self) -> str | None:
-        """Name of the encoder of texts or pictures."""
+        """Name of the encoder of texts or images."""
         return None if self.transformer is None else self.transformer.encoder
 
     @property
     def column_names(self) -> list[str] | None:
-        """The names of the features, if these are columns of numbers."""
+        """Names of the features, if these are columns of numbers."""
         only_numbers = self.transformer is not None and self.transformer.kinds == ["columns"]
         return self.feature_names if only_numbers else None
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Words, columns and categories, one per feature, and "" for others; None if all are."""
+        """Word, column or category of each feature, "" for others; None if no feature has one."""
         names = [] if self.transformer is None else self.transformer.readable_names()
         return names if any(names) else None
 
     def notes(self, table: Table) -> list[str]:
-        """Return sentences about cells that are not taken as they are.
+        """Return sentences about cells that are not used unchanged.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class Features:
         return self.transformer.notes(table) if read and self.transformer is not None else []
 
     def texts(self, table: Table) -> list[str] | None:
-        """Return the texts that the features are made of; None if they come from other columns.
+        """Return the texts behind the features; None if these come from other columns.
 
         Parameters
         ----------
@@ -124,34 +124,35 @@ class TagTable:
     Parameters
     ----------
     table : Table
+        The table.
     path : str
         Name of the table in error messages.
     labels : str, optional
         Column of tags, or several 0/1 columns such as "beach,dog"; by default the column called
         labels, tags, candidates or label.
     separator : str, optional
-        Text between the tags of a cell; by default a semicolon, unless most cells evidently have
-        another one, which raises InputError.
+        Text between the tags of a cell; by default a semicolon. Raises InputError if most cells
+        evidently have another separator.
     text : list of str, optional
         Columns of text to learn from.
     columns : list of str, optional
         Columns of numbers to learn from.
     categories : list of str, optional
-        Columns of categories to learn from. If no columns are chosen, all columns of sentences,
-        numbers and categories are taken, except ids and row numbers.
+        Columns of categories to learn from. If no columns are given, all columns of sentences,
+        numbers and categories are used, except ids and row numbers.
     features : str, optional
         An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
     vocabulary : Vocabulary, optional
-        Its accepted lines are applied to the tags before anything else.
+        Its accepted lines are applied to the tags first.
     add_implied : bool, default=True
-        Whether tags that others imply are added.
+        Add implied tags.
     encoder : str, optional
-        Encoder of the texts, or of the pictures if no other columns are chosen.
+        Encoder of the texts, or of the images if no other columns are given.
     id, image, group, known_clean : str, optional
-        Columns with the name of each row, an image file, the group that must stay together, and
-        whether the tags were checked.
+        Columns with the name of each row, its image file, its group, and 1 if its tags were
+        checked.
     image_root : str, optional
-        Folder of the image files; by default that of the table. Files outside raise InputError.
+        Folder of the image files; by default the table's folder. Files outside raise InputError.
     """
 
     def __init__(
@@ -222,11 +223,11 @@ class TagTable:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What is applied to the tags before anything else."""
+        """The vocabulary, which is applied to the tags first."""
         return self._vocabulary
 
     def apply_as_in_training(self, notes: Mapping[str, Any]) -> None:
-        """Apply the vocabulary that the notes of a model hold.
+        """Use the vocabulary in the notes of a model.
 
         Parameters
         ----------
@@ -239,7 +240,7 @@ class TagTable:
 
     @cached_property
     def applied(self) -> AppliedVocabulary:
-        """What the vocabulary changes, and what it suggests."""
+        """Changes and suggestions of the vocabulary."""
         return apply_vocabulary(self._vocabulary, self._listed, self._add_implied)
 
     def tags(self) -> list[list[str]]:
@@ -254,7 +255,7 @@ class TagTable:
 
     @cached_property
     def _listed(self) -> list[list[str]]:
-        """The tags of each row as they are in the table."""
+        """The tags of each row in the table."""
         tags = []
         for i, cell in enumerate(self.table.column(self.labels)):
             try:
@@ -270,7 +271,7 @@ class TagTable:
         return tags
 
     def _check_delimiter(self) -> None:
-        """Raise InputError if the only column is a whole line of a table."""
+        """Raise InputError if the only column holds whole lines of a table."""
         for mark in ",;\t|" if len(self.table.columns) == 1 else "":
             if hasattr(self.table, "delimiter") and mark in self.table.columns[0]:
                 raise InputError(
@@ -280,7 +281,7 @@ class TagTable:
                 )
 
     def _check_separator(self) -> None:
-        """Raise InputError if most cells have another separator instead of the default."""
+        """Raise InputError if most cells use another separator than the default."""
         cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
         cells = [cell for cell in cells if cell.strip()]
         n_own = sum(self.separator in cell for cell in cells)
@@ -302,8 +303,8 @@ class TagTable:
 
         Parameters
         ----------
-        suggest, add, note : bool
-            Whether tags are suggested, are added, or get a note.
+        suggest, add, note : bool, default=False
+            Include the columns for suggested tags, added tags, or notes.
 
         Returns
         -------
@@ -314,7 +315,7 @@ class TagTable:
         return [f"{self.table.prefix(self.labels)}_{name}" for name in names]
 
     def changes(self, ranking: NoisyLabels) -> ChangeList:
-        """List what the vocabulary changes, removals and additions.
+        """List the changes of the vocabulary, removals and additions.
 
         Parameters
         ----------
@@ -338,18 +339,19 @@ class TagTable:
     def write_clean(self, path: str, ranking: NoisyLabels, *, suggest: bool = False) -> None:
         """Write a copy with the clean tags, and removed tags and confidences as new columns.
 
-        If removals were ordered without answers, a note in the changed rows says "not checked".
+        If removals were requested without answers, a note in the changed rows says "not checked".
 
-        A cell without changes stays as it is. Columns of tags hold lists if the tags are lists;
-        columns of confidences hold dictionaries if the table can, and else texts.
+        Cells without changes stay unchanged. Columns of tags hold lists if the tags are lists;
+        columns of confidences hold dictionaries if the format supports them, otherwise strings.
 
         Parameters
         ----------
         path : str
+            File to write.
         ranking : NoisyLabels
-        suggest : bool
-            Whether to write columns of likely missing tags that are not added, and their
-            confidences.
+            The ranking of this table.
+        suggest : bool, default=False
+            Add columns of likely missing tags that are not added, and their confidences.
         """
         cells = self.table.column(self.labels)
         spreadsheet = self.table.spreadsheet
@@ -357,7 +359,7 @@ class TagTable:
         clean = changes.apply(cells, **self.table.cell_options(self.labels))
         removed = defaultdict[int, set[str]](set)
         added = defaultdict[int, list[str]](list)
-        # The columns are about the tags after the vocabulary, as the confidences are.
+        # Like the confidences, the new columns are about the tags after the vocabulary.
         for change in ranking.changes():
             if not change.before:
                 added[change.row].append(change.after)
@@ -403,19 +405,19 @@ class TagTable:
 
     @property
     def learns_from_images(self) -> bool:
-        """Whether the features are those of the image files."""
+        """True if the features come from image files."""
         transformer = self.transformer()
         return transformer is not None and transformer.image is not None
 
     def features(self, where: str = "memory", tags: Any = None) -> Features:
-        """Return what to learn from: texts, pictures, embeddings or numbers.
+        """Return the features to learn from: texts, images, embeddings or numbers.
 
         Parameters
         ----------
-        where : {"memory", "files", "dask"}
-            Where vectors and columns of numbers may be: those that do not fit into memory are a
-            `RowFile` for "files", and those that were left unread are lazy blocks for "dask".
-            Texts are turned into features by Dask workers.
+        where : {"memory", "files", "dask"}, default="memory"
+            Allowed storage of vectors and columns of numbers. For "files", data that do not fit
+            into memory become a `RowFile`. For "dask", unread columns become lazy blocks, and Dask
+            workers convert texts into features.
         tags : Tags, optional
             The tags of the rows, if they were read before.
 
@@ -439,7 +441,7 @@ class TagTable:
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
             X = self._numbers()
-            # Vectors and numbers without gaps need no training.
+            # Vectors and numbers without missing values need no training.
             transformer.text_ = transformer.encoder_ = None
             transformer.n_features_ = X.shape[1]
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
@@ -451,13 +453,13 @@ class TagTable:
         try:
             X = transformer.fit_transform(rows, self.tags() if tags is None else tags)
         except InputError as error:
-            # Columns of numbers may have been given as features.
+            # Columns of numbers may have been passed as `features`.
             chosen = "features" if self._features is not None else error.parameter
             raise InputError(f"{self.path}: {error}", parameter=chosen) from None
         return Features(X, transformer.source(), self.groups(), left_out, transformer)
 
     def _numbers(self) -> "Array | RowFile":
-        """Read the columns that were left in their files, into memory or into a temporary file."""
+        """Read the unread columns, into memory or into a temporary file."""
         numbers = ParquetNumbers.of(Path(self.path), self._unread)
         if numbers is None:
             raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
@@ -480,8 +482,8 @@ class TagTable:
     def transformer(self) -> TableFeatures | None:
         """Return the untrained features; None if they come from an .npy file.
 
-        Without a choice, all columns of sentences, numbers and categories are taken. With an
-        encoder, it is pictures or the columns of sentences.
+        By default all columns of sentences, numbers and categories are used or, with an encoder,
+        the images or the columns of sentences.
 
         Returns
         -------
@@ -509,7 +511,7 @@ class TagTable:
             )
 
     def _usual_columns(self) -> dict[str, Any]:
-        """Return the columns to learn from if none are chosen, by their kinds."""
+        """Return the columns to learn from by default, by their kinds."""
         kinds: dict[str, Any] = {kind: names for kind, names in self._kinds.items() if names}
         if self._encoder is not None and "text" in kinds:
             return {"text": kinds["text"]}
@@ -547,7 +549,7 @@ class TagTable:
         return {"vectors": lists[0]} if lists else {"columns": names}
 
     def _left_out(self, transformer: TableFeatures | None) -> list[str]:
-        """Return columns of any kind that are not learned from, other than ids."""
+        """Return the columns of any kind that are not learned from, other than ids."""
         used: set[str] = set()
         if transformer is not None:
             used = {name for kind in transformer.kinds for name in transformer.names_of(kind)}
@@ -555,7 +557,7 @@ class TagTable:
         return [name for name in names if name not in used]
 
     def texts(self) -> list[str]:
-        """Return the text of each row: the columns of text, or else all cells of words.
+        """Return the text of each row: the columns of text or, without any, all cells of words.
 
         Returns
         -------
@@ -611,7 +613,7 @@ class TagTable:
         return RowContent(numbers, self.table, names).hashes
 
     def content_columns(self) -> list[str]:
-        """Return the columns that are learned from, or else all except tags and ids.
+        """Return the columns to learn from or, without any, all columns except tags and ids.
 
         Returns
         -------
@@ -630,12 +632,12 @@ class TagTable:
         Returns
         -------
         list of Path or None
-            None for a row without an image; no list without a column of images.
+            None for a row without an image; None if there is no column of images.
         """
         return self._images
 
     def known_clean(self) -> Array | None:
-        """Return whether the tags of each row were checked.
+        """Return a mask of the rows whose tags were checked.
 
         Returns
         -------
@@ -702,13 +704,14 @@ def _by_row(n_rows: int, tags: NoisyLabels | MissingTags) -> list[dict[str, floa
 
 
 def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
-    """Raise InputError if a table has one of the columns that its copy is to get.
+    """Raise InputError if a table already has one of the columns that its copy adds.
 
     Parameters
     ----------
     path : str
         Name of the table in error messages.
     table : Table
+        The table.
     names : iterable of str
         The new columns.
     """
@@ -721,10 +724,10 @@ def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
 
 
 def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
-    """Return columns of a Parquet file or folder that are better left there: all of these or none.
+    """Return the columns of a Parquet file or folder to leave unread: all of these or none.
 
-    A table that is read as a whole has them twice: as they were read, and as a matrix. Left in the
-    files, they are read when the rest of the table is known, and only if there is room.
+    A table read as a whole holds them twice: as columns and as a matrix. Unread columns are read
+    later, when the rest of the table is known, and only if they fit into memory.
 
     Parameters
     ----------
@@ -751,6 +754,7 @@ def matrix_for(features: str, n_rows: int, table: str) -> Array:
     features : str
         An .npy file.
     n_rows : int
+        Number of rows of the table.
     table : str
         Name of the table in error messages.
 
@@ -770,12 +774,13 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
     features : str
         An .npy file.
     n_rows : int
+        Number of rows of the table.
     table : str
         Name of the table in error messages.
 
     Returns
     -------
-    ndarray, or RowFile if they take more than half of the memory that is free
+    ndarray, or RowFile if the features take more than half of the free memory
     """
     path = Path(features)
     if path.suffix.lower() != ".npy":
@@ -795,19 +800,20 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
 
 
 def image_files(table: Table, column: str, path: str, root: str | None = None) -> list[Path | None]:
-    """Return the image file of each row, None where the cell is empty.
+    """Return the image file of each row, None if the cell is empty.
 
-    An image outside of the folder raises InputError: whoever wrote the table chose it.
+    Raises InputError for images outside the folder, because tables may come from others.
 
     Parameters
     ----------
     table : Table
+        The table.
     column : str
         Column of paths relative to the folder of images.
     path : str
         Name of the table in error messages.
     root : str, optional
-        Folder of images; by default that of the table.
+        Folder of images; by default the table's folder.
 
     Returns
     -------
@@ -827,21 +833,22 @@ def image_files(table: Table, column: str, path: str, root: str | None = None) -
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path, relative to the folder or absolute, leads to a place inside of it.
+    """Check whether a path, absolute or relative to a folder, leads to a place inside it.
 
     Parameters
     ----------
     path, folder : str
+        The path and the folder.
 
     Returns
     -------
     bool
     """
-    # The system would open a connection to find out where //host/share leads.
+    # The system would open a connection to resolve //host/share.
     if path.startswith(("//", "\\\\")):
         return False
     try:
         return os.path.commonpath([os.path.realpath(os.path.join(folder, path)), folder]) == folder
     except ValueError:
-        # Another drive of Windows, or no path at all.
+        # Another Windows drive, or not a path.
         return False

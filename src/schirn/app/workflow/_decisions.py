@@ -1,13 +1,13 @@
-"""What people decided about tags, by row id: kept from night to night in a file that only grows.
+"""People's decisions about tags, by row id, in an append-only file that outlives single runs.
 
 Each line of the file is one answer::
 
     {"id": "A17", "tag": "coat", "answer": "wrong", "who": "Ada", "when": "2026-11-17T02:11:53Z",
      "columns": ["title"], "row": "5d41402abc4b2a76"}
 
-The hash `row` says what the row held when the answer was given, in the columns named. An answer
-about a row that has changed since does not count, and is asked again. Two files joined together are
-one file; of several answers about a tag, the latest counts.
+The hash `row` covers the cells of the named columns when the answer was given. An answer about a
+row that has changed since does not count, and is asked for again. Files can be concatenated; if
+there are several answers about a tag, the latest counts.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_
 from schirn.exceptions import DataError, InputError
 
 RIGHT, WRONG, NOT_SURE, OPEN = ANSWERS = ("right", "wrong", "unsure", "open")
-"""Possible answers; "open" takes an earlier one back."""
+"""Possible answers; "open" reverts an earlier answer."""
 _VALUES = {RIGHT: 1.0, WRONG: 0.0, NOT_SURE: UNSURE}
 _NAMES = {value: name for name, value in _VALUES.items()}
 
@@ -42,7 +42,7 @@ class Decision(NamedTuple):
     id, tag : str
         The row and its tag.
     answer : {"right", "wrong", "unsure", "open"}
-        "open" takes an earlier answer back.
+        "open" reverts an earlier answer.
     who : str
         Name of the person; may be empty.
     when : str
@@ -66,7 +66,7 @@ class Decision(NamedTuple):
 
 
 class RowContent:
-    """The ids of the rows of a table, and hashes of what the rows hold.
+    """The ids of the rows of a table, and hashes of their content.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class RowContent:
     table : mapping or Table
         The columns of the table.
     columns : sequence of str
-        Columns that a person looks at.
+        Columns that a person sees.
     """
 
     def __init__(self, ids: Sequence[str], table: Any, columns: Sequence[str]) -> None:
@@ -106,17 +106,17 @@ class RowContent:
 
     @cached_property
     def filled_shares(self) -> dict[str, float]:
-        """Share of the rows that have a value, of each column that the table has."""
+        """Share of rows with a value, for each column that the table has."""
         return {name: 1 - _missing_share(self._cells(name)) for name in self._names()}
 
     def _names(self) -> list[str]:
-        """Columns that the table has."""
+        """Return the columns that the table has."""
         table = self._table
         names = table if isinstance(table, Mapping) else table.columns
         return [name for name in self.columns if name in names]
 
     def _cells(self, name: str) -> list[Any]:
-        """Cells of a column."""
+        """Return the cells of a column."""
         table = self._table
         return list(table[name] if isinstance(table, Mapping) else table.column(name))
 
@@ -126,6 +126,7 @@ class RowContent:
         Parameters
         ----------
         columns : tuple of str
+            Columns of the cells.
 
         Returns
         -------
@@ -143,24 +144,24 @@ class RowContent:
 
 
 def _missing_share(cells: Sequence[Any]) -> float:
-    """Share of the cells without a value: missing, or blank."""
+    """Return the share of missing or blank cells."""
     n_missing = sum(is_missing(cell) or not str(cell).strip() for cell in cells)
     return n_missing / max(1, len(cells))
 
 
 def _row_hash(cells: Iterable[Any]) -> str:
-    """Hash of cells, the same in every format of a table."""
+    """Return a hash of cells that does not depend on the format of the table."""
     texts = ("" if is_missing(cell) else str(cell) for cell in cells)
     return hashlib.sha256("\x1f".join(texts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class Carried(NamedTuple):
-    """Decisions that were found again in a table.
+    """Decisions matched to the rows of a table.
 
     Attributes
     ----------
     valid, changed : dict from (row, tag) to Decision
-        Those about rows that are as they were, and about rows that have changed.
+        Decisions about unchanged rows, and about rows that have changed.
     gone : int
         Number of decisions about rows that the table does not have.
     """
@@ -181,7 +182,7 @@ class Decisions:
     Attributes
     ----------
     contradictions : int
-        Number of answers that say the opposite of an earlier one about the same row and tag.
+        Number of answers that contradict an earlier answer about the same row and tag.
 
     Examples
     --------
@@ -229,7 +230,7 @@ class Decisions:
         return None if decision is None or decision.answer == OPEN else decision
 
     def since(self, when: str) -> list[Decision]:
-        """Return what was said after a time, also what was taken back.
+        """Return the answers after a time, including reverted ones.
 
         Parameters
         ----------
@@ -243,11 +244,12 @@ class Decisions:
         return [decision for decision in self._latest.values() if decision.when > when]
 
     def add(self, decisions: Iterable[Decision]) -> int:
-        """Write answers that say something new, wait for the disk, and return their number.
+        """Write new answers, wait until they are on disk, and return their number.
 
         Parameters
         ----------
         decisions : iterable of Decision
+            Answers; only those that change something are written.
 
         Returns
         -------
@@ -268,14 +270,14 @@ class Decisions:
         return len(new)
 
     def merge(self, decisions: Iterable[Decision]) -> int:
-        """Write what several people answered elsewhere, and when; return the number of new answers.
+        """Write answers that several people gave elsewhere; return the number of new answers.
 
-        All answers are kept, also those that later ones contradict. Nothing is written twice.
+        All answers are kept, even if later ones contradict them. Nothing is written twice.
 
         Parameters
         ----------
         decisions : iterable of Decision
-            With the time of each.
+            Answers with their times.
 
         Returns
         -------
@@ -296,7 +298,7 @@ class Decisions:
         return len(new)
 
     def match(self, rows: RowContent) -> Carried:
-        """Find the rows of the decisions in a table.
+        """Match the decisions to the rows of a table.
 
         Parameters
         ----------
@@ -322,17 +324,18 @@ class Decisions:
     def answer(
         self, ranking: NoisyLabels, rows: RowContent, *, besides: Collection[Cell] = ()
     ) -> tuple[NoisyLabels, Carried]:
-        """Return a ranking with the answers about its rows, and what became of all answers.
+        """Return a ranking with the answers about its rows, and the matched decisions.
 
-        A tag that a person called right is added to the row if it is not listed.
+        A tag answered "right" is added to the row if it is not listed.
 
         Parameters
         ----------
         ranking : NoisyLabels
+            The ranking to add answers to.
         rows : RowContent
             The rows that were ranked.
         besides : collection of (row, tag)
-            Tags to leave out, since newer answers about them follow.
+            Tags to leave out, because newer answers about them follow.
 
         Returns
         -------
@@ -354,9 +357,10 @@ class Decisions:
         Parameters
         ----------
         ranking : NoisyLabels
+            The ranking with answers.
         rows : RowContent
             The rows that were ranked.
-        who : str
+        who : str, default=""
             Name of the person who answered.
 
         Returns
@@ -389,7 +393,7 @@ class Decisions:
             is_opposite = {earlier.answer, answer} == {RIGHT, WRONG}
             self.contradictions += is_opposite and earlier.row == row
             if earlier.when > when:
-                # Answers that were given elsewhere may arrive late.
+                # Answers from elsewhere may arrive late.
                 return
         self._latest[id, tag] = decision
 
@@ -416,18 +420,20 @@ class Decisions:
 
 
 def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: int) -> Questions:
-    """Return n questions, first those whose rows have changed since they were answered.
+    """Return n questions, starting with tags whose rows have changed since they were answered.
 
-    The others remain those of their round.
+    The other questions keep their round.
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking.
     carried : Carried
         Decisions of earlier runs.
     questions : Questions
-        What would be asked otherwise.
+        Questions to fill up with.
     n : int
+        Number of questions.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A small client of the HTTP API of Label Studio: tasks in, annotations out."""
+"""A small client for the HTTP API of Label Studio: sends tasks, fetches annotations."""
 
 import http.client
 import ipaddress
@@ -19,7 +19,7 @@ from schirn.app.workflow._ranking_store import RankingStore
 from schirn.exceptions import DataError, InputError
 
 TOKEN_VARIABLE = "LABEL_STUDIO_API_KEY"
-"""The variable that holds the token, as in the tools of Label Studio."""
+"""The environment variable with the token, as in Label Studio's own tools."""
 # Label Studio limits requests to 250,000 tasks and 200 MB.
 _BATCH = 500
 _CHUNK = 1 << 20
@@ -34,7 +34,7 @@ _NETWORK = (
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses to carry the token to another address."""
+    """Rejects redirects, which would send the token to another address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -43,13 +43,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class LabelStudio:
     """A project on a Label Studio server.
 
-    Only https addresses and the own machine are allowed, redirects are refused, and the token is
+    Only https addresses and this machine are allowed, redirects are rejected, and the token is
     never printed.
 
     Parameters
     ----------
     url : str
-        Such as "http://localhost:8080".
+        Address of the server, such as "http://localhost:8080".
     project : int
         Number of the project, as in its address.
     token : str
@@ -79,7 +79,7 @@ class LabelStudio:
         self.project = project
         self.timeout = timeout
         self.time_limit = time_limit
-        # Characters outside of ASCII or line breaks would end up in an error with the header.
+        # Characters outside ASCII or line breaks would cause an error that quotes the header.
         if not token or not _is_plain(token):
             raise InputError("the token of Label Studio is empty or has characters it cannot have")
         self._token = token
@@ -87,7 +87,7 @@ class LabelStudio:
         self._exchanged_at = float("-inf")
         handlers: list[Any] = [_NoRedirect]
         if self.url.startswith("http:"):
-            # A proxy would read what is meant for this machine.
+            # A proxy would read requests meant for this machine.
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 
@@ -95,13 +95,16 @@ class LabelStudio:
     def from_environment(
         cls, url: str, project: int, variable: str = TOKEN_VARIABLE
     ) -> "LabelStudio":
-        """Return a project whose token is in a variable of the environment.
+        """Return a project whose token is in an environment variable.
 
         Parameters
         ----------
         url : str
+            Address of the server.
         project : int
+            Number of the project.
         variable : str, default="LABEL_STUDIO_API_KEY"
+            Name of the environment variable.
 
         Returns
         -------
@@ -121,11 +124,12 @@ class LabelStudio:
         return f"LabelStudio({self.url!r}, project={self.project})"
 
     def create_project(self, title: str) -> int:
-        """Create a project whose labeling interface shows the tasks, and use it.
+        """Create a project with a labeling interface for the tasks, and use it.
 
         Parameters
         ----------
         title : str
+            Title of the project.
 
         Returns
         -------
@@ -142,7 +146,7 @@ class LabelStudio:
         Parameters
         ----------
         tasks : sequence of dict
-            As `task_records` returns them.
+            Tasks from `task_records`.
 
         Returns
         -------
@@ -157,7 +161,7 @@ class LabelStudio:
         return len(tasks)
 
     def _wait(self, number: int) -> None:
-        """Wait for an import that the server does in the background."""
+        """Wait for a background import of the server."""
         end = time.monotonic() + self.time_limit
         pause = 0.1
         while True:
@@ -181,6 +185,7 @@ class LabelStudio:
         Parameters
         ----------
         path : path
+            File to write.
         """
         query = "exportType=JSON&download_all_tasks=true"
         content = self._request(f"/api/projects/{self.project}/export?{query}")
@@ -188,7 +193,7 @@ class LabelStudio:
             stream.write(content)
 
     def export(self, table: str) -> str:
-        """Write all tasks with their annotations to the folder `.schirn` beside a table.
+        """Write all tasks with their annotations to the folder `.schirn` next to a table.
 
         Parameters
         ----------
@@ -198,7 +203,7 @@ class LabelStudio:
         Returns
         -------
         str
-            The .json file.
+            Path of the .json file.
         """
         table_path = local_path(table)
         folder = RankingStore(table_path).folder
@@ -210,14 +215,16 @@ class LabelStudio:
     def send_new(
         self, tasks: Sequence[Task], export: str, *, show_predictions: bool = False
     ) -> int:
-        """Import tasks, without those that the project has open.
+        """Import tasks, except tasks that are already open in the project.
 
         Parameters
         ----------
         tasks : sequence of Task
+            The tasks.
         export : str
-            What the project holds, as `export` has written it.
+            Present content of the project, written by `export`.
         show_predictions : bool, default=False
+            Show the likelier answer and its probability, which biases people.
 
         Returns
         -------
@@ -229,7 +236,7 @@ class LabelStudio:
         return self.send(task_records(new, show_predictions=show_predictions))
 
     def _json(self, address: str, data: Any = None) -> Any:
-        """Return the JSON that the server answers."""
+        """Return the JSON document in the server's response."""
         content = self._request(address, data)
         try:
             return json.loads(content)
@@ -237,7 +244,7 @@ class LabelStudio:
             raise DataError(f"{self.url}: the server did not answer with JSON") from None
 
     def _request(self, address: str, data: Any = None, *, is_login: bool = False) -> bytes:
-        """Return what the server answers, within the limits of time and size."""
+        """Return the server's response, within the limits of time and size."""
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if not is_login:
             headers["Authorization"] = self._authorization()
@@ -267,7 +274,7 @@ class LabelStudio:
         return bytes(content)
 
     def _authorization(self) -> str:
-        """Return the header: a personal access token is exchanged for one that is valid briefly."""
+        """Return the header; a personal access token is exchanged for a short-lived one."""
         if self._token.count(".") != 2:
             return f"Token {self._token}"
         moment = time.monotonic()
@@ -277,7 +284,7 @@ class LabelStudio:
         return self._header
 
     def _access(self) -> str:
-        """Return an access token for the personal one."""
+        """Return an access token for the personal token."""
         content = self._request("/api/token/refresh", {"refresh": self._token}, is_login=True)
         try:
             access = json.loads(content)["access"]
@@ -288,7 +295,7 @@ class LabelStudio:
         return access
 
     def _sentence(self, status: int) -> str:
-        """Return what a status means."""
+        """Return a sentence about a status."""
         reasons = {
             400: "it refuses the tasks; the labeling interface of the project must show $tag and "
             "$text, as the .xml file beside the tasks does",
@@ -303,7 +310,7 @@ class LabelStudio:
 
 
 def _checked(url: str) -> str:
-    """Return an address without a slash at its end; https, or http to the own machine."""
+    """Return an address without a trailing slash; only https, or http on this machine."""
     try:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname or ""
@@ -324,12 +331,12 @@ def _checked(url: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text can be part of a request: no line breaks, spaces or other alphabets."""
+    """Check whether a string can be part of a request: no line breaks, spaces or non-ASCII."""
     return text.isascii() and text.isprintable() and " " not in text
 
 
 def is_local_host(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Check whether an address can only be reached from this machine.
 
     Parameters
     ----------
@@ -349,7 +356,7 @@ def is_local_host(host: str) -> bool:
 
 
 def _number(answer: Any, name: str, url: str) -> int:
-    """Return a number that the server answered."""
+    """Return a number in the server's response."""
     value = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(value, int):
         raise DataError(f"{url}: the answer of the server has no {name!r}")

@@ -1,7 +1,7 @@
 """Questions as tasks of Label Studio and records of Argilla, and their answers read back.
 
 A task carries the same sealed question as a line of a CSV file, so that answers about another
-table, another row or an edited tag are refused. It hides the verdict unless it is asked for.
+table, another row or an edited tag are rejected. It hides the verdict unless it is requested.
 """
 
 import json
@@ -40,12 +40,12 @@ LABEL_CONFIG = """\
 """
 """The labeling interface of a Label Studio project that shows the tasks."""
 
-# The control of the labeling interface, and the question of Argilla.
+# Name of the control in the labeling interface, and of the question in Argilla.
 _CONTROL = "right"
 _AGENT = "schirn"
 _DATA = ("row", "tag", "question")
 BY_ID = "update"
-"""How the questions of `schirn update` begin, which name rows by their ids."""
+"""Prefix of the questions of `schirn update`, which name rows by their ids."""
 
 Json = dict[str, Any]
 
@@ -59,10 +59,11 @@ class Task:
     row : int
         Row, from 0.
     tag : str
+        Name of the tag.
     question : str
-        Says what was asked, and seals it.
+        The seal, which identifies the question; see `_answers`.
     id, text, before : str or None
-        Name and text of the row, and an answer from before it has changed.
+        Name and text of the row, and an earlier answer if the row has changed since.
     confidence : float
         Probability that the tag is right; NaN if it is unknown.
     """
@@ -77,7 +78,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What it has in common with other tasks about this tag; see `task_key`."""
+        """Key shared with other tasks about this tag; see `task_key`."""
         return task_key(str(self.row + 1), self.tag, self.question)
 
     @property
@@ -91,18 +92,18 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What one person answered to a task.
+    """One person's answer to a task.
 
     Attributes
     ----------
     where : str
         Place in the file, for messages.
     row, tag, question, right : str
-        As the columns of a file of questions: the row counts from 1, and `right` is the answer.
+        As in the columns of a file of questions: rows count from 1, and `right` is the answer.
     who : str
-        Who answered, as the tool names people.
+        The tool's name for the person.
     when : str
-        Time in UTC; that of the file if the tool does not say.
+        Time in UTC; the time of the file if the tool does not record it.
     """
 
     where: str
@@ -123,15 +124,18 @@ def write_tasks(
 ) -> None:
     """Write questions as a .json file that a labeling tool imports.
 
-    For Label Studio, the labeling interface of the project is written beside it (.xml).
+    For Label Studio, the labeling interface of the project is written next to it (.xml).
 
     Parameters
     ----------
     path : path
+        File to write.
     tasks : iterable of Task
+        The questions.
     tool : {"label-studio", "argilla"}, default="label-studio"
+        The labeling tool.
     show_predictions : bool, default=False
-        Whether the tool shows the likelier answer and its probability, which biases people.
+        Let the tool show the likelier answer and its probability, which biases people.
 
     Raises
     ------
@@ -149,18 +153,19 @@ def write_tasks(
     """
     records = task_records(tasks, tool, show_predictions=show_predictions)
     with atomic_write(path) as stream:
-        # Escapes outside ASCII carry every name, whatever encoding a tool expects.
+        # Pure ASCII with escapes works with any encoding that a tool expects.
         stream.write(json.dumps(records, indent=1).encode("ascii"))
     if tool == LABEL_STUDIO:
         write_text(config_path(path), LABEL_CONFIG)
 
 
 def config_path(path: str | os.PathLike[str]) -> str:
-    """Return the file of the labeling interface, beside that of the tasks.
+    """Return the file of the labeling interface, next to the file of tasks.
 
     Parameters
     ----------
     path : path
+        File of tasks.
 
     Returns
     -------
@@ -177,8 +182,11 @@ def task_records(
     Parameters
     ----------
     tasks : iterable of Task
+        The questions.
     tool : {"label-studio", "argilla"}, default="label-studio"
+        The labeling tool.
     show_predictions : bool, default=False
+        Include the likelier answer and its probability, which biases people.
 
     Returns
     -------
@@ -211,7 +219,7 @@ def _studio_task(task: Task, show_prediction: bool) -> Json:
 
 
 def _argilla_record(task: Task, show_prediction: bool) -> Json:
-    """Return a record as Argilla reads it; the sealed question is part of its id.
+    """Return a record for Argilla, with the sealed question as part of its id.
 
     Metadata would be lost in data sets whose settings do not declare it.
     """
@@ -231,7 +239,7 @@ def _argilla_record(task: Task, show_prediction: bool) -> Json:
 
 
 def _shown_text(task: Task) -> str:
-    """Text of the row; tools refuse an empty one."""
+    """Return the text of the row; tools reject an empty one."""
     return task.text or f"row {task.id or task.row + 1}"
 
 
@@ -241,7 +249,7 @@ def is_task_file(path: str | os.PathLike[str]) -> bool:
     Parameters
     ----------
     path : path
-        Any file, which need not exist.
+        Any path; the file need not exist.
 
     Returns
     -------
@@ -285,8 +293,8 @@ def write_argilla_answers(
 ) -> None:
     """Write records of Argilla with their answers, for `read_tasks`.
 
-    The exports of Argilla's own package do not say which answers were submitted: drafts and
-    discarded ones look the same.
+    Exports of Argilla's own package do not distinguish submitted answers from drafts and discarded
+    ones.
 
     Parameters
     ----------
@@ -295,7 +303,7 @@ def write_argilla_answers(
     records : iterable of argilla.Record
         ``dataset.records(with_responses=True)``.
     people : dict from str to str, optional
-        Name of each person, by the id of the user.
+        Name of each person, by user id.
     """
     names = people or {}
     exported = []
@@ -320,22 +328,23 @@ def write_argilla_answers(
 def read_tasks(path: str | os.PathLike[str]) -> list[TaskAnswer]:
     """Return the answers in a .json export of Label Studio or Argilla.
 
-    Tasks without an answer, drafts, skipped and discarded ones do not count.
+    Tasks without an answer, drafts, and skipped or discarded tasks do not count.
 
     Parameters
     ----------
     path : path
+        The export.
 
     Returns
     -------
     list of TaskAnswer
-        In the order of the file; a task that several people answered occurs several times.
+        In file order; a task that several people answered occurs several times.
 
     Raises
     ------
     InputError
-        If the file is not such an export, a task is not a question of this program, or an answer
-        is not one of yes, no and unsure.
+        If the file is not such an export, if this program did not write a task, or if an answer is
+        not yes, no or unsure.
     """
     exported = datetime.fromtimestamp(os.path.getmtime(path), UTC)
     answers: list[TaskAnswer] = []
@@ -352,16 +361,17 @@ def read_tasks(path: str | os.PathLike[str]) -> list[TaskAnswer]:
 
 
 def open_tasks(path: str | os.PathLike[str]) -> set[str]:
-    """Return row and tag of the tasks in a Label Studio export that nobody has answered.
+    """Return the keys of the unanswered tasks in a Label Studio export.
 
     Parameters
     ----------
     path : path
+        The export.
 
     Returns
     -------
     set of str
-        As `task_key` returns them.
+        Keys as in `task_key`.
     """
     keys = set()
     for number, record in enumerate(_load(path), 1):
@@ -374,18 +384,19 @@ def open_tasks(path: str | os.PathLike[str]) -> set[str]:
 
 
 def task_key(row: str, tag: str, question: str) -> str:
-    """Return what two tasks about the same tag of the same table have in common.
+    """Return a key that is equal for tasks about the same tag of the same table.
 
     Parameters
     ----------
     row, tag, question : str
+        Row, tag and seal of the task.
 
     Returns
     -------
     str
     """
     if question.startswith(f"{BY_ID}:"):
-        # Such a row may have another number every night.
+        # The number of such a row may change every night.
         return json.dumps([question, tag])
     about = ":".join(question.split(":")[:2])
     return json.dumps([about, row, tag])
@@ -438,7 +449,7 @@ def _argilla_answers(record: Json, where: str, exported: datetime) -> Iterator[T
 
 
 def _responses(responses: Any, where: str) -> Iterator[Json]:
-    """Yield responses of Argilla: by question, as Python exports them, or by user, as its API."""
+    """Yield responses of Argilla, grouped by question (Python exports) or by user (API)."""
     if isinstance(responses, dict):
         yield from _objects(responses.get(_CONTROL) or [], where)
         return
@@ -450,14 +461,14 @@ def _responses(responses: Any, where: str) -> Iterator[Json]:
 
 
 def _objects(values: Any, where: str) -> Sequence[Json]:
-    """Return a list of JSON objects; a damaged file can hold anything."""
+    """Return a list of JSON objects; raise InputError for anything else."""
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise InputError(f"{where}: its answers are not a list of objects")
     return values
 
 
 def _cell(data: Json, name: str, where: str) -> str:
-    """Return what a task says about its question."""
+    """Return a field of a task."""
     value = data.get(name)
     if value is None or isinstance(value, dict | list):
         raise InputError(
@@ -468,14 +479,14 @@ def _cell(data: Json, name: str, where: str) -> str:
 
 
 def _only(words: Sequence[Any], where: str) -> str:
-    """Return the answer of one person, of which there is one."""
+    """Return the only answer of a person; raise InputError if there are several."""
     if len(words) > 1 or not isinstance(words[0], str):
         raise InputError(f"{where}: {brief(words)} is not one answer; choose yes, no or unsure")
     return words[0]
 
 
 def _person(value: Any) -> str:
-    """Return the name of a person, who may be a number, an id or an object."""
+    """Return the name of a person, given as a number, an id or an object."""
     if isinstance(value, dict):
         names = (value.get(name) for name in ("email", "username", "id"))
         value = next((name for name in names if name is not None), None)

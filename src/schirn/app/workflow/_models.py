@@ -1,4 +1,4 @@
-"""The method that ranks, and where it computes."""
+"""The ranking method, and its device."""
 
 import inspect
 import warnings
@@ -22,10 +22,11 @@ def make_model(
     Parameters
     ----------
     method : str
-        Its name.
+        Name of the method.
     params : iterable of (name, value)
-    scaled, sparse : bool
-        Whether the features need no scaling, and whether they are sparse.
+        Parameters of the method.
+    scaled, sparse : bool, default=False
+        True if the features need no scaling, and True if they are sparse.
 
     Returns
     -------
@@ -54,8 +55,9 @@ def to_device(X: Any, device: str | None) -> Any:
     Parameters
     ----------
     X : array, CSR matrix or RowFile
+        Features of the rows.
     device : str or None
-        Such as "cuda"; without one, X itself comes back.
+        Name of the device, such as "cuda"; None returns X unchanged.
 
     Returns
     -------

@@ -1,12 +1,12 @@
-"""Judge only what is new: rows and verdicts of last night, and what has changed since.
+"""Nightly updates: judge only rows that are new or have changed since the last update.
 
-A `TagState` holds a hash of every row, the probability of its tags, and the verdicts. `update_tags`
-judges new and changed rows with the model and ranks all tags again by all answers, old tags by
-their stored probabilities. Without new answers, all verdicts on old tags stay. With new ones, they
-change only if the answers clearly ask for it: a tag that was kept is removed if it would be at a
-stricter target precision as well, and one that was removed is kept if it would be at a looser one.
-As long as the answers have allowed no removals, there is no verdict to keep, and after training
-again there is none either: the new model judges all rows, and what changes is listed.
+A `TagState` holds a hash of each row, the probability of its tags, and the verdicts. `update_tags`
+judges new and changed rows with the model, and ranks all tags again by all answers; old tags keep
+their stored probabilities. Without new answers, all verdicts on old tags stay. With new answers,
+they change only for a clear reason: a kept tag is removed if it would be removed even at a stricter
+target precision, and a removed tag is kept if it would be kept even at a looser one. As long as the
+answers have allowed no removals, there are no verdicts to keep. After retraining there are none
+either: the new model judges all rows, and the changes are listed.
 """
 
 import json
@@ -46,22 +46,22 @@ from schirn.linalg.arrays import to_numpy
 _FORMAT = "schirn-state"
 _VERSION = 2
 _BATCH = 4000
-# Features whose means are compared, and rows from which the means of training are computed.
+# Maximum number of features whose means are compared, and of rows for the means in training.
 _MOST_FEATURES = 200
 _MOST_ROWS = 5000
-# The features of fewer new rows are not compared.
+# Minimum number of new rows for a comparison of features.
 LEAST_ROWS = 30
 NEW, KEPT, REMOVED = range(3)
-# A verdict of last night changes at a target precision that differs by this share of the errors:
+# Old verdicts change only at a target precision that differs by this share of the allowed errors:
 # with a target of 0.9, tags are removed at 0.925 and kept again at 0.875.
 MARGIN = 0.25
-# From here on, training again is advised: share of rows that are new since training, distance of
-# the frequencies of the tags, shift of the features in standard deviations, share of unseen tags.
+# Above these values, retraining is recommended: share of rows that are new since training, distance
+# of the tag frequencies, shift of the features in standard deviations, share of unseen tags.
 ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
-# From here on, the export is suspected: shares of last night's rows that are gone, and that have
-# changed.
+# Above these values, the table may be incomplete: share of last night's rows that are gone, and
+# share that have changed.
 _DOUBTFUL = {"gone": 0.2, "changed": 0.5}
-# Cells may come and go in a column that is filled in fewer rows.
+# Minimum share of filled cells of a column that is checked for lost cells.
 _MOSTLY_FILLED = 0.5
 
 
@@ -72,7 +72,9 @@ class FeatureProfile:
     Attributes
     ----------
     columns : list of int
+        Columns of these features.
     mean, deviation : list of float
+        Mean and standard deviation of each feature.
     """
 
     columns: list[int] = field(default_factory=list)
@@ -81,7 +83,7 @@ class FeatureProfile:
 
     @classmethod
     def of(cls, X: Any) -> "FeatureProfile":
-        """Describe the features of some rows."""
+        """Compute the profile of some rows."""
         X = X[:: -(-X.shape[0] // _MOST_ROWS)]
         mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
         square = np.asarray((X * X if isinstance(X, np.ndarray) else X.multiply(X)).mean(axis=0))
@@ -91,18 +93,23 @@ class FeatureProfile:
         return cls(columns.tolist(), mean[columns].tolist(), deviation[columns].tolist())
 
     def sums(self, X: Any) -> Array:
-        """Sums of these features over some rows."""
+        """Return the sums of these features over some rows."""
         return np.asarray(X[:, self.columns].sum(axis=0), dtype=float).ravel()
 
     def drift(self, sums: Array, n: int) -> float | None:
-        """Root mean square of the shifts of the means, in standard deviations, less chance.
+        """Return the root mean square shift of the means, in standard deviations, minus chance.
 
         Parameters
         ----------
         sums : array
-            What `sums` returned, of all rows.
+            Sums of the features over all new rows, from `sums`.
         n : int
-            Number of rows; of few rows, nothing can be said.
+            Number of new rows.
+
+        Returns
+        -------
+        float or None
+            None if there are too few rows.
         """
         if not self.columns or n < LEAST_ROWS:
             return None
@@ -112,7 +119,7 @@ class FeatureProfile:
 
 @dataclass(frozen=True, eq=False)
 class TagState:
-    """All rows as they were judged last.
+    """All rows with their last verdicts.
 
     Attributes
     ----------
@@ -131,10 +138,11 @@ class TagState:
     probability : (m,) float array
         Probability that the tag is right; NaN for tags that the model does not know.
     removed : (m,) bool array
+        True for removed tags.
     has_limit : bool
-        Whether answers have allowed to remove tags besides those that they are about.
+        True if the answers have allowed removing tags without an answer.
     is_retrained : bool
-        Whether the model was trained again after the verdicts: it judges all rows anew.
+        True if the model was retrained after the verdicts, so that it judges all rows again.
     tag_counts : dict from str to int
         Frequencies of the tags in training.
     profile : FeatureProfile
@@ -169,6 +177,7 @@ class TagState:
         Parameters
         ----------
         path : path
+            File to write.
         """
         values = vars(self).items()
         arrays: Any = {name: value for name, value in values if isinstance(value, Array)}
@@ -180,11 +189,12 @@ class TagState:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "TagState":
-        """Read what `write` wrote; raises DataError for any other file.
+        """Read a file of `write`; raise DataError for any other file.
 
         Parameters
         ----------
         path : path
+            File to read.
 
         Returns
         -------
@@ -210,6 +220,7 @@ class TagState:
         Parameters
         ----------
         rows : RowContent
+            The rows of the table.
         cells : Tags
             The tags of the rows.
 
@@ -229,7 +240,7 @@ class TagState:
         # A new tag gets a number that no stored tag has.
         targets = number[cells.row] * width + np.where(column < 0, width - 1, column)[cells.column]
         place = np.searchsorted(keys, targets, sorter=order)
-        # What is not found has the place -1, at which lookups find the value appended at the end.
+        # Missing entries get the place -1, where lookups find a value appended at the end.
         place = np.r_[order, -1][np.minimum(place, len(order))]
         is_there = np.r_[keys, -1][place] == targets
         place = np.where(is_there & (number[cells.row] >= 0), place, -1)
@@ -244,11 +255,11 @@ class _Match(NamedTuple):
     number : (n,) int array
         Number of each row in the state; -1 for new rows.
     is_same : (n,) bool array
-        Whether the content of the row is as it was.
+        True for rows with unchanged content.
     place : (m,) int array
         Number of each tag in the state; -1 for tags that are new in their row.
     is_old_tag : (m,) bool array
-        Whether the tag was there and its row is as it was.
+        True for tags that are in the state and whose row is unchanged.
     """
 
     number: Array
@@ -258,12 +269,12 @@ class _Match(NamedTuple):
 
     @property
     def is_new(self) -> Array:
-        """Rows that the state does not have."""
+        """Mask of the rows that the state does not have."""
         return np.asarray(self.number < 0)
 
     @property
     def is_changed(self) -> Array:
-        """Rows whose content is another one."""
+        """Mask of the old rows whose content has changed."""
         return ~self.is_new & ~self.is_same
 
     def n_gone(self, state: TagState) -> int:
@@ -272,6 +283,11 @@ class _Match(NamedTuple):
         Parameters
         ----------
         state : TagState
+            The state.
+
+        Returns
+        -------
+        int
         """
         return len(state.ids) - int((~self.is_new).sum())
 
@@ -285,23 +301,28 @@ def state_after_training(
     last: TagState | None = None,
     model_hash: str = "",
 ) -> TagState:
-    """Return the state of the rows that a method was trained on, each judged by the others.
+    """Return the state of the training rows of a method, each judged by the others.
 
     Parameters
     ----------
     model : estimator
         The fitted method.
     rows : RowContent
+        The training rows.
     tags : list of lists of str
-        What the table lists.
+        Tags of each row.
     X : array or CSR matrix
         Features of the rows.
     last : TagState, optional
-        The state before; the verdicts on rows that are as they were stay.
+        The previous state; verdicts on unchanged rows stay.
     model_hash : str
         Hash of the model file.
+
+    Returns
+    -------
+    TagState
     """
-    # From other rows only, and from no answer about the tag itself, as for new rows.
+    # As for new rows, only other rows count, and no answers about the tag itself.
     scores = getattr(model, "training_log_odds_", None)
     if scores is None:
         scores = model.held_out_scores(X)
@@ -332,24 +353,24 @@ def state_after_training(
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What `update_tags` found.
+    """Result of `update_tags`.
 
     Attributes
     ----------
     ranking : NoisyLabels
         All tags with their verdicts.
     state : TagState
-        What the next update starts from.
+        Starting point of the next update.
     new, changed, judged : list of int
-        Rows that are new, whose content has changed, and that were judged.
+        New rows, rows with changed content, and judged rows.
     gone : int
         Number of rows of last night that the table lacks.
     unseen : dict from str to int
-        Tags that the model does not know, and how often they occur; they are kept.
+        Tags that the model does not know, with their counts; they are kept.
     removed, restored : list of (row, tag)
-        Tags that were removed since last night, and that came back.
+        Tags that are newly removed since last night, and tags that are no longer removed.
     carried : Carried
-        Decisions found in the table.
+        Decisions matched to the rows of the table.
     since : list of Decision
         Answers since last night.
     """
@@ -368,13 +389,13 @@ class Update:
 
     @property
     def tag_drift(self) -> float:
-        """Difference of the frequencies of the tags from those of training."""
+        """Difference between the present tag frequencies and those in training."""
         summary: Any = self.state.summary
         return frequency_drift(self.state.tag_counts, summary.tag_counts)[0]
 
     @property
     def feature_drift(self) -> float | None:
-        """Shift of the features since training; None if few rows are new."""
+        """Shift of the features since training; None if there are few new rows."""
         summary: Any = self.state.summary
         return summary.feature_drift
 
@@ -391,12 +412,12 @@ class Update:
 
     @property
     def advice(self) -> list[str]:
-        """Reasons to train again; none from a table in which most old rows have changed."""
+        """Reasons to retrain; none if most old rows have changed."""
         summary: Any = self.state.summary
         if summary.changed_share > _DOUBTFUL["changed"]:
             return []
         shares = {
-            # Without a state, nothing is known about training.
+            # If all rows are new, there is no earlier state to compare with.
             "rows": float(self.state.is_fresh.mean()) * (len(self.new) < self.ranking.n_rows),
             "tags": self.tag_drift,
             "features": self.feature_drift or 0.0,
@@ -423,7 +444,7 @@ def update_tags(
     precision: float = PRECISION,
     vocabulary: Vocabulary | None = None,
 ) -> Update:
-    """Judge the rows of a table that are new or have changed, and rank all tags by all answers.
+    """Judge the new and changed rows of a table, and rank all tags by all answers.
 
     Parameters
     ----------
@@ -432,11 +453,11 @@ def update_tags(
     tags, rows : list of lists of str, and RowContent
         Tags, ids and content of each row.
     last, decisions : TagState and Decisions, optional
-        Last night, without which all rows are new, and answers of people.
+        State of the last update (without it, all rows are new), and people's answers.
     model_hash, precision : str, and float, default=0.9
-        Hash of the model file, and target precision. After another model, all rows are judged.
+        Hash of the model file, and target precision. If the model has changed, all rows are judged.
     vocabulary : Vocabulary, optional
-        What was applied to the tags; those that it keeps are never removed.
+        The vocabulary that was applied to the tags; tags that it keeps are never removed.
 
     Returns
     -------
@@ -452,12 +473,12 @@ def update_tags(
     ranking = _ranking(model, cells, judgement, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
     ranking, carried, since = _answered(ranking, decisions, rows, last.time)
-    # Appended for the place -1, that of new tags and rows; see `TagState.find`.
+    # False is appended for the place -1 of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
     verdicts = _earlier_verdicts(last, was_removed, is_retrained)
     verdicts = np.where(match.is_old_tag, verdicts, NEW)
-    # Nobody has answered since, so there is nothing new to say about old tags.
+    # Without new answers, verdicts on old tags stay.
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
     is_settled = match.is_old_tag & (is_quiet and not is_retrained)
     ranking = _act(ranking, verdicts, carried, is_settled)
@@ -496,7 +517,7 @@ def update_tags(
 def _summary(
     ranking: NoisyLabels, last: TagState, rows: RowContent, match: _Match, was_removed: Array
 ) -> RunSummary:
-    """Return the figures of a run, compared with the last one."""
+    """Return the figures of a run, compared with the last run."""
     is_restored = ~ranking.removed & was_removed
     return replace(
         RunSummary.from_ranking(ranking),
@@ -508,7 +529,7 @@ def _summary(
 
 
 def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, Any]:
-    """Return the mostly filled column that lost most of its cells, and the share that it lost."""
+    """Return the mostly filled column with the largest share of lost cells, and this share."""
     filled = {name: share for name, share in old.items() if share >= _MOSTLY_FILLED}
     losses = {name: 1 - new.get(name, 0.0) / share for name, share in filled.items()}
     name = max(losses, key=lambda name: losses[name], default="")
@@ -520,7 +541,7 @@ def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, An
 def _answered(
     ranking: NoisyLabels, decisions: Decisions | None, rows: RowContent, when: str
 ) -> tuple[NoisyLabels, Carried, list[Decision]]:
-    """Return the ranking with all decisions, what became of them, and those after a time."""
+    """Return the ranking with all decisions, the matched decisions, and decisions after a time."""
     if decisions is None:
         return ranking, Carried({}, {}, 0), []
     ranking, carried = decisions.answer(ranking, rows)
@@ -528,7 +549,7 @@ def _answered(
 
 
 def _earlier_verdicts(last: TagState, was_removed: Array, is_retrained: bool) -> Array:
-    """Return the verdicts of last night; after training again, there is none to keep."""
+    """Return the verdicts of last night; after retraining, there are none to keep."""
     if is_retrained:
         return np.full(len(was_removed), NEW)
     return np.where(was_removed, REMOVED, KEPT if last.has_limit else NEW)
@@ -540,7 +561,7 @@ def _next_state(
     cells: Tags,
     **values: Any,
 ) -> TagState:
-    """Return what the next update starts from."""
+    """Return the starting point of the next update."""
     return replace(
         last,
         ids=rows.ids,
@@ -555,7 +576,7 @@ def _next_state(
 
 
 def _unseen(counts: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
-    """Return tags that the model does not know with their counts, the most frequent first."""
+    """Return tags that the model does not know, with their counts, the most frequent first."""
     names = set(known)
     return {name: n for name, n in Counter(counts).most_common() if name not in names}
 
@@ -566,7 +587,7 @@ def state_path(model: str) -> str:
 
 
 def _number_tags(tags: Sequence[Sequence[str]], names: Sequence[str]) -> Tags:
-    """Number the tags: those in `names` first, then all others."""
+    """Number the tags: first `names`, then all others."""
     return read_tags(tags, list(dict.fromkeys(chain(names, chain.from_iterable(tags)))))
 
 
@@ -605,7 +626,7 @@ def _ranking(
 
 
 class _Judgement(NamedTuple):
-    """What the model says of an update.
+    """Judgements of the model in an update.
 
     Attributes
     ----------
@@ -616,6 +637,7 @@ class _Judgement(NamedTuple):
     probability : (m,) float array
         Probability that each tag is right, stored or new.
     missing : MissingTags
+        Tags that fresh rows may lack.
     drift : float or None
         Shift of the features of fresh rows.
     """
@@ -635,7 +657,7 @@ def _judge_update(
     match: _Match,
     is_same_model: bool,
 ) -> _Judgement:
-    """Judge the rows that are new or have changed; all rows after another model."""
+    """Judge new and changed rows, or all rows if the model has changed."""
     is_fresh = ~match.is_same
     # A tag that is new in its row has no probability yet.
     is_fresh[cells.row[~match.is_old_tag & is_same_model]] = True
@@ -655,9 +677,9 @@ def _judge(
     profile: FeatureProfile,
     is_fresh: Array,
 ) -> tuple[Array, MissingTags, float | None]:
-    """Return the probabilities of the tags of some rows, tags they may miss, and their drift.
+    """Return the probabilities of the tags of some rows, and missing tags and drift of fresh rows.
 
-    Missing tags and drift are those of fresh rows.
+    Fresh rows are rows that are new or have changed.
     """
     stage(f"judging {len(rows):,} rows")
     n_labels = len(model.label_names_)
@@ -671,7 +693,7 @@ def _judge(
             {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
         )
         method = model.method_
-        # Rows that the model was trained on, their copies and edits, are judged without themselves.
+        # Training rows, and copies and edits of them, are judged without themselves.
         P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
         index = np.flatnonzero(np.isin(cells.row, batch))
         row = np.searchsorted(batch, cells.row[index])
@@ -695,7 +717,7 @@ def _judge(
 
 
 def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> NoisyLabels:
-    """Remove tags besides those that are answered; see the head of this module."""
+    """Remove tags in addition to the answers; see the module docstring."""
     work = ranking.worklist
     margin = MARGIN * (1 - ranking.precision)
     position = np.full(len(ranking.row), len(work.order))
@@ -704,7 +726,7 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
     limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
     chosen = position < np.array(limits)[was]
     chosen = np.where(is_settled | (len(work.answered) == 0), was == REMOVED, chosen)
-    # What a person said before the row has changed holds until somebody answers again.
+    # An answer from before the row changed holds until somebody answers again.
     answers = {cell: decision.answer for cell, decision in carried.changed.items()}
     rows = [row for row, _ in answers]
     for k in np.flatnonzero(np.isin(ranking.row, rows)).tolist():
@@ -712,7 +734,7 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
         chosen[k] = answer == WRONG or (chosen[k] and answer != RIGHT)
         was[k] = REMOVED if answer == WRONG else was[k]
     index = np.flatnonzero(chosen)
-    # Tags that were removed come first: the limits of a row must not bring them back.
+    # Previously removed tags come first, so that `keep_one` does not restore them.
     order = np.lexsort((position[index], was[index] != REMOVED))
     # The state does not record additions: only answers add tags.
     none_added = np.zeros(len(ranking.missing), dtype=bool)

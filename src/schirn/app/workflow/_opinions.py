@@ -1,7 +1,7 @@
-"""Opinions of language models and others as files: prompts out, opinions in.
+"""Opinions of language models and other sources as files: prompts out, opinions in.
 
-Nothing here calls a model: prompts are a file, one JSON object per line, and whatever comes back is
-another one.
+Nothing here calls a model: prompts are written to a file with one JSON object per line, and
+opinions are read from another file. A *voice* is one source of opinions.
 """
 
 import json
@@ -18,13 +18,13 @@ from schirn.cleaning import Questions, parse_opinion
 from schirn.exceptions import InputError
 
 ALLOWED = ("yes", "no", "unsure")
-# Columns that may hold the opinion, and who has it; the first one counts.
+# Possible names of the columns of opinions and of voices; the first one in the table counts.
 _OPINION = ("opinion", "answer", "response", "output", "right")
 _WHO = ("who", "model", "annotator")
 
 
 OpinionRecord = tuple[int, str, float, str]
-"""Row from 0, tag, probability that the tag is correct, and whose opinion it is."""
+"""Row from 0, tag, probability that the tag is correct, and voice."""
 
 
 class OpinionFile(NamedTuple):
@@ -33,11 +33,11 @@ class OpinionFile(NamedTuple):
     Attributes
     ----------
     records : list of (row, tag, opinion, who)
-        For `NoisyLabels.with_opinions`.
+        Input of `NoisyLabels.with_opinions`.
     n_unreadable : int
-        Lines whose opinion is neither yes nor no nor a probability.
+        Number of lines whose opinion is neither yes, no nor a probability.
     n_unknown : int
-        Lines about rows or tags that the table does not have.
+        Number of lines about rows or tags that the table does not have.
     """
 
     records: list[OpinionRecord]
@@ -46,7 +46,7 @@ class OpinionFile(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What was read and what was not, in words."""
+        """Sentence about the opinions that were read, and about ignored lines."""
         sentence = f"{len(self.records):,} opinions"
         if self.n_unreadable:
             sentence += f"; {self.n_unreadable:,} say neither yes nor no"
@@ -65,19 +65,21 @@ def write_prompts(
 ) -> None:
     """Write questions for a language model as JSON lines.
 
-    Each line has the row (from 1), the id if there are any, the text, the tag, a prompt, and the
+    Each line has the row (from 1), the id if there is one, the text, the tag, a prompt, and the
     allowed answers.
 
     Parameters
     ----------
     path : path
+        File to write.
     questions : Questions
+        The tags to ask about.
     texts : sequence of str
         Text of each row.
     ids : sequence of str, optional
         Name of each row.
     meanings : dict from tag to str, optional
-        What some tags mean.
+        Explanations of some tags.
     """
     lines = []
     for i, tag in zip(questions.row.tolist(), questions.label.tolist(), strict=True):
@@ -97,7 +99,7 @@ def write_prompts(
 
 
 def _prompt(text: str, tag: str, meaning: str) -> str:
-    """A question with its text, and how to answer it."""
+    """Return a prompt: question, text and instructions."""
     explained = f" ({meaning})" if meaning else ""
     return (
         f"Is the tag {json.dumps(tag, ensure_ascii=False)}{explained} correct for this text?\n\n"
@@ -118,13 +120,19 @@ def read_opinion_file(
     Parameters
     ----------
     path : path
-        A column "row" (from 1) or "id", "tag", and one called "opinion", "answer", "response" or
-        "output" with yes, no, a probability, or prose that says yes or no. A column "who" or
-        "model" names the voice; by default it is the name of the file.
+        A table with the columns "row" (from 1) or "id"; "tag"; and "opinion", "answer", "response"
+        or "output", which holds yes, no, a probability, or prose that says yes or no. A column
+        "who" or "model" names the voice; by default it is the name of the file.
     n_rows : int
+        Number of rows of the table.
     label_names : sequence of str
+        Name of each label.
     ids : sequence of str, optional
         Name of each row.
+
+    Returns
+    -------
+    OpinionFile
 
     Raises
     ------
@@ -164,12 +172,12 @@ def read_opinion_file(
 
 
 def _column(table: Any, names: Sequence[str]) -> str:
-    """Return the first of some columns that a table has, or else the first name."""
+    """Return the first of some names that is a column of a table, or else the first name."""
     return next((name for name in names if name in table.columns), names[0])
 
 
 def _row_number(value: Any, n_rows: int) -> int | None:
-    """Return the row, from 0, that a number from 1 names; None if there is none."""
+    """Return the row, from 0, for a number from 1; None if there is no such row."""
     text = str(value).strip().removesuffix(".0")
     if not text.isdigit() or not 1 <= int(text) <= n_rows:
         return None

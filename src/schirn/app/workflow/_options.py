@@ -1,4 +1,4 @@
-"""The options of a cleaning: one object that the program, schirn.toml and Python fill alike."""
+"""Options of a cleaning: one object for the program, schirn.toml and Python."""
 
 import argparse
 import json
@@ -16,28 +16,28 @@ from schirn.exceptions import InputError, suggest
 from schirn.program.configuration import read_configuration
 from schirn.program.parser import assignment
 
-# Options that name several columns; in Python, a text names one.
+# Options that name several columns; in Python, a string names a single column.
 _COLUMN_LISTS = ("text", "columns", "categories")
-# Options that a printed command repeats, because they decide what it reads, ranks and removes.
+# Options that a printed command repeats, because they determine what it reads, ranks and removes.
 _REPEATED = (
     *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
     *("encoding", "delimiter", "query", "vocabulary", "implied", "known_clean", "remove"),
     *("remove_below", "add", "precision", "min_count", "seed", "decisions", "text", "columns"),
     *("categories", "method", "param", "answers", "opinions", "suggest", "allow_empty"),
 )
-# Options that do not change how the tags are ranked; all others are part of the key of a ranking.
+# Options that do not affect the ranking; all others are part of its key.
 _AFTER_RANKING = {
     *("precision", "allow_empty", "remove", "remove_below", "add"),
     *("number", "suggest", "answers", "opinions", "certify", "decisions", "name"),
     *("checkpoint", "fresh", "scheduler", "image_root"),
 }
-# Options that name a file, whose content counts and not its name.
+# Options that name a file; its content counts, not its name.
 _FILES = ("features", "vocabulary")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningOptions:
-    """How a table is read, ranked, asked about and changed.
+    """Options for reading, ranking and cleaning a table, and for the questions.
 
     The options of ``schirn clean`` have the same names, with dashes, and the same defaults.
 
@@ -49,18 +49,18 @@ class CleaningOptions:
     separator : str, optional
         Text between the tags of a cell; by default a semicolon.
     text, columns, categories : str or sequence of str, optional
-        Columns of text, of numbers and of categories to learn from. If no columns are chosen, all
-        columns of sentences, numbers and categories are taken, except ids and row numbers.
+        Columns of text, of numbers and of categories to learn from. By default all columns of
+        sentences, numbers and categories, except ids and row numbers.
     features : str, optional
         An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
     image, image_root : str, optional
-        Column of image files, and the folder that holds them; by default that of the table.
+        Column of image files, and the folder that holds them; by default the table's folder.
     encoder : str, optional
-        Encoder of texts or pictures, such as "wordllama".
+        Encoder of texts or images, such as "wordllama".
     id : str, optional
         Column of row names; by default rows are numbered from 1.
     group : str, optional
-        Column; rows with the same value do not influence each other's ranks.
+        Column of groups; rows with the same value do not influence each other's ranks.
     known_clean : str, optional
         Column with 1 for rows whose tags were checked.
     encoding : str, default="utf-8"
@@ -68,49 +68,49 @@ class CleaningOptions:
     delimiter : str, optional
         Character between CSV cells.
     query : str, optional
-        What to select from a database; the path is then "duckdb:FILE", "sqlite:FILE" or
-        "postgresql://HOST/NAME".
+        Query that selects the table from a database; the path is then "duckdb:FILE",
+        "sqlite:FILE" or "postgresql://HOST/NAME".
     vocabulary : str, optional
-        File of what to do with tags before anything else; see `read_vocabulary`.
+        File of decisions about tags, which are applied before ranking; see `read_vocabulary`.
     implied : {"add", "suggest"}, default="add"
-        Whether tags that others imply by the vocabulary are added, or only counted.
+        Add the tags that the vocabulary implies, or only count them.
     method : str, optional
-        Name of the method that ranks; by default the library chooses.
+        Name of the ranking method; by default the library chooses.
     param : mapping or sequence of (name, value), optional
         Parameters of the method.
     min_count : int, default=5
         Tags listed in fewer rows are not ranked.
     max_memory : float, optional
-        Gigabytes to use; larger data are kept in temporary files.
+        Memory limit in gigabytes; larger data are kept in temporary files.
     device : str, optional
-        PyTorch device that ranks, such as "cuda".
+        PyTorch device for ranking, such as "cuda".
     scheduler : str, optional
         Address of a Dask scheduler whose workers rank.
     checkpoint : str, optional
-        Folder from which a killed run goes on.
+        Folder from which a killed run resumes.
     fresh : bool, default=False
-        Whether to rank again even if the ranking is stored beside the table.
+        Rank again even if a ranking is stored next to the table.
     precision : float, default=0.9
-        Share of the removals that should be right, by the answers.
+        Share of the removals that should be right according to the answers.
     allow_empty : bool, default=False
-        Whether a row may lose all its tags.
+        Let rows lose all their tags.
     remove, remove_below, add : int, float and float, optional
-        Remove the most suspicious tags, remove tags below a probability, or add missing tags from
-        a probability on, without answers.
+        Without answers, remove this number of the most suspicious tags, remove tags below this
+        probability, or add missing tags of at least this probability.
     number : int, default=25
         Number of questions.
     suggest : bool, default=False
-        Whether to ask about missing tags instead of listed ones.
+        Ask about missing tags instead of listed ones.
     answers : sequence of str, optional
         Files of questions that a person has filled in.
     opinions : sequence of str, optional
-        Files with opinions of a language model or another source about some tags.
+        Files of second opinions about tags, from a language model or another person.
     certify : bool, default=False
-        Whether the questions are those of a certificate.
+        Ask the questions of a certificate.
     decisions : str, optional
         A .jsonl file that keeps answers by row id; needs `id`.
     name : str, optional
-        Who answers.
+        Name of the person who answers.
     seed : int, default=0
         Seed of folds and questions.
 
@@ -191,17 +191,17 @@ class CleaningOptions:
             raise InputError(f"{self.decisions}: the name of the decisions must end in .jsonl")
 
     def _set(self, name: str, value: Any) -> None:
-        # A frozen dataclass sets its own fields in this way only.
+        # The only way to set a field of a frozen dataclass.
         object.__setattr__(self, name, value)
 
     @classmethod
     def from_args(cls, args: argparse.Namespace) -> "CleaningOptions":
-        """Return the options that the parser of a command has filled.
+        """Build options from the parsed arguments of a command.
 
         Parameters
         ----------
         args : Namespace
-            What a command lacks keeps its default.
+            Parsed arguments; options that the command lacks keep their defaults.
 
         Returns
         -------
@@ -212,14 +212,14 @@ class CleaningOptions:
 
     @classmethod
     def from_toml(cls, path: str = "schirn.toml", command: str = "clean") -> "CleaningOptions":
-        """Return the options in a file, as the program reads them.
+        """Read the options from a configuration file, as the program does.
 
         Parameters
         ----------
-        path : str
-            Options at the top, and in a table such as ``[clean]``.
+        path : str, default="schirn.toml"
+            A TOML file with options at the top level and in tables such as ``[clean]``.
         command : str, default="clean"
-            The table that counts besides the options at the top.
+            The table to read in addition to the top level.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class CleaningOptions:
         Raises
         ------
         InputError
-            If the file is not TOML, or its table has another option.
+            If the file is not TOML, or its table has an unknown option.
         """
         content = read_configuration(path)
         names = [field.name for field in fields(cls)]
@@ -248,7 +248,7 @@ class CleaningOptions:
         return cls(**values)
 
     def words(self, without: Sequence[str] = ()) -> list[str]:
-        """Return the options as the words of a command, without those at their defaults.
+        """Return the options as command-line words, without options at their defaults.
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class CleaningOptions:
         return words
 
     def ranking_words(self) -> list[str]:
-        """Return the words that decide about the ranks, wherever files lie.
+        """Return the command-line words that determine the ranks, independent of file locations.
 
         Returns
         -------
@@ -291,13 +291,13 @@ class CleaningOptions:
         return words
 
     def ranking_key(self) -> dict[str, Any] | None:
-        """Return what the ranking of a table depends on, apart from the table.
+        """Return everything that the ranking of a table depends on, apart from the table.
 
         Returns
         -------
         dict or None
-            Options, and checksums of the files that they name; None if one of these is too large
-            to read.
+            Options, and checksums of the files that they name; None if a file is too large to
+            read.
         """
         key = {name: value for name, value in asdict(self).items() if name not in _AFTER_RANKING}
         key["on_workers"] = self.scheduler is not None
@@ -305,7 +305,7 @@ class CleaningOptions:
         if self.encoder is not None:
             files["encoder_files"] = self.encoder.rpartition(":")[2]
         for name, value in files.items():
-            # Anything else is the name of a column or of a model.
+            # Otherwise the value names a column or a model.
             if value is not None and Path(value).exists():
                 content = content_key(value)
                 if content is None:

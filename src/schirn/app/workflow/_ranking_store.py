@@ -1,8 +1,8 @@
-"""Rankings stored beside a table, so that a table is ranked once and not by every command.
+"""Rankings stored next to a table, so that a table is ranked once and not by every command.
 
 A ranking is one file of arrays in the folder `.schirn`. Its name is a checksum of the table, of the
-options and files that decide about the ranks, and of the version of this program. Files that are
-damaged, or that hold something else, are ignored; so are folders that cannot be written.
+options and files that determine the ranks, and of the version of this program. Damaged or foreign
+files are ignored, and so are folders that cannot be written.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from schirn.labels.tags import Tags
 
 FOLDER = ".schirn"
 FORMAT = 1
-# The content of larger files is not read; what is learned from them is ranked by every command.
+# Larger files get no checksum, so tables that use them are ranked by every command.
 _MAX_BYTES = 4 * 1024**3
-# Rankings of one table that are kept: those of other options and of earlier versions of the table.
+# Number of rankings kept per table, for other options and earlier versions of the table.
 _KEPT = 4
 _HEAD = "head"
 # Whole numbers, probabilities and flags of each tag.
@@ -45,13 +45,14 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class StoredRanking:
-    """A ranking without answers, and what it was made of.
+    """A ranking without answers, and notes about its features.
 
     Attributes
     ----------
     ranking : NoisyLabels
+        The ranking.
     about : dict from str to JSON value
-        What a command says about the features, which are not stored.
+        Notes about the features, which are not stored themselves.
     """
 
     ranking: NoisyLabels
@@ -69,6 +70,7 @@ class RankingStore:
     Attributes
     ----------
     folder : Path
+        The folder `.schirn`.
     """
 
     def __init__(self, table: str | os.PathLike[str]) -> None:
@@ -82,7 +84,7 @@ class RankingStore:
         Parameters
         ----------
         key : dict from str to JSON value
-            What the ranks depend on. The version of this program is added to it.
+            Everything that the ranks depend on. The version of this program is added.
 
         Returns
         -------
@@ -91,13 +93,14 @@ class RankingStore:
         return self.folder / f"{self._prefix}.{_digest(key)[:32]}.npz"
 
     def read(self, key: Mapping[str, Any], tags: Tags) -> StoredRanking | None:
-        """Return the stored ranking; None if there is none that can be used.
+        """Return the stored ranking; None if there is no usable one.
 
         Parameters
         ----------
         key : dict from str to JSON value
+            Key of the ranking; see `path`.
         tags : Tags
-            The tags of the table, which the ranking must be about.
+            The tags of the table, which must match the ranking.
 
         Returns
         -------
@@ -120,12 +123,14 @@ class RankingStore:
         Parameters
         ----------
         key : dict from str to JSON value
+            Key of the ranking; see `path`.
         stored : StoredRanking
+            The ranking to store.
 
         Returns
         -------
         bool
-            False if the folder cannot be written, or the ranking holds votes or opinions, which
+            False if the folder cannot be written, or if the ranking has votes or opinions, which
             are not stored.
         """
         ranking = stored.ranking
@@ -159,7 +164,7 @@ class RankingStore:
             if not ignored.exists():
                 ignored.write_text("*\n", "utf-8")
         except (OSError, DataError, TypeError, ValueError):
-            # A folder that cannot be written, a full disk, or names that JSON lacks.
+            # The folder cannot be written, the disk is full, or a value has no JSON form.
             with suppress(OSError):
                 self.folder.rmdir()
             return False
@@ -167,7 +172,7 @@ class RankingStore:
         return True
 
     def _forget_oldest(self) -> None:
-        """Delete all but the latest rankings of the table; others may do so at the same time."""
+        """Delete all but the latest rankings of the table; other processes may do the same."""
         with suppress(OSError):
             name_length = len(self.path({}).name)
             files = [
@@ -186,6 +191,7 @@ def content_key(path: str | os.PathLike[str]) -> str | None:
     Parameters
     ----------
     path : path
+        A file or folder.
 
     Returns
     -------
@@ -198,7 +204,7 @@ def content_key(path: str | os.PathLike[str]) -> str | None:
 
 
 def stamp(path: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
-    """Return names, sizes and times of the files of a table, which tell that it was replaced.
+    """Return names, sizes and times of a table's files, to detect that it was replaced.
 
     Parameters
     ----------
@@ -220,7 +226,7 @@ def stamp(path: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
 
 
 def _digest(key: Mapping[str, Any]) -> str:
-    """Checksum of a key, together with the version of this program."""
+    """Return the checksum of a key and the version of this program."""
     content = {"key": dict(key), "format": FORMAT, "schirn": schirn.__version__}
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -229,7 +235,7 @@ def _digest(key: Mapping[str, Any]) -> str:
 def _restored(
     head: Any, arrays: dict[str, np.ndarray], digest: str, tags: Tags
 ) -> StoredRanking | None:
-    """Return the ranking of a file; None unless it is about these tags and consistent."""
+    """Return the ranking of a file; None unless it is consistent and matches the tags."""
     if head["format"] != FORMAT or head["key"] != digest or head["label_names"] != tags.names:
         return None
     if any(arrays[name].dtype.kind not in kinds for name, kinds in _KINDS.items()):
@@ -270,5 +276,5 @@ def _restored(
 
 
 def _are_shares(values: np.ndarray) -> bool:
-    """Whether all values are probabilities."""
+    """Check whether all values are probabilities."""
     return bool(((values >= 0) & (values <= 1)).all())

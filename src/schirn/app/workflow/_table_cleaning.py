@@ -1,4 +1,4 @@
-"""A table to clean as one Python object: rank, ask, act, and show the results."""
+"""A table to clean as a Python object: rank, ask, act, and show the results."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ from schirn.labels.tags import Tags, read_tags
 from schirn.scale.cluster import connected
 from schirn.scale.memory import memory_limit
 
-# Longer texts are shortened in questions and on pages.
+# Maximum length of a text in questions and on pages.
 _MAX_TEXT = 2000
 _SPREAD_PROMPTS_EVERY = 4
 
@@ -63,32 +63,34 @@ class TableCleaning:
     r"""A table whose tags are ranked, asked about, changed and exported.
 
     The table is read once and ranked once. The ranking is stored next to the table, in the folder
-    `.schirn`, and used again as long as the table, the options that decide about the ranks and the
-    version of this program stay the same. The table itself is never changed.
+    `.schirn`, and reused as long as the table, the options that determine the ranks and the version
+    of this program stay the same. The table itself is never changed.
 
     Parameters
     ----------
     path : path
         A .csv, .tsv, .jsonl, .json, .xlsx or .parquet file, or a folder of .parquet files.
     options : CleaningOptions, optional
-        How the table is read, ranked, asked about and changed.
+        Options for reading, ranking and cleaning; the defaults if not given.
     **changes
         Single options, such as ``labels="tags"``; see `CleaningOptions`.
 
     Attributes
     ----------
     path : str
+        Path of the table.
     options : CleaningOptions
+        The options, including `changes`.
     notes : list of str
-        What is worth knowing about how the table was read and ranked.
+        Notes about how the table was read and ranked.
     on_note : callable or None
-        Called with every note at once.
+        Called with each note as soon as it is made.
     about : dict
-        What the ranks were learned from: "source", "left_out", "encoder" and "in_files".
+        Source of the ranks, with the keys "source", "left_out", "encoder" and "in_files".
     is_stored : bool
-        Whether the ranking was stored by an earlier run.
+        True if the ranking was stored by an earlier run.
     carried : Carried
-        What became of the decisions of earlier runs.
+        Decisions of earlier runs, matched to the rows of the table.
     decisions : Decisions or None
         The file of `options.decisions`.
     certificate : Certificate or None
@@ -146,9 +148,9 @@ class TableCleaning:
 
     @contextmanager
     def resources(self) -> Iterator[None]:
-        """Context manager for the checkpoint, the limit of memory and the workers of the options.
+        """Context manager for the checkpoint, memory limit and workers of the options.
 
-        Ranking enters it by itself; around several steps, they share one connection.
+        Ranking enters it automatically. Steps inside one context share a connection.
 
         Yields
         ------
@@ -172,7 +174,7 @@ class TableCleaning:
                 self._has_resources = False
 
     def _check_scheduler(self) -> None:
-        """Raise InputError for what the workers of a Dask cluster cannot do."""
+        """Raise InputError for options that Dask workers do not support."""
         options = self.options
         refused: dict[str, Any] = {
             "categories": options.categories,
@@ -244,7 +246,7 @@ class TableCleaning:
 
     @cached_property
     def features(self) -> Features:
-        """What is learned from; made when it is first needed."""
+        """Features to learn from, computed when first needed."""
         source = self.source
         stage("making features")
         features = source.features("files" if self.options.scheduler is None else "dask", self.tags)
@@ -259,14 +261,14 @@ class TableCleaning:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Name of each row: its id if all are different, and else its number from 1."""
+        """Name of each row: its id if all ids differ, otherwise its number from 1."""
         if self.id_column is None:
             return [str(i + 1) for i in range(self.tags.n_rows)]
         return self.source.ids()
 
     @cached_property
     def id_column(self) -> str | None:
-        """The column of ids, if every row has a different id."""
+        """Name of the column of ids, if each row has a distinct one."""
         name = repeated(self.source.ids())
         if name is not None:
             self._note(f"the id {name!r} occurs more than once; rows are numbered from 1 instead")
@@ -274,7 +276,7 @@ class TableCleaning:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What is odd about the table; no ranking is needed to find it."""
+        """Problems of the table that can be found without ranking it."""
         source = self.source
         stage("checking the table")
         transformer = source.transformer()
@@ -304,7 +306,7 @@ class TableCleaning:
 
     @property
     def ranking(self) -> NoisyLabels:
-        """The ranking with all orders, decisions and answers so far."""
+        """The ranking with all requested changes, decisions and answers so far."""
         if self._ranking is None:
             self.act()
         assert self._ranking is not None
@@ -312,7 +314,7 @@ class TableCleaning:
 
     @cached_property
     def ranked(self) -> NoisyLabels:
-        """The ranking without answers: the stored one, or a new one, which is then stored."""
+        """The ranking without answers; a new ranking is stored."""
         options = self.options
         stored = self._stored_ranking()
         self.about = stored.about
@@ -321,8 +323,8 @@ class TableCleaning:
         return with_kept_tags(ranking, self.source.vocabulary)
 
     def _stored_ranking(self) -> StoredRanking:
-        """Return the ranking of an earlier run; rank and store the tags if there is none."""
-        # Read first: what is wrong with a table is said before anything else happens.
+        """Return the ranking of an earlier run; if there is none, rank the tags and store it."""
+        # Read first, so that errors in the table are reported before anything else happens.
         tags = self.tags
         store = RankingStore(self.path)
         key = self._key()
@@ -370,7 +372,7 @@ class TableCleaning:
         )
 
     def _key(self) -> dict[str, Any] | None:
-        """What the ranking depends on; None if that cannot be told."""
+        """Return everything that the ranking depends on; None if that cannot be determined."""
         key = self.options.ranking_key()
         content = content_key(self.path)
         if key is None or content is None:
@@ -379,7 +381,7 @@ class TableCleaning:
         images = self.source.images() if self.source.learns_from_images else None
         if images is not None:
             key["images"] = [None if file is None else content_key(file) for file in images]
-        # A table that was replaced while it was read has another content.
+        # If the table was replaced while it was read, its content may differ.
         return key if stamp(self.path) == self._stamp else None
 
     def _describe_features(self) -> dict[str, Any]:
@@ -394,7 +396,7 @@ class TableCleaning:
 
     @cached_property
     def reasons(self) -> Reasons | None:
-        """Explains single verdicts; None if no tag is ranked, or the features are on workers."""
+        """Explanations of verdicts; None if no tag is ranked, or the features are on workers."""
         if self.options.scheduler is not None or not self.ranking.judged.any():
             return None
         features = self.features
@@ -406,13 +408,13 @@ class TableCleaning:
 
     @property
     def kind(self) -> str:
-        """Whether the questions are about "listed" or "missing" tags."""
+        """Kind of tags that the questions are about: "listed" or "missing"."""
         return MISSING if self.options.suggest else LISTED
 
     def questions(self, n: int | None = None) -> Questions:
         """Return the next tags to ask a person about.
 
-        Tags of rows that have changed since somebody decided about them come first.
+        Tags of rows that have changed since they were answered come first.
 
         Parameters
         ----------
@@ -426,7 +428,7 @@ class TableCleaning:
         Raises
         ------
         InputError
-            If no tag is left to ask about, or with `options.certify`, if nothing is removed.
+            If no tag is left to ask about, or if there is nothing to certify (`options.certify`).
         """
         n = self.options.number if n is None else n
         if self.options.certify:
@@ -442,7 +444,7 @@ class TableCleaning:
         return questions
 
     def _certificate_questions(self, n: int) -> Questions:
-        """Return questions of the certificate, which begins with the first ones."""
+        """Return questions of the certificate; the first ones begin it."""
         if self.certificate is None:
             of = ADDED if self.options.suggest else REMOVED
             self.certificate = self.ranking.certify(of=of)
@@ -463,12 +465,13 @@ class TableCleaning:
         Parameters
         ----------
         path : path
+            File to write.
         n : int, optional
             Number of questions; by default `options.number`.
         tool : {"label-studio", "argilla"}, optional
-            Write a .json file that this labeling tool imports.
+            Write a .json file for this labeling tool instead.
         show_predictions : bool, default=False
-            Whether the tool shows the likelier answer and its probability, which biases people.
+            Let the tool show the likelier answer and its probability, which biases people.
         """
         if tool is not None:
             write_tasks(path, self.tasks(n), tool, show_predictions=show_predictions)
@@ -492,7 +495,7 @@ class TableCleaning:
 
     @property
     def _asked_with(self) -> dict[str, Any]:
-        """What questions say besides the tag."""
+        """Content of the questions in addition to the tag."""
         is_certificate = self.options.certify
         return {
             "certificate": self.certificate if is_certificate else None,
@@ -505,14 +508,16 @@ class TableCleaning:
     def send_questions(
         self, server: LabelStudio, n: int | None = None, *, show_predictions: bool = False
     ) -> int:
-        """Send the next questions to a Label Studio project, without those that it has open.
+        """Send the next questions to a Label Studio project, except tasks already open there.
 
         Parameters
         ----------
         server : LabelStudio
+            The project.
         n : int, optional
             Number of questions; by default `options.number`.
         show_predictions : bool, default=False
+            Show the likelier answer and its probability, which biases people.
 
         Returns
         -------
@@ -523,13 +528,14 @@ class TableCleaning:
         return server.send_new(self.tasks(n), export, show_predictions=show_predictions)
 
     def fetch_answers(self, server: LabelStudio) -> int:
-        """Read the answers in a Label Studio project, and begin anew with them.
+        """Fetch the answers of a Label Studio project; the ranking is updated with them.
 
-        The export is stored beside the ranking, in the folder `.schirn`.
+        The export is stored next to the ranking, in the folder `.schirn`.
 
         Parameters
         ----------
         server : LabelStudio
+            The project.
 
         Returns
         -------
@@ -545,14 +551,15 @@ class TableCleaning:
     def write_prompts(self, path: str | os.PathLike[str], n: int | None = None) -> None:
         """Write suspicious tags as JSON lines with prompts for a language model.
 
-        Three quarters are the most suspicious tags, and a quarter is spread over all others: how
-        the opinions about these follow the ranking shows how far a voice can be trusted before
-        anybody has answered. The answers of the model, as a column "answer", are opinions
-        (`options.opinions`).
+        Three quarters of the tags are the most suspicious ones, and a quarter is spread over all
+        others: how well the opinions about these agree with the ranking shows how far the model can
+        be trusted before anybody has answered. Pass the model's replies, in a column "answer", as
+        opinions (`options.opinions`).
 
         Parameters
         ----------
         path : path
+            File to write.
         n : int, optional
             Number of tags; by default `options.number`.
         """
@@ -570,14 +577,14 @@ class TableCleaning:
         write_prompts(path, questions, self.texts, ids=ids)
 
     def answer(self, questions: Questions, right: Sequence[bool | None]) -> "TableCleaning":
-        """Add answers, which rank all tags again; all answers add up.
+        """Add answers and update the ranking; all answers add up.
 
         Parameters
         ----------
         questions : Questions
-            What `questions` returned.
+            Questions from `questions`.
         right : sequence of bool or None
-            Whether each of these tags is right; None if a person cannot tell.
+            True for tags that are right, False for wrong tags, None if unsure.
 
         Returns
         -------
@@ -594,11 +601,12 @@ class TableCleaning:
         return self
 
     def read_answers(self, *paths: str | os.PathLike[str]) -> "TableCleaning":
-        """Add the answers of files that `write_questions` wrote and a person filled in.
+        """Add the answers in files from `write_questions` that a person filled in.
 
         Parameters
         ----------
         *paths : path
+            Files of answers.
 
         Returns
         -------
@@ -613,14 +621,14 @@ class TableCleaning:
     def _with_files(
         self, paths: Sequence[str | os.PathLike[str]], ranking: NoisyLabels
     ) -> tuple[NoisyLabels, Certificate | None]:
-        """Return a ranking with the answers of files, and the certificate that they continue."""
+        """Return the ranking with the answers of files, and the certificate that they continue."""
         draw_again = self.options.certify
         counts = self._counts
         return read_answers(paths, ranking, **self._bound_to, draw_again=draw_again, counts=counts)
 
     @property
     def _counts(self) -> Callable[[int, str, str], bool] | None:
-        """Whether an answer of a labeling tool is the latest one about its tag."""
+        """Function that checks whether a labeling tool's answer is the latest about its tag."""
         store = self.decisions
         if store is None:
             return None
@@ -640,12 +648,12 @@ class TableCleaning:
 
     @property
     def _bound_to(self) -> dict[str, Any]:
-        """The name, if there is one, and the content of each row, to which answers are bound."""
+        """Content and, if available, id of each row, to which answers are bound."""
         return {"content": self._row_content, "ids": None if self.id_column is None else self.ids}
 
     @cached_property
     def _row_content(self) -> list[str]:
-        """What a person sees of each row: its whole text, or else a hash of its other cells."""
+        """Content of each row: its whole text or, without text, a hash of its other cells."""
         texts = self.source.texts()
         if all(texts):
             return texts
@@ -654,7 +662,7 @@ class TableCleaning:
 
     @cached_property
     def decisions(self) -> Decisions | None:
-        """The answers by row id that all runs share; None without `options.decisions`."""
+        """Answers by row id, shared by all runs; None without `options.decisions`."""
         path = self.options.decisions
         if path is None:
             return None
@@ -665,7 +673,7 @@ class TableCleaning:
 
     @cached_property
     def content(self) -> RowContent:
-        """Ids of the rows, and checksums of their cells, by which decisions are found again."""
+        """Row ids and checksums of cells, used to match stored decisions to rows."""
         return self.source.content()
 
     def _save_decisions(self) -> None:
@@ -675,9 +683,9 @@ class TableCleaning:
     # Act.
 
     def act(self) -> "TableCleaning":
-        """Start from the ranking without answers, and do what the options say.
+        """Start from the ranking without answers, and apply the options.
 
-        Tags are removed and added as `remove`, `remove_below` and `add` order it; then the
+        Tags are removed and added as requested by `remove`, `remove_below` and `add`; then the
         decisions of earlier runs and the files of `answers` are read.
 
         Returns
@@ -697,7 +705,7 @@ class TableCleaning:
         files = (*options.answers, *self._exports)
         if self.decisions is not None:
             self._merge_tasks(files, ranking)
-            # Newer answers, from files, take the place of stored ones.
+            # Newer answers, from files, replace stored answers.
             newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
             ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
         if files:
@@ -712,7 +720,7 @@ class TableCleaning:
         Returns
         -------
         list of (row, tag, opinion, who)
-            For `NoisyLabels.with_opinions`.
+            Input of `NoisyLabels.with_opinions`.
         """
         ids = None if self.id_column is None else self.ids
         records: list[OpinionRecord] = []
@@ -723,7 +731,7 @@ class TableCleaning:
         return records
 
     def remove(self, k: int | None = None, *, below: float | None = None) -> "TableCleaning":
-        """Order removals that no answers support; every output then says "not checked".
+        """Request removals that no answers support; every output then says "not checked".
 
         Parameters
         ----------
@@ -742,7 +750,7 @@ class TableCleaning:
         return self
 
     def add(self, k: int | None = None, *, above: float | None = None) -> "TableCleaning":
-        """Order additions that no answers support; every output then says "not checked".
+        """Request additions that no answers support; every output then says "not checked".
 
         Parameters
         ----------
@@ -761,16 +769,17 @@ class TableCleaning:
         return self
 
     def with_rule(self, label: str, rule: str) -> "TableCleaning":
-        """Decide about all tags of a label at once.
+        """Set a rule about all tags of a label.
 
-        The rule is written to `options.vocabulary`, if there is such a file, for this table and
-        later ones; without it, the rule ends with this object.
+        With `options.vocabulary`, the rule is written to this file, for this table and later ones;
+        otherwise it only holds for this object.
 
         Parameters
         ----------
         label : str
+            Name of the label.
         rule : {"keep", "drop", "ask"}
-            Keep all tags of this name, remove all of them, or take the rule away.
+            Keep all tags of this name, remove all of them, or remove the rule.
 
         Returns
         -------
@@ -780,7 +789,8 @@ class TableCleaning:
         Raises
         ------
         InputError
-            If there is no such label, or a certificate has begun, whose set it would change.
+            If there is no such label, or if the rule would change the set of a certificate in
+            progress.
         """
         self._refuse_during_certificate("give rules")
         if label in self.source.vocabulary.drops:
@@ -804,12 +814,12 @@ class TableCleaning:
             )
 
     def decided_by_rules(self) -> dict[str, int]:
-        """Count the listed tags that rules decide instead of questions.
+        """Count the listed tags that are decided by rules.
 
         Returns
         -------
         dict
-            With "kept" and "removed".
+            With the keys "kept" and "removed".
         """
         ranking = self.ranking
         columns = ranking.policy.columns(KEEP, ranking.label_names)
@@ -824,7 +834,7 @@ class TableCleaning:
         return {"kept": n_kept, "removed": n_removed}
 
     def changes(self) -> ChangeList:
-        """List what the vocabulary changes, removals and additions, with the id of each row.
+        """List the changes of the vocabulary, removals and additions, with the id of each row.
 
         Returns
         -------
@@ -839,7 +849,7 @@ class TableCleaning:
         Returns
         -------
         list
-            One cell per row, of the kind that the table has.
+            One cell per row, in the format of the table.
         """
         source = self.source
         cells = source.table.column(source.labels)
@@ -854,13 +864,13 @@ class TableCleaning:
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the table with the clean tags.
 
-        All rows, their order and all other cells stay as they are. New columns hold the removed
-        tags and the probability that each tag is correct.
+        All rows, their order and all other cells stay unchanged. New columns hold the removed tags
+        and the probability that each tag is correct.
 
         Parameters
         ----------
         path : path
-            In the format given by its suffix.
+            File to write; its suffix determines the format.
         """
         self.check_export()
         self.source.write_clean(os.fspath(path), self.ranking, suggest=self.options.suggest)
@@ -868,12 +878,12 @@ class TableCleaning:
     # Show.
 
     def frame(self, tags: Questions | NoisyLabels | MissingTags) -> Any:
-        """Return tags with the rows that they belong to.
+        """Return tags as a DataFrame with their rows.
 
         Parameters
         ----------
         tags : Questions, NoisyLabels or MissingTags
-            Such as what `questions` returned.
+            The tags, such as the result of `questions`.
 
         Returns
         -------
@@ -893,26 +903,27 @@ class TableCleaning:
         )
 
     def suspects(self, k: int = 20) -> Any:
-        """Return the most suspicious tags that nobody has answered, the most suspicious first.
+        """Return the most suspicious tags without an answer, the most suspicious first.
 
         Parameters
         ----------
         k : int, default=20
+            Number of tags.
 
         Returns
         -------
         pandas.DataFrame
-            As `frame` returns it.
+            With the columns of `frame`.
         """
         return self.frame(self.ranking.suspects(k))
 
     def report(self, *, commands: Sequence[str] | None = None) -> Any:
-        """Return a report to look at: a page, which notebooks show.
+        """Return a report: an HTML page, which notebooks display.
 
         Parameters
         ----------
         commands : sequence of str, optional
-            What the page recommends to type next.
+            Commands that the page recommends as next steps.
 
         Returns
         -------

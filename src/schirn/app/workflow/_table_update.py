@@ -1,4 +1,4 @@
-"""The nightly update of a table as one Python object: judge what is new, keep what was decided."""
+"""The nightly update of a table as a Python object: judge new rows, and keep decisions."""
 
 import os
 from collections.abc import Iterator
@@ -41,20 +41,22 @@ class TableUpdate:
     path : path
         The table.
     model : path
-        A model that ``schirn fit --id`` trained on an earlier version of the table.
+        A model trained by ``schirn fit --id`` on an earlier version of the table.
     options : CleaningOptions, optional
-        Those that read the table, ask and remove count; `id` is needed.
+        Only options for reading, asking and removing are used; `id` is required.
     **changes
         Single options, such as ``id="sku"``.
 
     Attributes
     ----------
     path, model_path : str
+        Paths of the table and of the model.
     options : CleaningOptions
+        The options, including `changes`.
     state_path : str
-        File of what is known about the table between updates, next to the model.
+        File with the state between updates, next to the model.
     notes : list of str
-        What is worth knowing about the files.
+        Notes about the files.
     last : TagState or None
         The state that the last update saved.
 
@@ -113,7 +115,7 @@ class TableUpdate:
 
     @cached_property
     def last(self) -> TagState | None:
-        """What the last update saved."""
+        """State saved by the last update; None if there is none."""
         path = self.state_path
         return TagState.read(path) if Path(path).exists() else None
 
@@ -164,7 +166,7 @@ class TableUpdate:
 
     @cached_property
     def rows(self) -> RowContent:
-        """Ids of the rows, and checksums of what they hold."""
+        """Ids of the rows, and checksums of their content."""
         source = self.source
         return RowContent(source.ids(), source.table, list(self.columns))
 
@@ -180,7 +182,7 @@ class TableUpdate:
 
     @cached_property
     def decisions(self) -> Decisions | None:
-        """The answers of all updates, with those of the files of answers."""
+        """The answers of all updates, including the files of answers."""
         options = self.options
         if options.decisions is None:
             return None
@@ -197,8 +199,8 @@ class TableUpdate:
 
     @cached_property
     def update(self) -> Update:
-        """What is new, what has changed, and the verdicts."""
-        # The table is read first: what is wrong with it is said before answers are stored.
+        """New rows, changed rows, and the verdicts."""
+        # The table is read first, so that errors in it are reported before answers are stored.
         columns = self.columns
         rows = self.rows
         return update_tags(
@@ -219,7 +221,7 @@ class TableUpdate:
         return self.update.ranking
 
     def questions(self, n: int | None = None) -> Questions:
-        """Return the next tags to ask about: those of changed rows first, then along all ranks.
+        """Return the next tags to ask about, starting with the tags of changed rows.
 
         Parameters
         ----------
@@ -249,12 +251,13 @@ class TableUpdate:
         Parameters
         ----------
         path : path
+            File to write.
         n : int, optional
             Number of questions; by default `options.number`.
         tool : {"label-studio", "argilla"}, optional
-            Write a .json file that this labeling tool imports.
+            Write a .json file for this labeling tool instead.
         show_predictions : bool, default=False
-            Whether the tool shows the likelier answer and its probability, which biases people.
+            Let the tool show the likelier answer and its probability, which biases people.
         """
         if tool is not None:
             write_tasks(path, self.tasks(n), tool, show_predictions=show_predictions)
@@ -277,20 +280,22 @@ class TableUpdate:
 
     @property
     def _asked_with(self) -> dict[str, Any]:
-        """What questions say besides the tag."""
+        """Content of the questions in addition to the tag."""
         return {"texts": self.texts, "earlier": self.update.carried.changed}
 
     def send_questions(
         self, server: LabelStudio, n: int | None = None, *, show_predictions: bool = False
     ) -> int:
-        """Send the next questions to a Label Studio project, without those that it has open.
+        """Send the next questions to a Label Studio project, except tasks already open there.
 
         Parameters
         ----------
         server : LabelStudio
+            The project.
         n : int, optional
             Number of questions; by default `options.number`.
         show_predictions : bool, default=False
+            Show the likelier answer and its probability, which biases people.
 
         Returns
         -------
@@ -301,11 +306,12 @@ class TableUpdate:
         return server.send_new(self.tasks(n), export, show_predictions=show_predictions)
 
     def fetch_answers(self, server: LabelStudio) -> int:
-        """Read the answers in a Label Studio project, and add them to the decisions.
+        """Fetch the answers of a Label Studio project, and add them to the decisions.
 
         Parameters
         ----------
         server : LabelStudio
+            The project.
 
         Returns
         -------
@@ -324,13 +330,13 @@ class TableUpdate:
             )
         export = server.export(self.path)
         self._exports = (export,)
-        # Both are made again, with the new answers.
+        # Both are computed again, with the new answers.
         for name in ("decisions", "update"):
             self.__dict__.pop(name, None)
         return len(read_tasks(export))
 
     def changes(self) -> ChangeList:
-        """List what the vocabulary changes, removals and additions, with the id of each row.
+        """List the changes of the vocabulary, removals and additions, with the id of each row.
 
         Returns
         -------
@@ -345,12 +351,12 @@ class TableUpdate:
         Parameters
         ----------
         path : path
-            In the format given by its suffix.
+            File to write; its suffix determines the format.
 
         Raises
         ------
         InputError
-            If the table has one of the columns that the copy gets.
+            If the table already has one of the columns that the copy adds.
         """
         source = self.source
         suggest = self.options.suggest

@@ -1,4 +1,4 @@
-"""Files of vocabulary: what to do with the tags of a table, to read, to edit and to keep.
+"""Vocabulary files: decisions about the tags of a table, to read, edit and write.
 
 The file has the columns of `schirn.cleaning.VocabularyLine`. Files of merges, with lines such as
 ``ligthing,lighting``, are read as accepted merges.
@@ -28,9 +28,9 @@ def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     Parameters
     ----------
     path : path
-        A table with the columns `action`, `tag` and, if there are any, `target`, `accept` and the
-        others of `schirn.cleaning.VocabularyLine`; or a list of merges with the columns `from` and
-        `to`, or with two columns and no header.
+        A table with the columns `action`, `tag` and optionally `target`, `accept` and others of
+        `schirn.cleaning.VocabularyLine`; or a list of merges with the columns `from` and `to`, or
+        with two columns and no header.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     path = Path(path)
     if path.is_file() and path.stat().st_size > _MAX_BYTES:
         raise DataError(f"{path}: is larger than {_MAX_BYTES // 1024**2} MB; is it a vocabulary?")
-    # One line of two tags is enough, so the first line has to tell what separates them.
+    # A single line of two tags is valid, so the separator must be found in the first line.
     mark = header_delimiter(path) if path.suffix.lower() == ".csv" else None
     table = open_table(path, delimiter=mark, empty=True)
     columns = {name: [_text(cell) for cell in table.column(name)] for name in table.columns}
@@ -57,7 +57,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
 
 
 def vocabulary_in_training(notes: Mapping[str, Any]) -> tuple[Vocabulary, bool]:
-    """Return the vocabulary that a model was fitted with, and whether implied tags were added.
+    """Return the vocabulary used in training, and whether implied tags were added.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _text(cell: Any) -> str:
 
 
 def _records(columns: Mapping[str, list[str]], path: Path) -> tuple[list[dict[str, str]], int]:
-    """Return the records of a file, and the number of the first line."""
+    """Return the records of a file, and the number of its first line."""
     names = [name.strip().casefold() for name in columns]
     lines = [list(cells) for cells in zip(*columns.values(), strict=True)]
     if not {*_NEEDED} <= {*names} and not {*_MERGE} <= {*names}:
@@ -106,7 +106,9 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> No
     Parameters
     ----------
     vocabulary : Vocabulary
+        The vocabulary.
     path : path
+        File to write.
     """
     rows = [[_cell(value) for value in record.values()] for record in vocabulary.to_records()]
     write_text(path, "".join(csv_rows([FIELDS, *rows])))
@@ -115,12 +117,18 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> No
 def with_kept_tags(ranking: NoisyLabels, vocabulary: Vocabulary) -> NoisyLabels:
     """Return a ranking with the rule "keep" for each tag that a vocabulary keeps.
 
-    Tags that it drops need no rule: they left the table before it was ranked.
+    Tags that it drops need no rule, because they were removed before the ranking.
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking.
     vocabulary : Vocabulary
+        The vocabulary.
+
+    Returns
+    -------
+    NoisyLabels
     """
     for label in sorted(vocabulary.keeps.intersection(ranking.label_names)):
         ranking = ranking.with_rule(label, KEEP)
