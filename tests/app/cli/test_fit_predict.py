@@ -204,6 +204,8 @@ def test_disambiguate(model, npz, data, tmp_path, capsys):
         assert float(row["confidence"]) == pytest.approx(confidence[i, j], rel=1e-5)
         assert row["verdict"] == ("wrong" if confidence[i, j] < 0.5 else "true")
     assert main(["predict", model, npz, "--disambiguate", "-o", str(tmp_path / "v.jsonl")]) == 0
+    n_wrong = int((confidence[data.candidates == 1] < 0.5).sum())
+    assert f"{n_wrong:,} of {len(cells):,} tags are judged wrong" in capsys.readouterr().err
     lines = (tmp_path / "v.jsonl").read_text("utf-8").splitlines()
     values = [json.loads(line)["confidence"] for line in lines]
     np.testing.assert_array_equal(values, confidence[data.candidates == 1])

@@ -501,6 +501,11 @@ def _verdicts(
     ]
     for record in records:
         record["verdict"] = "wrong" if record["confidence"] < 0.5 else "true"
+    n_wrong = sum(record["verdict"] == "wrong" for record in records)
+    note(
+        f"note: {n_wrong:,} of {number(len(records), 'tag')} are judged wrong; confidences rank "
+        f"tags, but only answers show how many are wrong (schirn clean)"
+    )
     records += [
         {"row": i + 1, "label": tag, "confidence": None, "verdict": "unseen"} for i, tag in unseen
     ]
