@@ -66,7 +66,7 @@ def test_names_are_imported_when_they_are_used(statement, most):
 
 
 def test_methods_is_a_function_and_nothing_else():
-    """In any order of imports; the estimators are a room of another name."""
+    """In any order of imports; the estimators are a package of another name."""
     statements = (
         "import schirn.estimators",
         "from schirn.estimators import Sieve",
@@ -81,7 +81,7 @@ def test_methods_is_a_function_and_nothing_else():
         assert done.stdout.startswith("Sieve\n")
 
 
-def test_the_rooms_are_attributes_of_the_package():
+def test_the_packages_are_attributes_of_the_package():
     code = "import schirn\nprint(schirn.features.TagPipeline.__name__, 'Sieve' in dir(schirn))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("TagPipeline True\n", "")

@@ -1,4 +1,4 @@
-"""Imports point one way, within each house and between the three (docs/architecture.md)."""
+"""Imports point one way, within each part and between the three (docs/architecture.md)."""
 
 import ast
 import os
@@ -43,7 +43,7 @@ NEIGHBOURS = {
     ("persist", "features"),
     ("persist", "model_selection"),
 }
-# The app and the lab are houses of their own, with the same rule.
+# The app and the lab are parts of their own, with the same rule.
 APP_LAYERS = (
     "tables",
     "workflow",
@@ -59,7 +59,7 @@ LAB_LAYERS = (
     "leaderboard reproduction",
     "cli",
 )
-HOUSES = ("app", "lab")
+PARTS = ("app", "lab")
 
 
 def layer_of(layers):
@@ -67,27 +67,27 @@ def layer_of(layers):
 
 
 LAYER_OF = layer_of(LAYERS)
-HOUSE_LAYERS = {"app": layer_of(APP_LAYERS), "lab": layer_of(LAB_LAYERS)}
+PART_LAYERS = {"app": layer_of(APP_LAYERS), "lab": layer_of(LAB_LAYERS)}
 # The program starts the app; `schirn` itself only names what users import.
 STARTERS = {"__init__.py", "__main__.py"}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
 MODULES += sorted(path for path in PACKAGE.glob("*.py") if path.name not in STARTERS)
 
 
-def room_of(path):
-    """House and room of a file: ("library", "linalg") or ("app", "tables")."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    if parts[0] in HOUSES:
-        return parts[0], parts[1]
-    return "library", parts[0]
+def package_of(path):
+    """Part and package of a file: ("library", "linalg") or ("app", "tables")."""
+    pieces = path.relative_to(PACKAGE).with_suffix("").parts
+    if pieces[0] in PARTS:
+        return pieces[0], pieces[1]
+    return "library", pieces[0]
 
 
-def room_named(name):
-    """House and room of a dotted name such as schirn.app.tables.open_table."""
-    parts = name.split(".")[1:]
-    if parts[0] in HOUSES:
-        return parts[0], parts[1] if len(parts) > 1 else ""
-    return "library", parts[0]
+def package_named(name):
+    """Part and package of a dotted name such as schirn.app.tables.open_table."""
+    pieces = name.split(".")[1:]
+    if pieces[0] in PARTS:
+        return pieces[0], pieces[1] if len(pieces) > 1 else ""
+    return "library", pieces[0]
 
 
 def run_time(source):
@@ -111,35 +111,35 @@ def imported_names(source):
 
 
 def forbidden(importer, source):
-    """Names that a room, such as ("app", "cli"), imports although it may not."""
-    house, room = importer
+    """Names that a package, such as ("app", "cli"), imports although it may not."""
+    part, package = importer
     bad = []
     for name in sorted(imported_names(source)):
-        other_house, other = room_named(name)
-        if (other_house, other) == importer:
+        other_part, other = package_named(name)
+        if (other_part, other) == importer:
             continue
-        if other_house == house == "library":
-            is_lower = LAYER_OF.get(other, len(LAYERS)) < LAYER_OF[room]
-            allowed = is_lower or (room, other) in NEIGHBOURS
-        elif other_house == house:
-            layers = HOUSE_LAYERS[house]
-            allowed = layers.get(other, len(layers)) < layers[room]
+        if other_part == part == "library":
+            is_lower = LAYER_OF.get(other, len(LAYERS)) < LAYER_OF[package]
+            allowed = is_lower or (package, other) in NEIGHBOURS
+        elif other_part == part:
+            layers = PART_LAYERS[part]
+            allowed = layers.get(other, len(layers)) < layers[package]
         else:
-            # A house of its own stands on the library, and on nothing else.
-            allowed = other_house == "library" and other in LAYER_OF
+            # A part of its own stands on the library, and on nothing else.
+            allowed = other_part == "library" and other in LAYER_OF
         if not allowed:
             bad.append(name)
     return bad
 
 
-def links(source, house):
-    """Texts by which a house could be imported; sentences may name it."""
+def links(source, part):
+    """Texts by which a part could be imported; sentences may name it."""
     texts = {
         node.value
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    return sorted(t for t in texts if re.fullmatch(rf"(schirn)?\.{house}([.:]\w*)*", t))
+    return sorted(t for t in texts if re.fullmatch(rf"(schirn)?\.{part}([.:]\w*)*", t))
 
 
 def hooks(source):
@@ -156,23 +156,23 @@ def hooks(source):
 
 
 def private_names(importer, source):
-    """Private modules and names of other rooms that a source imports."""
+    """Private modules and names of other packages that a source imports."""
     bad = []
     for name in sorted(imported_names(source)):
-        house, room = room_named(name)
-        if (house, room) == importer or (house == "library" and room.startswith("_")):
+        part, package = package_named(name)
+        if (part, package) == importer or (part == "library" and package.startswith("_")):
             continue
-        parts = name.split(".")[2 if house == "library" else 3 :]
-        if any(part.startswith("_") and not part.endswith("__") for part in parts):
+        pieces = name.split(".")[2 if part == "library" else 3 :]
+        if any(piece.startswith("_") and not piece.endswith("__") for piece in pieces):
             bad.append(name)
     return bad
 
 
-def test_every_room_has_a_layer():
-    rooms = {room_of(path) for path in MODULES}
+def test_every_package_has_a_layer():
+    packages = {package_of(path) for path in MODULES}
     known = {("library", name) for name in LAYER_OF}
-    known |= {(house, name) for house in HOUSES for name in (*HOUSE_LAYERS[house], "__init__")}
-    unknown = sorted(rooms - known)
+    known |= {(part, name) for part in PARTS for name in (*PART_LAYERS[part], "__init__")}
+    unknown = sorted(packages - known)
     assert not unknown, f"name the layer of {unknown} here and in docs/architecture.md"
 
 
@@ -185,11 +185,11 @@ def test_the_root_is_nearly_empty():
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).with_suffix("").as_posix()
 )
 def test_imports_point_one_way(path):
-    room = room_of(path)
-    if room[1] == "__init__":
-        assert not forbidden((room[0], ""), path.read_text("utf-8").partition("def ")[0])
+    package = package_of(path)
+    if package[1] == "__init__":
+        assert not forbidden((package[0], ""), path.read_text("utf-8").partition("def ")[0])
         return
-    bad = forbidden(room, path.read_text("utf-8"))
+    bad = forbidden(package, path.read_text("utf-8"))
     assert not bad, f"{path.name} imports {bad}, which it may not use"
 
 
@@ -213,10 +213,10 @@ def test_a_wrong_import_is_found():
     assert not forbidden(("library", "labels"), typing)
 
 
-def test_no_house_names_another_one_in_a_text():
+def test_no_part_names_another_one_in_a_text():
     for path in MODULES:
-        house = room_of(path)[0]
-        for other in {*HOUSES} - {house}:
+        part = package_of(path)[0]
+        for other in {*PARTS} - {part}:
             assert not links(path.read_text("utf-8"), other), path
 
 
@@ -239,9 +239,9 @@ def test_a_hook_is_found():
     assert hooks("name = type(self).__name__, self.__class__") == []
 
 
-def test_rooms_import_public_names_of_others():
+def test_packages_import_public_names_of_others():
     for path in MODULES:
-        assert not private_names(room_of(path), path.read_text("utf-8")), path
+        assert not private_names(package_of(path), path.read_text("utf-8")), path
 
 
 def test_a_private_name_is_found():
@@ -271,9 +271,9 @@ def test_modules_form_no_cycle():
     """Also through imports inside functions, which would only hide one."""
     uses = {}
     for path in MODULES:
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        if parts[-1] != "__init__":
-            uses[".".join(("schirn", *parts))] = {
+        pieces = path.relative_to(PACKAGE).with_suffix("").parts
+        if pieces[-1] != "__init__":
+            uses[".".join(("schirn", *pieces))] = {
                 node.module
                 for node in ast.walk(run_time(path.read_text("utf-8")))
                 if isinstance(node, ast.ImportFrom)
@@ -305,7 +305,7 @@ def options_in_errors(source):
 )
 def test_errors_of_the_library_name_no_options(path):
     """They name the parameter; the program adds its option."""
-    if room_of(path)[1] not in ("cli", "review", "program"):
+    if package_of(path)[1] not in ("cli", "review", "program"):
         assert not options_in_errors(path.read_text("utf-8"))
 
 
@@ -330,9 +330,9 @@ print(*schirn.methods())
 """
 
 
-@pytest.fixture(params=HOUSES)
+@pytest.fixture(params=PARTS)
 def copy_without(request, tmp_path):
-    """A copy of the package without one of the houses."""
+    """A copy of the package without one of the parts."""
     shutil.copytree(
         PACKAGE,
         tmp_path / "schirn",
@@ -349,19 +349,19 @@ def run_there(folder, *words):
     )
 
 
-def test_each_house_may_be_absent(copy_without):
+def test_each_part_may_be_absent(copy_without):
     """The library fits, ranks, saves and loads without the app and without the lab."""
-    house, folder = copy_without
+    part, folder = copy_without
     done = run_there(folder, "-c", WITHOUT)
     assert (done.returncode, done.stderr) == (0, "")
     methods = done.stdout.split()
     assert {"Sieve", "Schirn", "CandidateRidge", "OracleRidge"} <= set(methods)
-    assert ("PMLNI" in methods) == (house == "app")
+    assert ("PMLNI" in methods) == (part == "app")
 
 
 def test_the_program_runs_without_the_lab(copy_without):
-    house, folder = copy_without
-    if house == "app":
+    part, folder = copy_without
+    if part == "app":
         pytest.skip("the program is part of the app")
     lines = ["title,tags"]
     lines += [f"red round fruit {i},apple" for i in range(30)]

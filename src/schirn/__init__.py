@@ -25,7 +25,7 @@ __all__ = [
     "save",
 ]
 
-_ROOMS = (
+_PACKAGES = (
     *("cleaning", "datasets", "estimators", "exceptions", "features", "labels", "linalg"),
     *("metrics", "model_selection", "noise", "persist", "scale", "solvers"),
 )
@@ -43,7 +43,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     # scikit-learn takes seconds to import, so names are imported when they are used.
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"schirn.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -53,4 +53,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS})
+    return sorted({*globals(), *_HOMES, *_PACKAGES})

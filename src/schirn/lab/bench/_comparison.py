@@ -33,7 +33,7 @@ MARKS = {
 }
 """Meaning of the marks of contenders; each text starts with its mark."""
 PAPER_NOISE = ("legacy", "exact")
-HOUSE_METHODS = ("Sieve", "Schirn")
+OUR_METHODS = ("Sieve", "Schirn")
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def setting_of(result: Result, kinds: bool = False) -> Setting:
 def default_reference(results: Sequence[Result]) -> str | None:
     """Method that others are compared with by default: Sieve, else Schirn."""
     names = {result["method"] for result in results}
-    return next((name for name in HOUSE_METHODS if name in names), None)
+    return next((name for name in OUR_METHODS if name in names), None)
 
 
 def names_of(method: str) -> set[str]:

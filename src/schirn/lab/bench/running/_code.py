@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-_ROOMS = (
+_PACKAGES = (
     *("_input", "features", "labels", "lab.rivals", "linalg", "estimators", "model_selection"),
     *("noise", "scale", "solvers"),
 )
@@ -50,7 +50,7 @@ def _counts(module: str, package: str) -> bool:
     top, _, path = module.partition(".")
     if top != "schirn":
         return top == package
-    return any(path == room or path.startswith(f"{room}.") for room in _ROOMS)
+    return any(path == name or path.startswith(f"{name}.") for name in _PACKAGES)
 
 
 def _file(module: str) -> Path | None:
