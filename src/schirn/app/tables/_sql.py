@@ -447,7 +447,7 @@ class _PostgreSql(_Database):
         except psycopg.Error as error:
             raise DataError(f"{self.address}: {reason_of(error)}") from None
         try:
-            # Arrow has no types of its own for these.
+            # Read as text, because Arrow has no type for them.
             text = optional("psycopg.types.string", "postgresql", "Reading PostgreSQL").TextLoader
             connection.adapters.register_loader("uuid", text)
             if read_only:
