@@ -1,7 +1,7 @@
-"""The demonstration: images with partly wrong tags. Rank them, ask, act.
+"""The demonstration on images with partly wrong tags: rank them, ask, act.
 
-The truth is known here: it answers fifty questions in place of a person, and counts what the
-answers bring. The ranking itself never sees it.
+The true tags are known here: they answer fifty questions in place of a person, and show the effect
+of the answers. The ranking itself never sees them.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ schirn review photos.csv --labels tags --text description
 schirn fit photos.csv --labels tags --text description -o tagger.schirn
 schirn predict tagger.schirn new.csv -o tagged.csv"""
 _LAMS = (0.1, 0.3, 1.0)
-# Sieve chooses its own parameters.
+# Sieve is absent because it chooses its own parameters.
 _GRIDS: dict[type[PartialMultiLabelClassifier], dict[str, tuple[float, ...]]] = {
     CandidateRidge: {"lam": _LAMS},
     Schirn: {"lam": _LAMS, "alpha": (0.0, 0.2), "beta": (0.05,)},
@@ -47,9 +47,9 @@ _GRIDS: dict[type[PartialMultiLabelClassifier], dict[str, tuple[float, ...]]] = 
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """One method: five measures on unseen images, and how well it tells wrong tags.
+    """Result of one method: five metrics on unseen images, and its detection of wrong tags.
 
-    `noise` is empty for a method that was trained on cleaned tags.
+    `noise` is empty for methods trained on cleaned tags.
     """
 
     name: str
@@ -62,7 +62,7 @@ class DemoResult:
 class Demo:
     """Results of the demonstration, with the images whose tags are ranked.
 
-    `ranking` has no answers, and `answered` has fifty; `commands` do the same for a table.
+    `ranking` has no answers, `answered` has fifty, and `commands` do the same for a table.
     """
 
     commands: ClassVar[str] = _COMMANDS
@@ -81,7 +81,7 @@ class Demo:
 
     @cached_property
     def wrong(self) -> Array:
-        """Which listed tags are truly wrong."""
+        """Mask of the listed tags that are truly wrong."""
         return self.train.y_true[self.ranking.row, self.ranking.column] == 0
 
     @cached_property
@@ -91,11 +91,11 @@ class Demo:
 
     @cached_property
     def suspect_is_wrong(self) -> Array:
-        """Which of the suspects are truly wrong."""
+        """Mask of the suspects that are truly wrong."""
         return self.train.y_true[self.suspects.row, self.suspects.column] == 0
 
     def rank_sentences(self) -> list[str]:
-        """Describe what is known without answers."""
+        """Describe the ranking without answers."""
         return [
             f"In truth, {self.suspect_is_wrong.sum()} of the {len(self.suspects)} most suspicious "
             f"tags are wrong.",
@@ -103,11 +103,11 @@ class Demo:
         ]
 
     def ask_sentences(self) -> list[str]:
-        """Describe what fifty answers tell about the share of wrong tags."""
+        """Describe the share of wrong tags estimated from fifty answers."""
         return [self.answered.sentence, f"In truth, {self.wrong.mean():.0%} are."]
 
     def act_sentences(self) -> list[str]:
-        """Describe what the answers remove, and what that does to a classifier."""
+        """Describe the removals, and their effect on a classifier."""
         removed = self.answered.removed
         n_right = int(self.wrong[removed].sum())
         raw, clean, sieve = (
@@ -131,8 +131,8 @@ class Demo:
 def run_demo(noise: int = 2, seed: int = 0) -> Demo:
     """Add wrong tags to the digit images, rank the tags, and let the truth answer 50 questions.
 
-    Four methods are trained on the tags as they are, and two of them also on the cleaned ones. All
-    get the same features. The parameters of `CandidateRidge` and `Schirn` are chosen on held-out
+    Four methods are trained on the uncleaned tags, and two of them also on the cleaned tags. All
+    use the same features. The parameters of `CandidateRidge` and `Schirn` are chosen on held-out
     tags; `Sieve` needs none. Only the answers, `OracleRidge` and the final figures use the truth.
 
     Parameters
@@ -164,7 +164,7 @@ def run_demo(noise: int = 2, seed: int = 0) -> Demo:
     gamma = 1 / (pixels.shape[1] * pixels[train].var())
     features = Nystroem(gamma=gamma, n_components=400, random_state=seed).fit(pixels[train])
     X = features.transform(pixels)
-    # The matrices are small: on a busy machine more threads would wait for one another.
+    # The matrices are small, so on a busy machine several threads would only wait for each other.
     with threadpool_limits(1):
         ranking = find_noisy_labels(tagged.X, tagged.candidates, label_names=tagged.label_names)
         answered = _answer(ranking, tagged, seed)
@@ -187,7 +187,7 @@ def run_demo(noise: int = 2, seed: int = 0) -> Demo:
 
 
 def _answer(ranking: NoisyLabels, data: Dataset, seed: int) -> NoisyLabels:
-    """Answer two steps of questions by the truth."""
+    """Answer two steps of questions with the true tags."""
     for _ in range(2):
         questions = ranking.questions(N_ANSWERS // 2, random_state=seed)
         ranking = ranking.answered(questions, data.y_true[questions.row, questions.column] == 1)
@@ -202,7 +202,7 @@ def _run(
     train: Array,
     test: Array,
 ) -> DemoResult:
-    """Choose parameters, train, measure."""
+    """Choose parameters, train and evaluate."""
     oracle = method is OracleRidge
     truth = data.y_true[train]
     extra = {"y_clean": truth} if oracle else {}

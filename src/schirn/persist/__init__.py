@@ -1,8 +1,8 @@
 """Model files: data, never code.
 
-A model file is a zip archive: `header.json` describes the model, and every array is an .npy member.
-The header holds the type, shape and SHA-256 checksum of each array, the comment of the archive
-that of the header. Checksums detect corruption, not tampering.
+A model file is a zip archive: `header.json` describes the model, and each array is an .npy member.
+The header holds the type, shape and SHA-256 checksum of each array; the comment of the archive
+holds the header's checksum. Checksums detect corruption, not tampering.
 """
 
 import hashlib
@@ -55,12 +55,12 @@ TRAINING_ATTRIBUTES = (
 )
 
 _SPARSE = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
-# Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
-# and what is computed again when it is needed.
+# Attributes set by scikit-learn for metadata routing and `set_output`, which belong to the caller's
+# pipeline, and values that are recomputed when needed.
 _NOT_STATE = {"_metadata_request", "_sklearn_output_config", "_remembered_terms"}
 
 _HEADER = "header.json"
-# Bytes in memory per byte of JSON, at most.
+# Maximum number of bytes in memory per byte of JSON.
 _JSON_GROWTH = 32
 _MOST_MEMBERS = 100_000
 # Kinds of arrays: booleans, integers and floats.
@@ -74,7 +74,7 @@ def save(
     include_training: bool = True,
     notes: dict[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model to a file, whole or not at all.
+    """Write a fitted model to a file, completely or not at all.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ def save(
         `TruncatedSVD`; its options `memory` and `verbose` are not saved.
     path : path
         Any suffix; the program uses ``.schirn``. An existing file is replaced.
-    include_training : bool
-        Whether to include `noise_` and `label_confidence_`, the verdicts on the training rows. They
-        have n × l entries each and are not needed to predict; without them a linear model is as
-        small as its (l, d) weights.
+    include_training : bool, default=True
+        Include `noise_` and `label_confidence_`, the verdicts on the training rows. They have n × l
+        entries each and are not needed to predict; without them a linear model is as small as its
+        (l, d) weights.
     notes : dict, optional
         Any JSON-serialisable values, returned by `read_notes`; the program stores column names.
 
@@ -122,22 +122,23 @@ def save(
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
-    """Read a model that `save` wrote.
+    """Read a model written by `save`.
 
     Nothing in the file is executed: it contains no pickle, and its class is looked up in
-    `schirn.methods()` only, or is `TagPipeline` or the `Pipeline` of scikit-learn.
+    `schirn.methods()`, or is `TagPipeline` or scikit-learn's `Pipeline`.
 
     Parameters
     ----------
     path : path
+        The model file.
     max_bytes : int, optional
-        A file that would unpack to more raises ModelFileError before memory is allocated; by
-        default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+        Files that would unpack to more raise ModelFileError before memory is allocated; by default
+        ``SCHIRN_MAX_BYTES`` or 8 GiB.
 
     Returns
     -------
     PartialMultiLabelClassifier, TagPipeline or sklearn.pipeline.Pipeline
-        What was saved: a `TagPipeline` if the model learns from the columns of a table.
+        The saved model: a `TagPipeline` if it learns from the columns of a table.
 
     Raises
     ------
@@ -168,6 +169,15 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the notes of a model file without reading its arrays.
 
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    dict from str to JSON value
+
     Examples
     --------
     >>> import tempfile
@@ -185,11 +195,16 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as one that `save` wrote; its arrays are not read.
+    """Check whether a file has the header of a model file; its arrays are not read.
 
     Parameters
     ----------
     path : path
+        Any path.
+
+    Returns
+    -------
+    bool
 
     Examples
     --------
@@ -205,12 +220,12 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def _models() -> list[str]:
-    """Names of all classes of schirn that a file may hold by themselves."""
+    """Return the names of all schirn classes that may be the model of a file."""
     return [*methods(), "TagPipeline"]
 
 
 def _model_class(name: str) -> Any:
-    """Return the class of this name that a file may hold by itself, or None."""
+    """Return the class of this name that may be the model of a file, or None."""
     if name == PIPELINE:
         return class_of(name)
     return TagPipeline if name == "TagPipeline" else method_named(name)
@@ -237,10 +252,10 @@ def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[s
             "arrays": members,
             "notes": notes,
         }
-        # Half of a surrogate pair, as in file names that are not UTF-8, becomes an escape of JSON.
+        # Unpaired surrogates, as in file names that are not UTF-8, become JSON escapes.
         document = json.dumps(header, ensure_ascii=False, indent=1)
         text = document.encode("utf-8", "backslashreplace")
-        # A member opened by name gets no date, so equal models give equal files.
+        # A member opened by name gets a fixed date, so equal models give equal files.
         with archive.open(_HEADER, "w") as member:
             member.write(text)
         archive.comment = _seal(text)
@@ -279,7 +294,7 @@ class _Hashing:
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Turn any error that a damaged file causes into a ModelFileError that names it."""
+    """Convert any error caused by a damaged file into a ModelFileError that names the file."""
     try:
         yield
     except ModelFileError:
@@ -348,11 +363,11 @@ def _read_arrays(
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) -> Array:
-    """Read one array; its size, type, shape and checksum must be those of the header."""
+    """Read one array; its size, type, shape and checksum must match the header."""
     name = member["member"]
     with archive.open(name) as stream:
         header = npy_header(stream)
-    # One item of a text or record type could take any amount of memory.
+    # A single item of a string or record type could take any amount of memory.
     if header.dtype.kind not in _NUMBERS:
         raise ValueError(f"an array of type {brief(member['dtype'])}, not of numbers")
     agrees = [*header.shape] == member["shape"] and header.dtype.str == member["dtype"]
@@ -371,9 +386,9 @@ def _seal(text: bytes) -> bytes:
 
 
 class Encoder:
-    """Turn values into JSON; arrays are collected in `arrays` and referred to by number.
+    """Convert values into JSON; arrays are collected in `arrays` and referenced by number.
 
-    Attributes of estimators that are called as in `leave_out` are left out.
+    Attributes of estimators named in `leave_out` are left out.
     """
 
     def __init__(self, leave_out: tuple[str, ...] = ()) -> None:
@@ -388,10 +403,10 @@ class Encoder:
         name = type(model).__name__
         saved = params
         if "checkpoint" in params:
-            # A place on this machine, of a fit that is done.
+            # A folder on this machine, from a fit that is complete.
             saved = {**params, "checkpoint": None}
         elif name == PIPELINE:
-            # Its other options are about fitting, and differ between versions of scikit-learn.
+            # The other options only affect fitting, and differ between versions of scikit-learn.
             saved = {"steps": model.steps}
         return {
             "class": name,
@@ -458,7 +473,7 @@ class Decoder:
         self._arrays = arrays
 
     def estimator(self, entry: dict[str, Any], find: Callable[[str], Any]) -> Any:
-        """Return an estimator; `find` returns the class of a name."""
+        """Return an estimator; `find` maps a name to its class."""
         cls = find(entry["class"])
         if cls is None:
             raise ValueError(f"{entry['class']!r} is not a class that a model file may hold")

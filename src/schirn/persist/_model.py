@@ -1,4 +1,4 @@
-"""The classes that a model file may hold, and the check that a model can be used."""
+"""Classes that a model file may contain, and checks that a model is usable."""
 
 import warnings
 from functools import cache
@@ -21,7 +21,7 @@ from schirn.noise.votes import VoteModel
 from schirn.solvers.sieve import LabelStack, Pool
 
 # Named tuples by their names in model files. These names and the fields of the tuples are part of
-# the file format and outlive modules and classes.
+# the file format, and stay the same even if modules and classes change.
 RECORDS: dict[str, type[Any]] = {
     "Calibration": Calibration,
     "FeatureScale": FeatureScale,
@@ -41,7 +41,7 @@ _TRANSFORMERS = {
     **dict.fromkeys(("PCA", "TruncatedSVD"), "sklearn.decomposition"),
 }
 PIPELINE = "Pipeline"
-"""Name of the pipeline of scikit-learn."""
+"""Name of scikit-learn's pipeline class."""
 # The features of a `TagPipeline`.
 _FEATURES: dict[str, type[Any]] = {
     "CategoryColumns": CategoryColumns,
@@ -68,7 +68,7 @@ def class_of(name: str) -> Any:
 
 
 def check_model(model: Any) -> None:
-    """Raise ValueError unless a model can do everything that a fitted one is asked for."""
+    """Raise ValueError unless a model supports everything that a fitted model does."""
     where = type(model).__name__
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -85,12 +85,12 @@ def check_model(model: Any) -> None:
 
 
 def _check_method(model: PartialMultiLabelClassifier) -> None:
-    """Score a few rows, and look at the verdicts on the training rows."""
+    """Score a few rows, and check the verdicts on the training rows."""
     names = list(model.label_names_)
     d = model.n_features_in_
     if type(d) is not int or not all(type(name) is str for name in names):
         raise ValueError("n_features_in_ is not a number, or label_names_ are not strings")
-    # A single row could hide that shapes do not agree, and zeros that numbers are not finite.
+    # A single row could hide mismatched shapes, and zeros could hide infinite numbers.
     X = np.random.RandomState(0).standard_normal((7, d))
     Y = np.ones((len(X), len(names)), dtype=np.uint8)
     outputs = [model.decision_function(X), model.predict(X), model.predict_proba(X)]
@@ -104,12 +104,12 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
 
 
 def final_step(model: Any) -> Any:
-    """Return the last step of a pipeline of scikit-learn, and any other model itself."""
+    """Return the last step of a scikit-learn pipeline, or any other model itself."""
     return model.steps[-1][1] if type(model).__name__ == PIPELINE else model
 
 
 def _check_steps(pipeline: Any) -> None:
-    """Pass a few rows through the steps of a pipeline of scikit-learn."""
+    """Pass a few rows through the steps of a scikit-learn pipeline."""
     *transformers, last = [step for _, step in pipeline.steps]
     if not isinstance(last, PartialMultiLabelClassifier):
         raise ValueError("its last step is not a method of schirn")
@@ -127,7 +127,7 @@ def _check_steps(pipeline: Any) -> None:
 
 
 def _check_pipeline(pipeline: TagPipeline) -> None:
-    """Make features of a small table."""
+    """Compute features of a small table."""
     features = pipeline.features_
     method = pipeline.method_
     is_method = isinstance(method, PartialMultiLabelClassifier)
@@ -139,7 +139,7 @@ def _check_pipeline(pipeline: TagPipeline) -> None:
     if not all(isinstance(name, str | None) for name in (features.vectors, features.image)):
         raise ValueError("a name of a column is not a text")
     cells = {"text": " ".join(getattr(features.text_, "words_", ()))}
-    # An encoder would load its model, and vectors may have any length.
+    # Skipped otherwise: an encoder would load its model, and vectors may have any length.
     if features.encoder in (None, TFIDF) and features.vectors is features.image is None:
         names = [(name, kind) for kind in features.kinds for name in features.names_of(kind)]
         pipeline.decision_function({name: [cells.get(kind, "1"), ""] for name, kind in names})

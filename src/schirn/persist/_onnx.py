@@ -24,15 +24,15 @@ from schirn.solvers.sieve import SOFT, LabelStack
 
 _OPSET = 18
 _IR_VERSION = 9
-# Texts need operators that are newer, and one of ONNX Runtime that takes texts apart.
+# Texts need newer operators, and ONNX Runtime's own operator for splitting texts.
 _TEXT_OPSET = 20
 _TEXT_DOMAIN = "com.microsoft"
 # A word has at least two letters, digits or underscores.
 _WORD = r"[\p{L}\p{M}\p{N}_][\p{L}\p{M}\p{N}_]+"
 _CHARACTER = "[^\x01]"
-# Fills the rows of a batch up; no word and no character sequence has it.
+# Pads the rows of a batch; no word or character sequence contains it.
 _FILL = "\x01"
-# A file of ONNX holds at most 2 GiB.
+# ONNX files are limited to 2 GiB.
 _MOST_BYTES = 2 * 1024**3 - 10**7
 
 
@@ -40,29 +40,29 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: Any = "float32")
     """Write a trained predictor as an ONNX file, completely or not at all.
 
     The input ``X`` holds rows of features (n, d). A pipeline that learns from text has one input
-    per column of text, called like it, with n texts. The outputs are ``scores``,
-    ``probabilities`` and ``labels`` (0/1, int64), all (n, l): what `decision_function`,
-    `predict_proba` and `predict` return. The metadata hold ``label_names`` as JSON.
+    per column of text, with the name of the column and n texts. The outputs are ``scores``,
+    ``probabilities`` and ``labels`` (0/1, int64), all (n, l): the results of `decision_function`,
+    `predict_proba` and `predict`. The metadata hold ``label_names`` as JSON.
 
-    Graphs of texts need ONNX Runtime 1.17 or later, whose operator ``Tokenizer`` takes texts apart.
-    No operator removes accents or replaces characters: texts must come without accents, and with
-    spaces as the only white space. Otherwise the probabilities differ from those of Python.
+    Graphs of texts need ONNX Runtime 1.17 or later, whose operator ``Tokenizer`` splits texts. No
+    operator removes accents or replaces characters, so texts must have no accents, and spaces as
+    the only white space. Otherwise the probabilities differ from Python's.
 
     Parameters
     ----------
     model : method or TagPipeline
         A fitted `Sieve` or linear method (`Schirn`, `NLR`, the ridges and others with `coef_`), or
-        a `TagPipeline` of one that learns from text alone.
+        a `TagPipeline` of such a method that only learns from text.
     path : path
-        Usually in .onnx. An existing file is replaced.
-    dtype : {"float32", "float64"}
-        Type of the input, of the outputs and of all numbers in between.
+        File to write, usually with the suffix .onnx. An existing file is replaced.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the input, the outputs and all intermediate numbers.
 
     Raises
     ------
     InputError
-        If the graph cannot express the model: other methods, columns other than text, encoders, a
-        transformer in front of the method, or a threshold that is not a number.
+        If the graph cannot represent the model: other methods, columns other than text, encoders, a
+        transformer before the method, or a threshold that is not a number.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: Any = "float32")
 
 
 def _method_of(model: Any) -> Any:
-    """Return the method to export, if the graph can express it and what is in front of it."""
+    """Return the method to export, if the graph can represent it and its preprocessing."""
     method = model
     if isinstance(model, TagPipeline):
         check_is_fitted(model, "method_")
@@ -122,7 +122,7 @@ def _method_of(model: Any) -> Any:
 
 
 class _Graph:
-    """Nodes and constants of a graph; every method returns the name of what it has added."""
+    """Nodes and constants of a graph; each method returns the name of the added node."""
 
     def __init__(self, dtype: "np.dtype[Any]", n_labels: int) -> None:
         if dtype not in (np.float32, np.float64):
@@ -153,7 +153,7 @@ class _Graph:
         return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """Add an array, in the type of the graph unless another is given."""
+        """Add an array, by default in the type of the graph."""
         array = value.toarray() if sp.issparse(value) else np.asarray(value)
         self._n_bytes += array.size * np.dtype(dtype or self.dtype).itemsize
         if self._n_bytes > _MOST_BYTES:
@@ -233,7 +233,7 @@ def _text_weights(graph: _Graph, columns: list[str], features: TextFeatures) -> 
     for name in columns:
         text = graph.node("StringConcat", text, graph.input(name))
         text = graph.node("StringConcat", text, space)
-    # Other letters than ASCII are lower-cased by Unicode, in a locale that every system has.
+    # This locale lower-cases letters outside ASCII, and exists on every system.
     text = graph.node("StringNormalizer", text, case_change_action="LOWER", locale="C.UTF-8")
     grams = [tuple(term.split(" ")) for term in features.words_]
     blocks = [_tf_idf(graph, text, _WORD, grams, features.idf_)]
@@ -248,7 +248,7 @@ def _tf_idf(graph: _Graph, text: str, token: str, grams: list[tuple[str, ...]], 
     """Add the weights of terms, sequences of tokens, in rows of unit length."""
     options: dict[str, Any] = {"mark": 0, "mincharnum": 1, "pad_value": _FILL, "tokenexp": token}
     tokens = graph.node("Tokenizer", text, domain=_TEXT_DOMAIN, **options)
-    # The operator wants the terms by their length.
+    # The operator needs the terms sorted by length.
     order = sorted(range(len(grams)), key=lambda j: len(grams[j]))
     lengths = [len(grams[j]) for j in order]
     longest = max(lengths)
@@ -267,7 +267,7 @@ def _tf_idf(graph: _Graph, text: str, token: str, grams: list[tuple[str, ...]], 
         pool_strings=[word for j in order for word in grams[j]],
     )
     counts = graph.node("Cast", counts, to=graph.element_type)
-    # 1 + log(count) of the terms that a text has.
+    # 1 + log(count) for the terms of a text.
     one = graph.constant(1.0)
     logs = graph.node("Add", graph.node("Log", graph.node("Max", counts, one)), one)
     logs = graph.node("Mul", logs, graph.node("Min", counts, one))
@@ -275,7 +275,7 @@ def _tf_idf(graph: _Graph, text: str, token: str, grams: list[tuple[str, ...]], 
 
 
 def _unit_rows(graph: _Graph, X: str) -> str:
-    """Add rows of unit length; rows of zeros stay."""
+    """Scale rows to unit length; rows of zeros stay."""
     length = graph.node("ReduceL2", X, graph.axes(1), keepdims=1)
     is_zero = graph.node("Equal", length, graph.constant(0.0))
     length = graph.node("Where", is_zero, graph.constant(1.0), length)

@@ -1,4 +1,4 @@
-"""Models in MLflow: a flavour of their own, and `pyfunc`, which MLflow serves and batches."""
+"""Models in MLflow: a flavour for schirn, and `pyfunc`, which MLflow serves and batches."""
 
 import json
 import os
@@ -38,12 +38,12 @@ def save_model(
     path : path
         A new folder.
     mlflow_model : mlflow.models.Model, optional
-        The description of the model, if MLflow makes it.
+        The description of the model, if MLflow creates it.
     signature : mlflow.models.ModelSignature, optional
-        Columns and types of rows and predictions; by default those of the model.
+        Columns and types of rows and predictions; by default derived from the model.
     input_example : DataFrame, optional
         Some rows; by default one row of the columns that the model learned from, or none if it
-        needs pictures, vectors or more than 1,000 features.
+        needs images, vectors or more than 1,000 features.
     """
     pyfunc = optional("mlflow.pyfunc", "mlflow", "Saving models for MLflow")
     models = optional("mlflow.models", "mlflow", "Saving models for MLflow")
@@ -62,13 +62,13 @@ def save_model(
 
 
 def requirements() -> list[str]:
-    """Return what a model needs, in versions that can be installed.
+    """Return the packages that a model needs, in installable versions.
 
     Returns
     -------
     list of str
-        A version under development is not in any index, so it stands for the release before which
-        it comes.
+        A development version is not in any index, so it is replaced by a requirement on the release
+        that follows it.
     """
     release, _, development = schirn.__version__.partition(".dev")
     requirement = f"schirn>={release}.dev0" if development else f"schirn=={release}"
@@ -82,6 +82,11 @@ def example_of(model: PartialMultiLabelClassifier | TagPipeline) -> Any:
     Parameters
     ----------
     model : TagPipeline or method
+        The fitted model.
+
+    Returns
+    -------
+    DataFrame or None
     """
     pandas = optional("pandas", "table", "A DataFrame of rows")
     if not isinstance(model, TagPipeline):
@@ -110,7 +115,7 @@ def _signature(model: PartialMultiLabelClassifier | TagPipeline, example: Any) -
         inputs = [types.ColSpec(number if is_number else text, name) for name, is_number in columns]
     outputs = [types.ColSpec(schema.Array(text), "tags")]
     outputs += [types.ColSpec(number, name) for name in model.label_names_]
-    # Options that a signature does not list are ignored by MLflow.
+    # MLflow ignores options that the signature does not list.
     threshold = schema.ParamSpec("threshold", text, "")
     return models.ModelSignature(
         inputs=None if inputs is None else types.Schema(inputs),
@@ -120,7 +125,7 @@ def _signature(model: PartialMultiLabelClassifier | TagPipeline, example: Any) -
 
 
 def _write_example(folder: Path, example: Any) -> dict[str, str]:
-    """Write rows as MLflow keeps them; return what its description says about them."""
+    """Write rows in MLflow's format; return their entry in the model description."""
     rows = {"columns": list(example.columns), "data": example.to_numpy().tolist()}
     (folder / _EXAMPLE).write_text(json.dumps(rows))
     (folder / _SERVED_EXAMPLE).write_text(json.dumps({"dataframe_split": rows}))
@@ -140,7 +145,8 @@ def log_model(
     Parameters
     ----------
     model : TagPipeline or method
-    name : str
+        The fitted model.
+    name : str, default="model"
         Name of the model in the run.
     **options
         Passed to `mlflow.models.Model.log`, such as ``registered_model_name``.
@@ -154,12 +160,12 @@ def log_model(
 
 
 def load_model(uri: str) -> PartialMultiLabelClassifier | TagPipeline:
-    """Load the model itself, with all its methods, from an address that MLflow knows.
+    """Load the model itself, with all its methods, from an MLflow address.
 
     Parameters
     ----------
     uri : str
-        Address of the model, as MLflow returns it.
+        Address of the model in MLflow.
 
     Returns
     -------
@@ -170,7 +176,7 @@ def load_model(uri: str) -> PartialMultiLabelClassifier | TagPipeline:
 
 
 class _Predictor:
-    """What `mlflow.pyfunc.load_model` wraps."""
+    """Predictor that `mlflow.pyfunc.load_model` wraps."""
 
     def __init__(self, model: PartialMultiLabelClassifier | TagPipeline) -> None:
         self.model = model
@@ -181,8 +187,13 @@ class _Predictor:
         Parameters
         ----------
         X : DataFrame
+            Rows to tag.
         params : dict, optional
-            ``{"threshold": "0.9"}`` or ``{"threshold": "top-3"}``: the rule of `predict`.
+            The rule of `predict`, such as ``{"threshold": "0.9"}`` or ``{"threshold": "top-3"}``.
+
+        Returns
+        -------
+        DataFrame
         """
         pandas = optional("pandas", "table", "A DataFrame of predictions")
         method: Any = getattr(self.model, "method_", self.model)
@@ -197,7 +208,7 @@ class _Predictor:
 
 
 def _rule(text: Any) -> Any:
-    """Return a threshold: parameters of MLflow have one type, so numbers come as texts."""
+    """Return a threshold; parameters of MLflow have one type, so numbers are passed as strings."""
     if text is None or text == "":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Blocks of rows, and the steps that solvers run on them wherever the rows live.
+"""Blocks of rows, and the steps that solvers run on them wherever the rows are stored.
 
 A solver is a sequence of steps. A step is a function of one block, the state of that block and a
 small message; it returns the new state and small sums. A *row store* runs the step on all its
@@ -35,15 +35,14 @@ class Cells(NamedTuple):
 
 
 def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
-    """Cells of a 0/1 matrix (n, l), dense or CSR, on the device of `other`.
-
-    A CSR matrix has neither duplicates nor stored zeros.
+    """Return the cells of a 0/1 matrix (n, l) on the device of `other`.
 
     Parameters
     ----------
     Y : (n, l) array or CSR array
+        Candidates; a CSR array must have neither duplicates nor stored zeros.
     other : array, optional
-        Names the device; None is main memory.
+        An array on the device; None means main memory.
 
     Returns
     -------
@@ -57,7 +56,7 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     """
     Y = sp.csr_array(Y)
     n, l = (int(size) for size in Y.shape)
-    # Sorting 16-bit integers takes a tenth of the time.
+    # Sorting 16-bit integers is ten times faster.
     labels = Y.indices.astype(np.int16 if l < 2**15 else np.int64)
     label = labels if other is None else like(labels, other, "own")
     xp = namespace(label)
@@ -75,11 +74,12 @@ class DenseRows:
     F: Array
 
     def expand(self, w: Array) -> Array:
-        """(F w)', one label after the other.
+        """Return (F w)', one label after the other.
 
         Parameters
         ----------
         w : (r, l) array
+            Coordinates.
 
         Returns
         -------
@@ -88,15 +88,16 @@ class DenseRows:
         return product(w.T, self.F.T)
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'F.
+        """Return B'F, where B is 0 except for the given cells.
 
         Parameters
         ----------
-        label : (c,) array of int, ascending
-        row : (c,) array of int
+        label, row : (c,) arrays of int
+            Cells of B, sorted by label.
         values : (c,) array
-            B is 0 but for these cells.
+            Values of these cells.
         n_labels : int
+            Number of labels.
 
         Returns
         -------
@@ -105,7 +106,7 @@ class DenseRows:
         return cells_product(label, row, values, self.F, n_labels)
 
     def total(self) -> Array:
-        """1'F.
+        """Return 1'F.
 
         Returns
         -------
@@ -114,7 +115,7 @@ class DenseRows:
         return namespace(self.F).sum(self.F, axis=0)
 
     def squares(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F', some rows at a time.
+        """Return the diagonal of F diag(weights) F', some rows at a time.
 
         Parameters
         ----------
@@ -129,14 +130,14 @@ class DenseRows:
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """Rows of X as they are: weights of the features go in, sums over the rows come out."""
+    """Unchanged rows of X: messages are weights of the features, results are sums over rows."""
 
     X: Any
     first: int = 0
     """Index of the first row among all rows."""
 
     def expand(self, message: tuple[Array, Array]) -> Array:
-        """(X W + b)', one label after the other.
+        """Return (X W + b)', one label after the other.
 
         Parameters
         ----------
@@ -156,15 +157,16 @@ class FeatureRows:
         return scores
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'X, with the sums of B as the last column.
+        """Return B'X with the sums of B as last column; B is 0 except for the given cells.
 
         Parameters
         ----------
-        label : (c,) array of int, ascending
-        row : (c,) array of int
+        label, row : (c,) arrays of int
+            Cells of B, sorted by label.
         values : (c,) array
-            B is 0 but for these cells.
+            Values of these cells.
         n_labels : int
+            Number of labels.
 
         Returns
         -------
@@ -176,7 +178,7 @@ class FeatureRows:
         return np.column_stack([product, sums])
 
     def total(self) -> Array:
-        """1'X, and the number of rows.
+        """Return 1'X and the number of rows.
 
         Returns
         -------
@@ -186,7 +188,7 @@ class FeatureRows:
         return np.append(np.ones(n, dtype=self.X.dtype) @ self.X, self.X.dtype.type(n))
 
     def squares(self, message: tuple[Array, Array, float]) -> Array:
-        """||A'x - a||^2 + c of each row x, some rows at a time.
+        """Return ||A'x - a||^2 + c of each row x, some rows at a time.
 
         Parameters
         ----------
@@ -208,7 +210,7 @@ class FeatureRows:
 
 @dataclass(eq=False)
 class Coordinates:
-    """The spectrum of X, and translation between coordinates and messages of blocks."""
+    """The spectrum of X, and the conversion between coordinates and messages to blocks."""
 
     eigenvalues: Array
     penalty: Array
@@ -218,11 +220,12 @@ class Coordinates:
     mean: np.ndarray | None = None
 
     def send(self, w: Array) -> Any:
-        """The message for `FeatureRows.expand`.
+        """Return the message for `FeatureRows.expand`.
 
         Parameters
         ----------
         w : (r, l) array
+            Coordinates.
 
         Returns
         -------
@@ -236,12 +239,12 @@ class Coordinates:
         return W, w[-1] - self.mean @ W
 
     def receive(self, total: Array) -> Array:
-        """F'B from the sums of `FeatureRows.project` (or `total`) over all blocks.
+        """Return F'B from the sums of `FeatureRows.project` (or `total`) over all blocks.
 
         Parameters
         ----------
         total : array
-            Labels are the rows.
+            The sums, with labels as rows.
 
         Returns
         -------
@@ -257,13 +260,16 @@ class Coordinates:
         return np.concatenate([self.basis.T @ centred, sums[None]])
 
     def solve(self, rhs: Array, mu: float, ridge: float) -> tuple[Array, Array]:
-        """w with (mu F'F + ridge) w = rhs, and F'F w.
+        """Solve (mu F'F + ridge) w = rhs; return w and F'F w.
 
         Parameters
         ----------
         rhs : (r, l) array
+            Right-hand sides.
         mu : float
+            Weight of the Gram matrix.
         ridge : float
+            Ridge weight.
 
         Returns
         -------
@@ -277,7 +283,7 @@ class Coordinates:
 
 
 class Block(NamedTuple):
-    """Rows, their candidates, and whether a step may overwrite the state it is given.
+    """Rows, their candidates, and whether a step may overwrite the state it receives.
 
     A step that passes an array on under the same name in the new state must not change it.
     """
@@ -292,7 +298,7 @@ Step = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Shape, dtype and sparsity of X over all blocks, and whether it lies on a device."""
+    """Shape, dtype and sparsity of X over all blocks, and whether it is on a device."""
 
     n: int
     d: int
@@ -300,19 +306,20 @@ class Layout:
     sparse: bool
     device: bool = False
     Y: sp.csr_array | None = None
-    """Candidates of all rows, if they lie on a device: others have them in their blocks."""
+    """Candidates of all rows on a device; other candidates are in the blocks."""
 
 
 class PerBlock(list[Any]):
-    """A message, or a piece of one, that differs from block to block: one entry for each."""
+    """A message, or a part of one, with a separate entry for each block."""
 
 
 def message_for(message: tuple[Any, ...], block: int) -> tuple[Any, ...]:
-    """The message for one block.
+    """Return the message for one block.
 
     Parameters
     ----------
     message : tuple
+        The message for all blocks.
     block : int
         Number of the block.
 
@@ -329,9 +336,9 @@ def message_for(message: tuple[Any, ...], block: int) -> tuple[Any, ...]:
 
 
 class RowStore(Protocol):
-    """Blocks that live together; runs steps on all of them and adds up the sums in block order.
+    """Blocks stored together; runs steps on all of them and adds up the sums in block order.
 
-    Lists among the sums are joined, in any order.
+    Lists among the sums are concatenated, in any order.
     """
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
@@ -350,13 +357,14 @@ class RowStore(Protocol):
         """
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """Return f(block, state, *message) of every block, in order.
+        """Return f(block, state, *message) of each block, in order.
 
         Parameters
         ----------
         function : callable
             f(block, state, *message).
         *message : objects
+            Sent to all blocks.
 
         Returns
         -------
@@ -364,19 +372,20 @@ class RowStore(Protocol):
         """
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
-        """Replace every block by f(block, *message).
+        """Replace each block by f(block, *message).
 
         Parameters
         ----------
         function : callable
             f(block, *message) -> Block.
         *message : objects
+            Sent to all blocks.
         """
 
     def start(self, function: Step, *message: Any) -> list[Any]:
         """Run one step on all blocks and return sums over groups of blocks, for `near` or `here`.
 
-        Where the rows are far away, the program goes on while the step runs.
+        If the rows are remote, the program continues while the step runs.
 
         Parameters
         ----------
@@ -392,24 +401,30 @@ class RowStore(Protocol):
         return [self.step(function, *message)]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
-        """Return f(*args), computed where the rows are, for other calls of `near` and messages.
+        """Return f(*args), computed where the rows are stored, for other `near` calls or messages.
 
         Parameters
         ----------
         function : callable
+            Function to call.
         *args : objects
-            Like messages, they may hold results of `start` and `near`.
-        place : int
-            Different places compute at the same time if they can.
+            Arguments; like messages, they may contain results of `start` and `near`.
+        place : int, default=0
+            Number of the place; different places may compute in parallel.
+
+        Returns
+        -------
+        result, or its future
         """
         return function(*args)
 
     def here(self, value: Any) -> Any:
-        """Bring a result of `start` or `near` to this process.
+        """Fetch a result of `start` or `near` to this process.
 
         Parameters
         ----------
         value : object
+            The result.
 
         Returns
         -------
@@ -445,12 +460,12 @@ class MemoryRows(RowStore):
 
 
 def add_sums(a: Any, b: Any) -> Any:
-    """Add the sums of two blocks, entry by entry, also in nested tuples; None counts as zero.
+    """Add the sums of two blocks, entry by entry, even in nested tuples; None counts as zero.
 
     Parameters
     ----------
     a, b : tuples, numbers, arrays, lists or None
-        Of one structure.
+        Sums of the same structure.
 
     Returns
     -------
@@ -470,11 +485,12 @@ def add_sums(a: Any, b: Any) -> Any:
 
 
 def one_block(X: Any) -> MemoryRows:
-    """Rows in memory without candidates as one block.
+    """Return rows in memory, without candidates, as one block.
 
     Parameters
     ----------
     X : (n, d) array or CSR array
+        Features of the rows.
 
     Returns
     -------
@@ -485,7 +501,7 @@ def one_block(X: Any) -> MemoryRows:
 
 
 def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
-    """All rows of a factored X as one block.
+    """Return all rows of a factored X as one block.
 
     Parameters
     ----------
@@ -507,11 +523,12 @@ def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
 
 
 def stacked_rows(pieces: Sequence[Any]) -> Any:
-    """Rows of several blocks, one below the other.
+    """Stack the rows of several blocks.
 
     Parameters
     ----------
     pieces : list of arrays or CSR arrays
+        Rows of each block.
 
     Returns
     -------
@@ -525,11 +542,12 @@ def stacked_rows(pieces: Sequence[Any]) -> Any:
 
 
 def same(value: Any) -> Any:
-    """The value itself, for `RowStore.near` to bring it to the rows.
+    """Return the value itself; with `RowStore.near`, this moves it to the rows.
 
     Parameters
     ----------
     value : object
+        Any value.
 
     Returns
     -------

@@ -1,16 +1,16 @@
 """A row store on Dask workers.
 
-X stays where it is: a step travels to the blocks as tasks, and only messages (weights of the
-features) and sums (of the size of the weights) come and go. What is made of sums may stay with the
-workers, too: messages may hold its futures.
+X stays on the workers: steps are sent to the blocks as tasks, and only messages (weights of the
+features) and sums (of the size of the weights) are transferred. Results computed from sums may stay
+on the workers too, because messages may contain futures.
 
-A task costs client and scheduler some milliseconds, however little it does. Blocks are balanced
-across workers by their number of threads, and the blocks of a thread are one group, with one task
-per step. Sums are added along a tree on the workers.
+A task costs client and scheduler some milliseconds, however small it is. Blocks are balanced across
+workers by their number of threads, and the blocks of a thread form one group, with one task per
+step. Sums are added along a tree on the workers.
 
-Every task is a pure function of its blocks, their previous states and the message, so Dask
-recomputes what a dead worker held from X and the messages so far. Messages of more than
-`MESSAGE_BYTES` would fill the scheduler: they are scattered and not kept. If a state cannot be
+Each task is a pure function of its blocks, their previous states and the message, so Dask can
+recompute the data of a dead worker from X and the messages so far. Messages of more than
+`MESSAGE_BYTES` would fill the scheduler, so they are scattered and not kept. If a state cannot be
 recomputed, or X has to be read again, the fit starts over, at most `ATTEMPTS` times.
 """
 
@@ -44,19 +44,19 @@ from schirn.scale.blocks import (
 
 _T = TypeVar("_T")
 
-# How long to wait for a scheduler.
+# Time to wait for a scheduler.
 _PATIENCE = "20s"
 ATTEMPTS = 4
-# Larger messages are not kept for recomputation.
+# Maximum size of messages that are kept for recomputation.
 MESSAGE_BYTES = 2**20
-# The rows of a group lie in memory at the same time and take at most this much, or are one block.
+# Maximum size of a group of several blocks, whose rows are in memory at the same time.
 _GROUP_BYTES = 2**30
-# Sums that one task adds up on the workers before they travel.
+# Number of sums that one task adds up on the workers.
 _SUMS = 16
 
 
 def current_client() -> Any:
-    """The Dask client of this thread or program.
+    """Return the Dask client of this thread or program.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def current_client() -> Any:
     Raises
     ------
     InputError
-        If there is none.
+        If there is no client.
     """
     distributed = optional("distributed", "distributed", "training on a Dask cluster")
     try:
@@ -84,8 +84,9 @@ def connected(address: str, purpose: str) -> Iterator[Any]:
     Parameters
     ----------
     address : str
+        Address of the scheduler.
     purpose : str
-        What needs the package `distributed`, for the error if it is missing.
+        Purpose of the package `distributed`, for the error if it is missing.
 
     Yields
     ------
@@ -105,7 +106,7 @@ def connected(address: str, purpose: str) -> Iterator[Any]:
 
 
 def _threads(client: Any) -> dict[str, int]:
-    """Number of threads of each worker, of which there must be one."""
+    """Return the number of threads of each worker; raise InputError if there are no workers."""
     threads: dict[str, int] = client.nthreads()
     if not threads:
         address = client.scheduler.address
@@ -114,15 +115,16 @@ def _threads(client: Any) -> dict[str, int]:
 
 
 def lazy_blocks(readers: Sequence[Callable[[], Any]], files: Sequence[str]) -> list[Any]:
-    """Delayed blocks that the workers of the current client read, each from one of these files.
+    """Return delayed blocks that the workers of the current client read from files.
 
-    Raises InputError unless all workers see the files.
+    Raises InputError unless all workers can access the files.
 
     Parameters
     ----------
     readers : list of callables
-        Each returns a block.
+        Functions that return a block each.
     files : list of str
+        File of each block.
 
     Returns
     -------
@@ -151,11 +153,12 @@ def _first_missing(files: list[str]) -> str | None:
 
 
 def kind_of_blocks(X: Any) -> str:
-    """Return what a lazy X holds, by its first block: "texts", "sparse" or "dense".
+    """Return the kind of rows of a lazy X, determined from its first block.
 
     Parameters
     ----------
     X : Dask array or list of lazy blocks
+        Rows on workers.
 
     Returns
     -------
@@ -176,11 +179,12 @@ def _kind(block: Any) -> str:
 
 
 def gather_blocks(X: Any) -> list[Any]:
-    """The blocks of a lazy X in the memory of this process.
+    """Fetch the blocks of a lazy X to the memory of this process.
 
     Parameters
     ----------
     X : Dask array or list of lazy blocks
+        Rows on workers.
 
     Returns
     -------
@@ -191,15 +195,14 @@ def gather_blocks(X: Any) -> list[Any]:
 
 
 def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[Any]:
-    """Delayed features of blocks of texts, which the workers compute with a fitted `transform`.
-
-    A block is a list of texts, or lazy.
+    """Return delayed features of blocks of texts, computed by the workers.
 
     Parameters
     ----------
     blocks : list
+        Blocks of texts: lists of strings, or lazy.
     transform : callable
-        f(texts) -> features.
+        Fitted function f(texts) -> features.
 
     Returns
     -------
@@ -209,21 +212,21 @@ def lazy_texts(blocks: Sequence[Any], transform: Callable[[Any], Any]) -> list[A
     lazy = [
         block if location(block) == "dask" else delayed(block, traverse=False) for block in blocks
     ]
-    # The words travel once, not with each block.
+    # The vocabulary is sent once, not with each block.
     sent = delayed(transform)
     calls = delayed(call, pure=False)
     return [calls(sent, block) for block in lazy]
 
 
 def rows_per_block(n: int, most: int) -> int:
-    """Rows of a block, so that every thread of the current client has one.
+    """Return the number of rows per block so that each thread of the current client has one.
 
     Parameters
     ----------
     n : int
         Number of rows.
     most : int
-        Largest number of rows of a block.
+        Maximum number of rows of a block.
 
     Returns
     -------
@@ -233,11 +236,12 @@ def rows_per_block(n: int, most: int) -> int:
 
 
 def in_memory(X: Any) -> Any:
-    """Rows of a lazy X in the memory of this process, for few rows.
+    """Fetch the rows of a small lazy X to the memory of this process.
 
     Parameters
     ----------
     X : Dask array or list of lazy blocks
+        Rows on workers.
 
     Returns
     -------
@@ -252,11 +256,11 @@ class DaskRows(RowStore):
     Parameters
     ----------
     X : (n, d) Dask array, or list of delayed blocks or futures
-        Blocks are dense or sparse.
+        Features in dense or sparse blocks.
     Y : Dask array or list with the same blocks, or (n, l) CSR array
         The candidates.
     read_candidates : callable
-        f(block, first row) -> 0/1 CSR matrix, run on the workers.
+        Function f(block, first row) -> 0/1 CSR matrix, run on the workers.
     """
 
     def __init__(self, X: Any, Y: Any, read_candidates: Callable[[Any, int], Any]):
@@ -287,11 +291,11 @@ class DaskRows(RowStore):
         self._blocks: list[Any] = [
             [(rows[k], cells[k], first[k]) for k in group] for group in groups
         ]
-        # States of a group, and its sums.
+        # States and sums of each group.
         self._pairs: list[Any] = [None] * len(groups)
 
     def _candidates(self, Y: Any, sizes: list[int], reread: bool) -> list[Any]:
-        """The candidates of each block."""
+        """Return the candidates of each block."""
         n = sum(sizes)
         if location(Y) != "dask":
             check_same_length(n, Y.shape[0])
@@ -309,7 +313,7 @@ class DaskRows(RowStore):
         return blocks
 
     def _balance(self, blocks: list[Any]) -> tuple[list[Any], list[str]]:
-        """The blocks, some copied to workers that hold fewer than their share; their workers."""
+        """Copy blocks to workers with less than their share; return blocks and workers."""
         threads = _threads(self._client)
         holders = self._client.who_has(blocks)
         total = sum(threads.values())
@@ -329,15 +333,16 @@ class DaskRows(RowStore):
         return balanced, [owner for owner in owners if owner is not None]
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Run a whole fit; restart it if data were lost that Dask cannot recompute.
+        """Run a whole fit; restart it if Dask cannot recompute lost data.
 
         Parameters
         ----------
         function : callable
+            Function without arguments that runs the fit.
 
         Returns
         -------
-        what it returns
+        result of the function
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -360,14 +365,15 @@ class DaskRows(RowStore):
         return [self.near(_add_up, self._run(function, message))]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
-        """A future of f(*args), computed on the worker with this number.
+        """Return a future of f(*args), computed on the worker with this number.
 
         Parameters
         ----------
         function : callable
+            Function to call.
         *args : objects
-            They may hold futures.
-        place : int
+            Arguments, which may contain futures.
+        place : int, default=0
             Number of the worker, modulo their count.
 
         Returns
@@ -378,11 +384,12 @@ class DaskRows(RowStore):
         return self._submit(workers[place % len(workers)], function, *args)
 
     def here(self, value: Any) -> Any:
-        """Bring a result of `start` or `near` to the client.
+        """Fetch a result of `start` or `near` to the client.
 
         Parameters
         ----------
-        value : object, which may hold futures
+        value : object
+            The result, which may contain futures.
 
         Returns
         -------
@@ -391,7 +398,7 @@ class DaskRows(RowStore):
         return self._client.gather(value)
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """Return f(block, state, *message) of every block, in order."""
+        """Return f(block, state, *message) of each block, in order."""
         results = chain(*self._client.gather(self._map(_call_each, function, message)))
         return [result for _, result in sorted(results, key=itemgetter(0))]
 
@@ -405,7 +412,7 @@ class DaskRows(RowStore):
         self._pairs = []
 
     def _run(self, function: Step, message: tuple[Any, ...]) -> list[Any]:
-        """Run one step; futures of at most `_SUMS` sums over some blocks each."""
+        """Run one step; return at most `_SUMS` futures of sums over some blocks each."""
         self._pairs = self._map(_step_each, function, message)
         sums = self._client.map(itemgetter(1), self._pairs, pure=False)
         while len(sums) > _SUMS:
@@ -414,7 +421,7 @@ class DaskRows(RowStore):
         return sums
 
     def _map(self, task: Any, function: Any, message: tuple[Any, ...]) -> list[Any]:
-        """Futures of one task per group."""
+        """Return the futures of one task per group."""
         sent = self._send(tuple(None if isinstance(m, PerBlock) else m for m in message))
         differing = [m if isinstance(m, PerBlock) else None for m in message]
         per_group = [
@@ -422,20 +429,20 @@ class DaskRows(RowStore):
             for numbers in self._numbers
         ]
         groups = zip(self._owners, self._blocks, self._pairs, per_group, strict=True)
-        # Dask would bring all blocks to the worker that holds a message larger than they are.
+        # Dask would move all blocks to the worker of a message that is larger than they are.
         return [
             self._submit(owner, task, blocks, pair, function, sent, pieces)
             for owner, blocks, pair, pieces in groups
         ]
 
     def _submit(self, worker: str, function: Any, *args: Any) -> Any:
-        """A future of f(*args), computed on this worker if it is there."""
+        """Return a future of f(*args), computed on this worker if it is available."""
         options = {"workers": [worker], "allow_other_workers": True, "pure": False}
         with _large_graphs():
             return self._client.submit(function, *args, **options)
 
     def _send(self, message: tuple[Any, ...]) -> Any:
-        """A future of the message, which travels once."""
+        """Return a future of the message, which is sent only once."""
         sizes = optional("dask.sizeof", "distributed", "training on a Dask cluster")
         if sizes.sizeof(message) > MESSAGE_BYTES and not _holds_future(message):
             return self._client.scatter([message], hash=False)[0]
@@ -443,16 +450,18 @@ class DaskRows(RowStore):
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
-    """call(block, *args) for every block of X, lazily if X is lazy.
+    """Return call(block, *args) for each block of X, lazily if X is lazy.
 
     Parameters
     ----------
     call : callable
         f(block, *args) -> array.
     X : Dask array or list of lazy blocks
+        Rows on workers.
     args : tuple
+        Further arguments of `call`.
     n_columns : int
-        Width of the result.
+        Number of columns of the result.
 
     Returns
     -------
@@ -467,7 +476,7 @@ def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns:
             else lazy(block, *args)
             for block in X
         ]
-    # One row of zeros shows the type of the result.
+    # A row of zeros determines the type of the result.
     dtype = call(np.zeros((1, int(X.shape[1])), dtype=X.dtype), *args).dtype
     return X.rechunk({1: -1}).map_blocks(
         call,
@@ -479,11 +488,12 @@ def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns:
 
 
 def as_rows(X: Any) -> Any:
-    """A block as a dense array or CSR array of float32 or float64.
+    """Return a block as a dense array or CSR array of float32 or float64.
 
     Parameters
     ----------
     X : array-like or sparse matrix
+        Rows of the block.
 
     Returns
     -------
@@ -494,7 +504,7 @@ def as_rows(X: Any) -> Any:
 
 
 def _futures(client: Any, X: Any, what: str, reread: bool = False) -> list[Any]:
-    """One future per block of rows; `reread` renames tasks whose data were lost."""
+    """Return one future per block of rows; `reread` renames tasks whose data were lost."""
     if hasattr(X, "to_delayed"):
         if X.ndim != 2:
             raise InputError(f"{what} must have rows and columns, got shape {X.shape}")
@@ -508,12 +518,12 @@ def _futures(client: Any, X: Any, what: str, reread: bool = False) -> list[Any]:
     if reread:
         copy_block = optional("dask", "distributed", "Dask blocks").delayed(same, pure=False)
         X = [block if _is_future(block) else copy_block(block) for block in X]
-    # Futures stay as they are.
+    # Existing futures stay unchanged.
     return list(client.compute(list(X), sync=False))
 
 
 def _groups(owners: list[str], sizes: list[int], threads: dict[str, int]) -> list[list[int]]:
-    """Numbers of the blocks that share a task: those of one thread, unless they are too large."""
+    """Group the blocks that share a task: all blocks of a thread, unless they are too large."""
     groups: list[list[int]] = []
     for worker, n_threads in threads.items():
         numbers = [k for k, owner in enumerate(owners) if owner == worker]
@@ -535,7 +545,7 @@ def _holds_future(value: Any) -> bool:
 
 
 def _measure(X: Any) -> tuple[int, int, bool]:
-    """Rows and bytes of a block of X, and whether its type is float32 or float64."""
+    """Return rows and bytes of a block of X, and whether its type is float32 or float64."""
     if getattr(X, "ndim", 0) != 2:
         raise InputError(
             f"a block of X must have rows and columns, got {type(X).__name__} of shape "
@@ -546,7 +556,7 @@ def _measure(X: Any) -> tuple[int, int, bool]:
 
 
 def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> Cells:
-    """The candidates of a block, built next to its X."""
+    """Return the candidates of a block, built where its X is."""
     Y = read(Y, first)
     if Y.shape[0] != X.shape[0]:
         raise InputError(
@@ -559,9 +569,9 @@ def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> Cells
 def _blocks(
     group: list[Any], pair: Any, message: tuple[Any, ...], differing: list[Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """The blocks of a group, their states and their messages."""
+    """Yield the blocks of a group with their states and messages."""
     states = [None] * len(group) if pair is None else pair[0]
-    # An entry of the message is either the same for all blocks, or a `PerBlock`.
+    # Each entry of the message is either the same for all blocks, or a `PerBlock`.
     entries = tuple(m if d is None else d for m, d in zip(message, differing, strict=True))
     for i, ((X, cells, first), state) in enumerate(zip(group, states, strict=True)):
         block = Block(FeatureRows(as_rows(X), first), cells, in_place=False)
@@ -571,7 +581,7 @@ def _blocks(
 def _call_each(
     group: list[Any], pair: Any, function: Any, message: tuple[Any, ...], differing: list[Any]
 ) -> list[tuple[int, Any]]:
-    """The first row of each block, and f(block, state, *message)."""
+    """Return the first row of each block, and f(block, state, *message)."""
     calls = _blocks(group, pair, message, differing)
     return [(block.rows.first, function(block, *rest)) for block, *rest in calls]
 
@@ -579,7 +589,7 @@ def _call_each(
 def _prepare_each(
     group: list[Any], pair: Any, function: Any, message: tuple[Any, ...], differing: list[Any]
 ) -> list[tuple[Any, Cells, int]]:
-    """The group with every block replaced by f(block, *message)."""
+    """Return the group with each block replaced by f(block, *message)."""
     calls = _blocks(group, pair, message, differing)
     blocks = (function(block, *here) for block, _, *here in calls)
     return [(block.rows.X, block.cells, block.rows.first) for block in blocks]
@@ -588,13 +598,13 @@ def _prepare_each(
 def _step_each(
     group: list[Any], pair: Any, function: Step, message: tuple[Any, ...], differing: list[Any]
 ) -> tuple[list[Any], Any]:
-    """The new states of a group, and its sums."""
+    """Return the new states of a group, and its sums."""
     states = []
     total = None
     for block, *rest in _blocks(group, pair, message, differing):
         state, sums = function(block, *rest)
         states.append(state)
-        # Sums may be larger than the blocks: at most two are in memory.
+        # Sums may be larger than the blocks, so at most two are kept in memory.
         total = add_sums(total, sums)
     return states, total
 
@@ -604,7 +614,7 @@ def _add_up(sums: list[Any]) -> Any:
 
 
 def _lost() -> tuple[type[BaseException], ...]:
-    """Exceptions that Dask raises when data or workers are lost."""
+    """Return the exceptions that Dask raises if data or workers are lost."""
     from concurrent.futures import CancelledError
 
     distributed = optional("distributed", "distributed", "training on a Dask cluster")
@@ -613,6 +623,6 @@ def _lost() -> tuple[type[BaseException], ...]:
 
 
 def _large_graphs() -> Any:
-    """Silence the warning about large graphs: messages are meant to travel with their tasks."""
+    """Silence the warning about large graphs: messages are sent with their tasks on purpose."""
     dask = optional("dask", "distributed", "training on a Dask cluster")
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})

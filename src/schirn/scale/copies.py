@@ -1,4 +1,4 @@
-"""Equal rows, wherever they lie."""
+"""Detection of equal rows, wherever they are stored."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -19,6 +19,7 @@ def equal_rows(X: Any) -> Array:
     Parameters
     ----------
     X : (n, d) array, CSR array or RowFile
+        Features of the rows.
 
     Returns
     -------
@@ -28,11 +29,12 @@ def equal_rows(X: Any) -> Array:
 
 
 def number_distinct(digests: Iterable[bytes]) -> Array:
-    """Number the distinct ones of the digests of rows, in order of first appearance.
+    """Number the distinct digests of rows, in order of first appearance.
 
     Parameters
     ----------
     digests : iterable of bytes
+        Digest of each row.
 
     Returns
     -------
@@ -43,11 +45,12 @@ def number_distinct(digests: Iterable[bytes]) -> Array:
 
 
 def row_digests(X: Any) -> Iterator[bytes]:
-    """Yield a hash of each row of what `equal_rows` takes.
+    """Yield a hash of each row.
 
     Parameters
     ----------
     X : (n, d) array, CSR array or RowFile
+        Features of the rows, as in `equal_rows`.
 
     Yields
     ------

@@ -1,9 +1,9 @@
-"""Ridge systems over rows that lie in blocks or on a device.
+"""Ridge systems over rows in blocks or on a device.
 
-Blocks keep their rows of X as they are, dense or sparse. The Gram matrix X'X is a sum over blocks.
+Blocks keep their rows of X unchanged, dense or sparse. The Gram matrix X'X is a sum over blocks.
 Its eigenvectors V are computed once, and coordinates w in that basis become weights V w of the
-features before they travel to the blocks. On a device all rows are one block, which is replaced by
-F = X V.
+features before they are sent to the blocks. On a device all rows are one block, which is replaced
+by F = X V.
 """
 
 import logging
@@ -27,13 +27,13 @@ from schirn.linalg.row_space import (
 from schirn.scale.blocks import Block, Coordinates, DenseRows, FeatureRows, Layout, RowStore
 
 LOG = logging.getLogger("schirn")
-# The Gram matrix of more features takes more than 3 GB.
+# Maximum number of features; the Gram matrix of more takes over 3 GB.
 MOST_FEATURES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A solver of ridge systems in coordinates, and the way from coordinates back to features."""
+    """A solver of ridge systems in coordinates, and the conversion back to features."""
 
     coordinates: Coordinates
     coefficients: Callable[[Array], tuple[Array, Array]]
@@ -43,17 +43,19 @@ class Factor:
 
 
 def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercept: bool) -> Factor:
-    """Factor X once, as `schirn.linalg.row_space.row_space` does for X in one piece.
+    """Factor X once, as `schirn.linalg.row_space.row_space` does for an undivided X.
 
     Parameters
     ----------
     store : RowStore
-        Its blocks hold `FeatureRows`. With an intercept, dense blocks are centred. The one block
-        of a device is replaced by its rows of F.
+        Store whose blocks hold `FeatureRows`. With an intercept, dense blocks are centred. The
+        single block of a device is replaced by its rows of F.
     layout : Layout
+        Shape and type of X.
     ridge : float
         The smallest ridge weight that will be used.
     fit_intercept : bool
+        True fits an intercept.
 
     Returns
     -------
@@ -95,7 +97,7 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     if mean is not None:
         eigenvalues, penalty = with_intercept(eigenvalues, n)
         mean = mean.astype(dtype)
-        # Dense blocks are centred already.
+        # Dense blocks are already centred.
         shift = mean if sparse else np.zeros_like(mean)
 
     def leverage(t: float) -> tuple[Array, Array, float]:
@@ -120,12 +122,14 @@ def _factor_device(store: RowStore, ridge: float, fit_intercept: bool) -> Factor
 
 
 def column_totals(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Sums of the columns of the block.
+    """Return the sums of the columns of a block.
 
     Parameters
     ----------
     block : Block
+        The block.
     state : object
+        State of the block, returned unchanged.
 
     Returns
     -------
@@ -136,12 +140,14 @@ def column_totals(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def centre(block: Block, mean: Array) -> Block:
-    """The block with the mean subtracted from its dense rows.
+    """Subtract the mean from the dense rows of a block.
 
     Parameters
     ----------
     block : Block
+        The block.
     mean : (d,) array
+        Mean of all rows.
 
     Returns
     -------
@@ -153,12 +159,14 @@ def centre(block: Block, mean: Array) -> Block:
 
 
 def gram(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
-    """X'X of the block, in double precision.
+    """Return X'X of a block in double precision.
 
     Parameters
     ----------
     block : Block
+        The block.
     state : object
+        State of the block, returned unchanged.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """A row store in files, for data larger than memory.
 
-Rows and states are read and written explicitly. Nothing is memory-mapped, because mapped pages
-count as memory of the process. While one block is computed, the next is read and the previous one
-is written.
+Rows and states are read and written explicitly instead of memory-mapped, because mapped pages count
+as memory of the process. While one block is computed, the next is read and the previous one is
+written.
 """
 
 import pickle
@@ -36,7 +36,7 @@ class _LazyRows(FeatureRows):
     """Rows whose X is read on first use."""
 
     def __init__(self, first: int, read: Callable[[], Any]):
-        # The fields of `FeatureRows` cannot be assigned to.
+        # The fields of the frozen `FeatureRows` cannot be assigned.
         vars(self).update(first=first, _read=read)
 
     @cached_property
@@ -46,13 +46,14 @@ class _LazyRows(FeatureRows):
 
 
 class FileRows(RowStore):
-    """A row store whose blocks and states live in files.
+    """A row store with blocks and states in files.
 
-    A state is a named tuple with one file per field. Only fields that a step replaced are written.
+    A state is a named tuple with one file per field. Only fields replaced by a step are written.
 
     Parameters
     ----------
     X : RowFile
+        Features of the rows.
     Y : (n, l) CSR array
         Candidates, 0/1.
     """
@@ -65,7 +66,7 @@ class FileRows(RowStore):
         self._writer = ThreadPoolExecutor(1)
         self._edges = np.concatenate([[0], np.cumsum(X.block_sizes)]).tolist()
         self._preparations: list[tuple[Callable[..., Block], tuple[Any, ...]]] = []
-        # The type of the state of each block.
+        # Type of the state of each block.
         self._states: list[Any] = [None] * len(X.block_sizes)
         self._uses_rows: dict[Any, bool] = {}
         try:
@@ -81,10 +82,11 @@ class FileRows(RowStore):
         Parameters
         ----------
         function : callable
+            Function without arguments that runs the fit.
 
         Returns
         -------
-        what it returns
+        result of the function
         """
         return function()
 
@@ -104,14 +106,14 @@ class FileRows(RowStore):
         return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """Return f(block, state, *message) of every block, in order."""
+        """Return f(block, state, *message) of each block, in order."""
         return [
             function(*self._fetch(k, False), *message_for(message, k))
             for k in range(len(self._states))
         ]
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
-        """Replace every block by f(block, *message), whenever it is read from now on."""
+        """Replace each block by f(block, *message) whenever it is read from now on."""
         self._preparations.append((function, message))
 
     def close(self) -> None:
@@ -121,7 +123,7 @@ class FileRows(RowStore):
         self._scratch.remove()
 
     def _fetch_all(self, function: Any) -> Iterator[tuple[Block, Any]]:
-        """Yield all blocks in order; each is read while the one before is computed."""
+        """Yield all blocks in order; each is read while the previous one is computed."""
         with_rows = self._uses_rows.get(function, True)
         reading = self._reader.submit(self._fetch, 0, with_rows)
         for k in range(1, len(self._states)):
@@ -148,7 +150,7 @@ class FileRows(RowStore):
         return block.rows.X
 
     def _save_state(self, k: int, state: Any, new: Any) -> None:
-        """Write what is new in a state."""
+        """Write the new fields of a state."""
         self._states[k] = None if new is None else type(new)
         for name in () if new is None else new._fields:
             value = getattr(new, name)

@@ -1,7 +1,8 @@
-"""Training and prediction where the rows live: on a device, in files, on Dask workers.
+"""Training and prediction where the rows are stored: on a device, in files, on Dask workers.
 
-The rounds are those that run in memory. A method supports other locations through one hook,
-`_fit_blocks(store, layout)`. Of n x l numbers only the verdicts on the candidates come back.
+The computation is the same as in memory. A method supports other locations through a single hook,
+`_fit_blocks(store, layout)`. Of all n x l numbers, only the verdicts on the candidates are
+returned.
 """
 
 from contextlib import closing
@@ -36,25 +37,25 @@ from schirn.scale.input import (
     summarise,
 )
 
-# Cells that the calibration and the threshold of `predict` are learned from.
+# Maximum number of cells to learn the calibration and the threshold of `predict` from.
 _SAMPLE_CELLS = 1_000_000
-# Numbers in the rows that parameters are chosen on, and rows if they have more numbers.
+# Size of the sample on which parameters are chosen, in numbers, and its minimum number of rows.
 _SEARCH_CELLS = 500_000
 _SEARCH_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class BlockFit:
-    """What `_fit_blocks` returns after training on blocks."""
+    """Result of `_fit_blocks`."""
 
     scores: np.ndarray
     """Scores (m, l) of a sample of rows, leave-one-out if the method has them."""
     listed: np.ndarray
     """Candidates (m, l) of these rows."""
     confidence: sp.csr_array
-    """(n, l), with every candidate stored"""
+    """Confidences (n, l), with all candidates stored."""
     noise: np.ndarray
-    """Which of the stored candidates are noise."""
+    """Mask of the stored candidates that are noise."""
 
 
 def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
@@ -63,10 +64,13 @@ def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
     Parameters
     ----------
     model : PartialMultiLabelClassifier
-        Has the hook `_fit_blocks`.
+        A method with the hook `_fit_blocks`.
     X : rows on a device, in files or on workers
+        Features of the rows.
     y : candidates, in any container that `fit` takes
+        Candidates of the rows.
     label_names : list of str or None
+        Names of the labels.
     """
     where = location(X)
     if where == "device":
@@ -85,11 +89,13 @@ def fit_store(model: Any, store: RowStore, names: Any, y: Any = None) -> None:
     Parameters
     ----------
     model : PartialMultiLabelClassifier
+        A method with the hook `_fit_blocks`.
     store : RowStore
+        Blocks of rows with their candidates.
     names : list of str or None
         Names of the labels.
     y : candidates, optional
-        Their type is that of the predictions.
+        Candidates whose type determines the type of the predictions.
     """
     blocks = store.gather(summarise)
     layout = check_blocks(blocks)
@@ -121,7 +127,7 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
 
 
 def _finish(model: Any, fit: BlockFit, noise: Any = None) -> None:
-    """Hand the verdicts to the model; the noise is sparse unless it is given."""
+    """Set the verdicts of the model; the noise is sparse unless it is given."""
     Q = fit.confidence
     if noise is None:
         wrong = np.flatnonzero(fit.noise)
@@ -132,7 +138,7 @@ def _finish(model: Any, fit: BlockFit, noise: Any = None) -> None:
 
 
 def _dense(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
-    """A dense (n, l) array with these values at flat positions, and 0 elsewhere."""
+    """Return a dense (n, l) array with these values at flat positions, and 0 elsewhere."""
     n_cells = shape[0] * shape[1]
     dense = namespace(values).zeros(n_cells, dtype=values.dtype, device=values.device)
     dense[flat] = values
@@ -140,18 +146,20 @@ def _dense(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
 
 
 def map_rows(model: Any, name: str, X: Any, n_columns: int, **options: Any) -> Any:
-    """Call a method of a fitted model on every block of X, lazily if X is lazy.
+    """Call a method of a fitted model on each block of X, lazily if X is lazy.
 
     Parameters
     ----------
     model : PartialMultiLabelClassifier
+        The fitted model.
     name : str
-        Of a method that takes rows.
+        Name of a method that takes rows.
     X : Dask array, delayed blocks or RowFile
+        Features of the rows.
     n_columns : int
-        Width of the result.
+        Number of columns of the result.
     **options : objects
-        Passed on.
+        Passed to the method.
 
     Returns
     -------
@@ -170,7 +178,7 @@ def _call(block: Any, model: Any, name: str, options: dict[str, Any]) -> Any:
 
 
 class _LeaveOneOut(NamedTuple):
-    """The state of a block after the last step."""
+    """State of a block after the last step."""
 
     scores: Array
     """Leave-one-out scores of the candidates."""
@@ -187,13 +195,19 @@ def judge_by_ridge(
     Parameters
     ----------
     model : PartialMultiLabelClassifier
+        The model; its `calibration_` is set.
     store : RowStore
-        The states of its blocks have `noise`.
+        Store whose block states have `noise`.
     factor : Factor
+        The factored X.
     targets : array
-        F'(Y - N)
+        F'(Y - N).
     lam : float
         Ridge weight.
+
+    Returns
+    -------
+    BlockFit
     """
     coordinates = factor.coordinates
     w, _ = coordinates.solve(targets, 1.0, lam)
@@ -216,7 +230,7 @@ def judge_by_ridge(
 def _leave_one_out(
     block: Block, state: Any, message: Any, weights: Any, stride: int
 ) -> tuple[_LeaveOneOut, tuple[Any, ...]]:
-    """Leave-one-out scores B + (XW - B)/(1 - h) of the ridge on B = Y - N."""
+    """Compute leave-one-out scores B + (XW - B)/(1 - h) of the ridge on B = Y - N."""
     scores = block.rows.expand(message)
     xp = namespace(scores)
     flat = xp.reshape(scores, (-1,))
@@ -230,12 +244,12 @@ def _leave_one_out(
 
 
 def _sample(block: Block, state: _LeaveOneOut, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and candidates (m, l) of the sampled rows."""
+    """Return scores and candidates (m, l) of the sampled rows."""
     return np.ascontiguousarray(to_numpy(state.sample).T), sample_candidates(block, stride)
 
 
 def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> tuple[np.ndarray, ...]:
-    """Candidates of each row; their labels, noise and confidence, sorted by row."""
+    """Return the candidates per row, and their labels, noise and confidence, sorted by row."""
     scores = to_numpy(state.scores)
     confidence = calibration.confidence(scores, np.ones(len(scores), dtype=np.uint8))
     row = to_numpy(block.cells.row)
@@ -247,7 +261,7 @@ def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> tuple[np.ndar
 
 
 def sample_stride(n: int, l: int) -> int:
-    """Stride of the sampled rows 0, stride, 2 stride, ... of n rows with l labels.
+    """Return the stride of the sampled rows 0, stride, 2 stride, ... of n rows with l labels.
 
     Parameters
     ----------
@@ -264,12 +278,14 @@ def sample_stride(n: int, l: int) -> int:
 
 
 def sample_start(block: Block, stride: int) -> int:
-    """Index in the block of its first sampled row.
+    """Return the index of the first sampled row within a block.
 
     Parameters
     ----------
     block : Block
+        The block.
     stride : int
+        Stride of the sampled rows.
 
     Returns
     -------
@@ -279,12 +295,14 @@ def sample_start(block: Block, stride: int) -> int:
 
 
 def sample_candidates(block: Block, stride: int) -> np.ndarray:
-    """Candidates (m, l) of the sampled rows.
+    """Return the candidates (m, l) of the sampled rows.
 
     Parameters
     ----------
     block : Block
+        The block.
     stride : int
+        Stride of the sampled rows.
 
     Returns
     -------
@@ -301,12 +319,14 @@ def sample_candidates(block: Block, stride: int) -> np.ndarray:
 
 
 def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
-    """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l).
+    """Return evenly spaced rows that fit in main memory, and their candidates (m, l).
 
     Parameters
     ----------
     store : RowStore
+        Blocks of rows.
     layout : Layout
+        Shape and type of X.
 
     Returns
     -------

@@ -18,18 +18,19 @@ from schirn.labels.matrix import (
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
 
-# Types of dense candidates that every library of a device compares.
+# Types of dense candidates that all device libraries can compare.
 _DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
 
 
 def check_in_memory(name: str, X: Any) -> None:
-    """Raise InputError for rows in files or on a GPU, which the method `name` cannot use.
+    """Raise InputError for rows in files or on a GPU, which the method `name` does not support.
 
     Parameters
     ----------
     name : str
-        The method, for the sentence.
-    X : rows anywhere
+        Name of the method, for the error message.
+    X : rows in any location
+        Features of the rows.
 
     Raises
     ------
@@ -55,9 +56,11 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
     Parameters
     ----------
     model : PartialMultiLabelClassifier
+        The method that gets X.
     X : (n, d) array on a device
-    reset : bool
-        False compares the number of features with those of `fit`.
+        Features of the rows.
+    reset : bool, default=False
+        False compares the number of features with `fit`.
 
     Returns
     -------
@@ -75,7 +78,7 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
             f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
             f"{model.n_features_in_} features as input"
         )
-    # Weights that are being trained elsewhere must not be trained from here.
+    # Detached, so that no gradients flow into the network that computed X.
     X = X.detach() if hasattr(X, "detach") else X
     xp = namespace(X)
     X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
@@ -91,7 +94,7 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class BlockSummary:
-    """Sizes, type and flaws of a block."""
+    """Sizes, type and problems of a block."""
 
     n: int
     d: int
@@ -110,7 +113,9 @@ def summarise(block: Block, state: Any) -> BlockSummary:
     Parameters
     ----------
     block : Block
+        The block.
     state : object
+        Not used.
 
     Returns
     -------
@@ -128,11 +133,12 @@ def summarise(block: Block, state: Any) -> BlockSummary:
 
 
 def check_blocks(blocks: list[BlockSummary]) -> Layout:
-    """Raise InputError for blocks that do not fit together or cannot be used; return the layout.
+    """Raise InputError for inconsistent or unusable blocks; return the layout.
 
     Parameters
     ----------
     blocks : list of BlockSummary
+        Summary of each block.
 
     Returns
     -------
@@ -151,20 +157,22 @@ def check_blocks(blocks: list[BlockSummary]) -> Layout:
     n = sum(block.n for block in blocks)
     empty = np.concatenate([block.empty for block in blocks])
     check_empty_rows(empty, (n, first.n_labels))
-    # By name: "float64" is larger than "float32".
+    # Compared as names: "float64" is larger than "float32".
     dtype = np.dtype(max(block.dtype for block in blocks))
     return Layout(n, first.d, dtype, first.sparse)
 
 
 def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, list[str]]:
-    """Candidates of any container as CSR of uint8, and the label names.
+    """Return candidates in any container as CSR of uint8, and the label names.
 
-    Dense ones of rows X on a device are searched there.
+    Dense candidates of rows X on a device are searched there.
 
     Parameters
     ----------
     y : candidates in any container
+        Candidates of the rows.
     names : list of str or None
+        Names of the labels.
     X : array, optional
         Rows on a device.
 
@@ -188,7 +196,7 @@ def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, 
 
 
 def _listed_on_device(y: Array, X: Array) -> sp.csr_array | None:
-    """CSR of a 0/1 array; None if it is empty or has another type or other values."""
+    """Return a 0/1 array as CSR; None if it is empty, or its type or values are unsupported."""
     if 0 in y.shape or str(y.dtype).removeprefix("torch.") not in _DEVICE_TYPES:
         return None
     xp = namespace(X)
@@ -203,11 +211,12 @@ def _listed_on_device(y: Array, X: Array) -> sp.csr_array | None:
 
 
 def block_candidates(Y: Any, first: int) -> Any:
-    """The candidates of one block as CSR; an error names the first row of the block.
+    """Return the candidates of one block as CSR; errors name the first row of the block.
 
     Parameters
     ----------
     Y : candidates in any container
+        Candidates of the block.
     first : int
         Index of the first row of the block.
 

@@ -1,4 +1,4 @@
-"""Free memory, and temporary files for what does not fit into it."""
+"""Free memory, and temporary files for data that do not fit into it."""
 
 import os
 import shutil
@@ -13,13 +13,13 @@ from typing import IO
 from schirn._files import lock
 from schirn.exceptions import InputError
 
-# What is assumed where the system does not say how much memory is free.
+# Assumed free memory if the system does not report it.
 _UNKNOWN = 8 * 10**9
 _LIMIT: ContextVar[float | None] = ContextVar("memory_limit", default=None)
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _MOUNTS = Path("/proc/mounts")
-# Of the memory that is free, features and the largest array of a fit take at most this share.
+# Maximum share of the free memory for features and the largest array of a fit.
 _SHARE = 0.5
 
 
@@ -30,7 +30,7 @@ def memory_limit(gigabytes: float | None) -> Iterator[None]:
     Parameters
     ----------
     gigabytes : float or None
-        None is no limit.
+        The limit; None means no limit.
     """
     token = _LIMIT.set(None if gigabytes is None else gigabytes * 1e9)
     try:
@@ -40,7 +40,7 @@ def memory_limit(gigabytes: float | None) -> Iterator[None]:
 
 
 def free_bytes() -> int:
-    """Memory that this process can still use: what system and container leave.
+    """Return the memory that this process can still use, within system and container limits.
 
     Returns
     -------
@@ -62,13 +62,14 @@ def free_bytes() -> int:
 
 
 def fits(size: int, free: int | None = None) -> bool:
-    """Whether an array of `size` bytes may lie in memory: it takes at most half of what is free.
+    """Check whether an array fits into memory, that is, takes at most half of the free memory.
 
     Parameters
     ----------
     size : int
+        Size of the array in bytes.
     free : int, optional
-        Bytes that are free, if known.
+        Free memory in bytes, if known.
 
     Returns
     -------
@@ -83,8 +84,9 @@ def check_room(size: int, what: str) -> None:
     Parameters
     ----------
     size : int
+        Size of the file.
     what : str
-        What needs the room, in the plural.
+        Description of its content for the error message, in the plural.
     """
     folder = scratch_folder()
     if size > free_on_disk(folder):
@@ -96,7 +98,7 @@ def check_room(size: int, what: str) -> None:
 
 
 def scratch_folder() -> str:
-    """The folder for temporary files: that of the system, or /var/tmp if that is in memory.
+    """Return the system's folder for temporary files, or /var/tmp if that folder is in memory.
 
     Returns
     -------
@@ -115,14 +117,14 @@ def scratch_folder() -> str:
 class ScratchFolder:
     """A folder for temporary files that is removed with this object.
 
-    A process that is killed leaves its folder behind. The next one that makes a folder in the same
-    place removes it: the system unlocks the lock file of a process that ends.
+    A killed process leaves its folder behind. The next process that creates a folder in the same
+    place removes it, because the system releases the lock of a process that ends.
     """
 
     def __init__(self, inside: str | os.PathLike[str]):
         for folder in Path(inside).glob("schirn-*"):
             _remove_abandoned(folder)
-        # Until the lock is there, no other process must see the folder.
+        # Other processes must not see the folder before it is locked.
         hidden = Path(tempfile.mkdtemp(prefix=".schirn-", dir=inside))
         file = (hidden / "lock").open("wb")
         lock(file)
@@ -137,7 +139,7 @@ def _remove_abandoned(folder: Path) -> None:
             if os.fstat(file.fileno()).st_uid == os.getuid() and lock(file):
                 shutil.rmtree(folder, ignore_errors=True)
     except (OSError, AttributeError):
-        # No folder, of another user or program, or a system without users.
+        # Not a folder, owned by another user or program, or a system without users.
         return
 
 
@@ -147,11 +149,12 @@ def _remove(folder: Path, file: IO[bytes]) -> None:
 
 
 def free_on_disk(folder: str | os.PathLike[str]) -> int:
-    """Bytes that temporary files may take; no more than the free memory if they lie there.
+    """Return the space for temporary files in bytes; limited by free memory if in memory.
 
     Parameters
     ----------
     folder : path
+        Folder of the files.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def free_on_disk(folder: str | os.PathLike[str]) -> int:
 
 
 def _is_in_memory(folder: str) -> bool:
-    """Whether a folder lies in main memory, as /tmp does on many systems."""
+    """Check whether a folder is in main memory, like /tmp on many systems."""
     try:
         lines = _MOUNTS.read_text().splitlines()
     except OSError:
@@ -174,7 +177,7 @@ def _is_in_memory(folder: str) -> bool:
 
 
 def _left_by_container() -> Iterator[int]:
-    """What each group of processes that this one is in may still use; its file cache is free."""
+    """Yield the memory left to each control group of this process; file cache counts as free."""
     try:
         lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:

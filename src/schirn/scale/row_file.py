@@ -1,4 +1,4 @@
-"""Rows of features that are read block by block, from files or from memory."""
+"""Rows of features read block by block, from files or from memory."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -19,17 +19,18 @@ _BLOCK_BYTES = 64 * 2**20
 
 
 class RowFile:
-    """Rows of features that are read from disk block by block.
+    """Rows of features read from disk block by block.
 
     Parameters
     ----------
     X : path, list of paths or numpy.memmap
-        Files in .npy format, one below the other, or a mapped array; they are read in place. Rows
-        in memory, also a CSR matrix, stay there: only what is computed from them is in files.
+        Files in .npy format, stacked in this order, or a mapped array; they are read in place. Rows
+        in memory, also a CSR matrix, stay there: only intermediate results are in files.
     block_rows : int or None
         Rows per block. None makes blocks of about 64 MB.
     scratch : path or None
-        Folder for temporary files. None uses that of the system, or /var/tmp if that is in memory.
+        Folder for temporary files. None uses the system's folder, or /var/tmp if that one is in
+        memory.
 
     Attributes
     ----------
@@ -95,11 +96,12 @@ class RowFile:
             yield self.read(k)
 
     def read(self, k: int) -> Any:
-        """Read block number k.
+        """Read a block.
 
         Parameters
         ----------
         k : int
+            Number of the block, from 0.
 
         Returns
         -------
@@ -108,11 +110,11 @@ class RowFile:
         source, rows = self._blocks[k]
         if _is_file(source):
             return _read(source, rows).astype(self.dtype, copy=False)
-        # Steps may change the rows of a block.
+        # A copy, because steps may change the rows of a block.
         return source[rows].astype(self.dtype)
 
     def _split(self, block_rows: int | None) -> list[tuple[Any, slice]]:
-        """Sources and rows of blocks of limited size."""
+        """Return sources and rows of blocks of limited size."""
         blocks = []
         for source in self._sources:
             n = source.shape[0]
@@ -122,13 +124,13 @@ class RowFile:
         return blocks
 
     def _finer(self, rows: int) -> "RowFile":
-        """The same rows in blocks of `rows` rows."""
+        """Return the same rows in blocks of `rows` rows."""
         finer = copy(self)
         finer._blocks = self._split(rows)
         return finer
 
     def mapped(self) -> Any:
-        """All rows as one array, mapped from their file; several files are read into memory.
+        """Return all rows as one array, mapped from a single file or read from several files.
 
         Returns
         -------
@@ -151,11 +153,12 @@ class RowFile:
 
 
 def copy_to_file(blocks: Iterable[np.ndarray]) -> RowFile:
-    """Copy blocks of one width and type to a temporary file, which is removed with the result.
+    """Copy blocks to a temporary file, which is removed with the result.
 
     Parameters
     ----------
     blocks : iterable of (m, d) ndarray
+        Blocks with the same number of columns and type.
 
     Returns
     -------
@@ -210,7 +213,7 @@ def _map_npy(path: Any) -> np.memmap:
 
 
 def _check_matrix(X: Any, place: str = "") -> Any:
-    """Raise DataError unless X is a matrix of numbers with rows."""
+    """Raise DataError unless X is a nonempty matrix of numbers."""
     shape = getattr(X, "shape", ())
     dtype = getattr(X, "dtype", np.dtype(object))
     if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
@@ -219,7 +222,7 @@ def _check_matrix(X: Any, place: str = "") -> Any:
 
 
 def _is_file(source: Any) -> bool:
-    """Whether rows can be read from a file: it has no changes that are in memory alone."""
+    """Check whether rows can be read from a file, without changes that exist only in memory."""
     is_mapped = isinstance(source, np.memmap) and source.filename is not None
     return is_mapped and source.mode != "c" and source.flags.c_contiguous
 
@@ -238,13 +241,14 @@ def _read(source: Any, rows: slice) -> np.ndarray:
 
 
 def disk_error(error: BaseException, path: Path) -> BaseException:
-    """Turn an OSError, such as a full disk, into a DataError that names the remedy.
+    """Convert an OSError, such as a full disk, into a DataError with advice.
 
     Parameters
     ----------
     error : exception
+        The original error.
     path : Path
-        What was written.
+        The file being written.
 
     Returns
     -------

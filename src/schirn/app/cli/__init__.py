@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _prepare_streams()
             stack.enter_context(running(args))
             args = _parse(words)
-            # From here on, options of the configuration count as well.
+            # From now on, the options of the configuration count as well.
             stack.close()
             stack.enter_context(running(args))
             stack.enter_context(threadpool_limits(args.threads))
@@ -104,10 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    """Return the arguments: those that were typed, and those of the configuration.
+    """Return the typed arguments together with the options of the configuration.
 
-    Only the command that the words name is imported, unless a configuration has to be checked
-    against the options of all commands.
+    Only the named command is imported, unless a configuration has to be checked against the options
+    of all commands.
     """
     path, options = configuration(words)
     names = {command.name for command in commands()}
@@ -122,20 +122,20 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 
 def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
-    """Print an error, under --json as a document on stdout as well, and return the exit code."""
+    """Print an error (with --json also as a document on stdout) and return the exit code."""
     note(sentence, error=True)
     if getattr(args, "json", False):
         try:
             print_json({"error": sentence, "exit_code": code})
             sys.stdout.flush()
         except OSError:
-            # The disk that stdout goes to is full, say, which may be the error itself.
+            # For example, the disk of stdout is full, which may be the error itself.
             _discard_stdout()
     return code
 
 
 def commands() -> list[Command]:
-    """Return all commands, in the order of the help."""
+    """Return all commands, in help order."""
     core = [Command(name, help, f"schirn.app.cli._{name}") for name, help in _COMMANDS.items()]
     plugins = registered(COMMANDS)
     return [
@@ -146,7 +146,7 @@ def commands() -> list[Command]:
 
 
 def _bug(error: Exception) -> str:
-    """Describe an error that nobody has foreseen."""
+    """Describe an unexpected error."""
     return (
         f"this should not have happened ({type(error).__name__}: {reason_of(error)}); run the "
         f"command again with --debug, and report what it prints as a bug"
@@ -154,7 +154,7 @@ def _bug(error: Exception) -> str:
 
 
 def _sentence(error: Exception, args: argparse.Namespace) -> str:
-    """Describe an error in one line, with the option that sets its parameter."""
+    """Describe an error in one line, including the option for its parameter."""
     if isinstance(error, MemoryError):
         return f"not enough memory ({error})" if str(error) else "not enough memory"
     if isinstance(error, OSError) and error.filename is not None:
@@ -171,8 +171,8 @@ def _sentence(error: Exception, args: argparse.Namespace) -> str:
 
 
 def _option(parameter: str, args: argparse.Namespace) -> str | None:
-    """The option for a parameter of the library, if the command has one."""
-    # What was typed comes first: --param features=... is not --features.
+    """Return the option for a parameter of the library; None if the command has none."""
+    # Typed parameters come first: --param features=... is not --features.
     for name in ("param", "option"):
         if any(pair[0] == parameter for pair in getattr(args, name, ())):
             return f"--{name} {parameter}"
@@ -182,8 +182,8 @@ def _option(parameter: str, args: argparse.Namespace) -> str | None:
 
 
 def _prepare_streams() -> None:
-    """Print a question mark for a character that the terminal lacks, instead of failing."""
-    # A stream that the caller has closed is None; the next file must not take its place.
+    """Print a question mark for characters that the terminal lacks, instead of failing."""
+    # A stream closed by the caller is None; the next opened file must not take its number.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
@@ -193,12 +193,12 @@ def _prepare_streams() -> None:
             reconfigure(errors="replace")
 
 
-# A closed terminal hangs up.
+# SIGHUP arrives when the terminal is closed.
 _ENDING = ("SIGTERM", "SIGHUP")
 
 
 class _Terminated(KeyboardInterrupt):
-    """The program was asked to end by a signal."""
+    """Raised if a signal asks the program to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class _Terminated(KeyboardInterrupt):
 
 @contextmanager
 def _termination() -> Iterator[None]:
-    """End as with Ctrl-C when the process is terminated, so that no temporary file is left."""
+    """Handle termination like Ctrl-C, so that no temporary files are left."""
     numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
     # nohup ignores hangups.
     numbers = [n for n in numbers if signal.getsignal(n) is signal.SIG_DFL]
@@ -233,13 +233,13 @@ def _termination() -> Iterator[None]:
 
 
 def _closed_pipe() -> int:
-    """Stay quiet after the reader of a pipe has closed it."""
+    """Stay silent after the reader of a pipe has closed it; return the exit code."""
     _discard_stdout()
     return 128 + getattr(signal, "SIGPIPE", 13)
 
 
 def _discard_stdout() -> None:
-    """Write what stdout still holds, when Python flushes at exit, to nowhere."""
+    """Discard buffered output, so that Python's flush at exit does not fail."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
@@ -248,7 +248,7 @@ def _discard_stdout() -> None:
 
 @contextmanager
 def _warnings_as_notes(debug: bool) -> Iterator[None]:
-    """Print warnings as one line on stderr, without the source line."""
+    """Print each warning as one line on stderr, without the source line."""
 
     def show(message: Any, category: type[Warning], *_: Any) -> None:
         if debug or not issubclass(category, _HIDDEN_WARNINGS):

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def change_table(args: argparse.Namespace, forward: bool) -> int:
-    """Check the list against the table, and write the copy; False takes the changes back."""
+    """Check the list against the table, and write the copy; forward=False reverts the changes."""
     if is_database(args.data):
         return _change_database(args, forward)
     if args.write_back or args.commit:
@@ -95,7 +95,7 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
 
 
 def _change_database(args: argparse.Namespace, forward: bool) -> int:
-    """Check the list against a database; with --commit, make the changes or take them back."""
+    """Check the list against a database; with --commit, apply or revert the changes."""
     if args.output or args.partial or not args.write_back:
         raise InputError(
             f"{args.data}: a database needs --write-back TABLE.COLUMN, and has no --output and "

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _changes(
     args: argparse.Namespace, certificate: Certificate
 ) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
-    """Tags of every row before the changes, and those removed and added."""
+    """Return the tags of each row before the changes, and the removed and added tags."""
     roles = {"labels": args.labels, "separator": args.separator}
     reading = {"encoding": args.encoding, "delimiter": args.delimiter}
     source = TagTable(open_table(args.table, **reading), args.table, **roles)

@@ -1,4 +1,4 @@
-"""`schirn clean`: rank the tags of a table, ask about some, remove what answers or orders allow."""
+"""`schirn clean`: rank the tags of a table, ask about some, and remove tags."""
 
 import argparse
 import shlex
@@ -84,7 +84,7 @@ data TABLE  table to clean
     numeric columns from TABLE, a folder of .parquet files, or receive the texts of --text
 """
 _MANY = "too many for Sieve; each is ranked by the mean of the rows that list it"
-# Options that the list of tags is read and compared by.
+# Options for reading and comparing the list of tags.
 _TAGS_BY = ("labels", "separator", "text", "columns", "categories", "features", "encoding")
 _MAX_SUSPECTS = 8
 _MAX_EXAMPLES = 3
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _outputs(args: argparse.Namespace) -> Outputs:
-    """Return the files to write, after checking which options go together."""
+    """Return the files to write, after checking that the options are compatible."""
     check_labeling(args)
     if args.suggest and not (args.output or args.questions or args.answers):
         raise InputError("--suggest needs --questions to ask, or --output to write columns")
@@ -155,7 +155,7 @@ def _options(args: argparse.Namespace, outputs: Outputs) -> CleaningOptions:
         *answers,
     )
     check_outputs(outputs.named(), inputs)
-    # A certificate needs the files that its answers came from.
+    # A certificate needs the files of its answers.
     is_kept = options.decisions is not None and not options.certify
     options = replace(options, answers=outputs.answers_before(options.answers, is_kept=is_kept))
     if outputs.report:
@@ -170,7 +170,7 @@ def _options(args: argparse.Namespace, outputs: Outputs) -> CleaningOptions:
 
 
 def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) -> int:
-    """Check the table, rank its tags, and write and print what was asked for."""
+    """Check the table, rank its tags, and write and print the requested results."""
     start = time.perf_counter()
     expected = _expectations(args)
     if outputs.copy:
@@ -182,7 +182,7 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     if violations:
         return _print_checks(args, result, violations)
     fetch(args, cleaning)
-    # Everything that takes time happens here.
+    # All slow steps happen here.
     ranking = cleaning.ranking
     stage("writing the results")
     if expected is not None:
@@ -202,7 +202,7 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
 
 
 def _expectations(args: argparse.Namespace) -> Expectations | None:
-    """Return what the table must meet; None if nothing is expected."""
+    """Return the expectations of the table; None if there are none."""
     if not args.expect and not args.strict:
         return None
     expected = Expectations.read(args.expect) if args.expect else Expectations()
@@ -213,7 +213,7 @@ def _expectations(args: argparse.Namespace) -> Expectations | None:
 
 
 def _print_checks(args: argparse.Namespace, result: "_Result", violations: list[Violation]) -> int:
-    """Print what is odd about the table; no tag is ranked."""
+    """Print the violations; no tag is ranked."""
     result.violations = violations
     if args.json:
         print_json({"data": args.data, **result.checks()})
@@ -223,7 +223,7 @@ def _print_checks(args: argparse.Namespace, result: "_Result", violations: list[
 
 
 def _write(args: argparse.Namespace, result: "_Result") -> None:
-    """Write all files that options ask for, and the certificate."""
+    """Write all requested files, and the certificate."""
     cleaning = result.cleaning
     outputs = result.outputs
     if outputs.copy:
@@ -251,7 +251,7 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
 
 @dataclass
 class _Result:
-    """What a run prints."""
+    """Results of a run, for printing."""
 
     args: argparse.Namespace
     cleaning: TableCleaning
@@ -283,13 +283,13 @@ class _Result:
 
     @property
     def decisions(self) -> str:
-        """What became of the decisions of earlier runs, in words."""
+        """Sentence about the decisions of earlier runs."""
         store = self.cleaning.decisions
         return "" if store is None else describe_decisions(store, self.cleaning.carried)
 
     @property
     def applied(self) -> dict[str, int] | None:
-        """What the vocabulary did, in numbers."""
+        """Numbers of the changes of the vocabulary."""
         source = self.cleaning.source
         n_lines = len(source.vocabulary.accepted)
         if not n_lines:
@@ -305,7 +305,7 @@ class _Result:
 
     @property
     def vocabulary(self) -> str:
-        """What the vocabulary did, in words."""
+        """Sentence about the changes of the vocabulary."""
         counts = self.applied
         if counts is None:
             return ""
@@ -321,13 +321,13 @@ class _Result:
 
     @property
     def rules(self) -> str:
-        """How many tags rules decide, in words."""
+        """Sentence about the number of tags decided by rules."""
         counts = self.cleaning.decided_by_rules()
         words = [f"{number(count, 'tag')} {verb}" for verb, count in counts.items() if count]
         return ", ".join(words) + (", without questions" if words else "")
 
     def written(self) -> dict[str, str | None]:
-        """Return the path of each file, None for those that are not written."""
+        """Return the path of each file, None for files that are not written."""
         outputs = self.outputs
         return {
             "output": outputs.copy,
@@ -378,7 +378,7 @@ class _Result:
         }
 
     def facts(self) -> dict[str, str]:
-        """Return the summary, by names."""
+        """Return the lines of the summary, by name."""
         cleaning = self.cleaning
         ranking = cleaning.ranking
         storage: Any = ranking.storage
@@ -424,7 +424,7 @@ class _Result:
 
 
 def _called_wrong(ranking: NoisyLabels) -> str:
-    """Return how many of the removed tags an answer called wrong; certificates leave these out."""
+    """Return words about removed tags answered "wrong", which certificates leave out."""
     n_called_wrong = int((ranking.answer == 0).sum())
     return f", {n_called_wrong:,} of them called wrong by an answer" if n_called_wrong else ""
 
@@ -440,7 +440,7 @@ def _row_heading(cleaning: TableCleaning) -> str:
 
 
 def _numbered(cleaning: TableCleaning, tags: Any) -> Iterator[dict[str, Any]]:
-    """Yield the records of questions or swaps with row numbers from 1, and with the ids of --id."""
+    """Yield the records of questions or swaps with row numbers from 1 and, with --id, ids."""
     for record in tags.records():
         row = record["row"]
         numbered = {**record, "row": row + 1}
@@ -462,7 +462,7 @@ def _print(result: _Result) -> None:
 
 
 def _print_findings(result: _Result) -> None:
-    """Print what is odd about the table."""
+    """Print the findings about the table."""
     findings = result.cleaning.findings
     if not findings:
         say("Table checks: nothing odd")
@@ -475,13 +475,13 @@ def _print_findings(result: _Result) -> None:
 
 
 def _print_violations(violations: list[Violation]) -> None:
-    """Print which expectations are not met."""
+    """Print the violated expectations."""
     for item in violations:
         note(str(item), error=True)
 
 
 def _print_suspects(result: _Result) -> None:
-    """Print the most suspicious tags, if nothing was decided yet."""
+    """Print the most suspicious tags, if nothing has been decided yet."""
     cleaning = result.cleaning
     reasons = result.reasons
     ranking = cleaning.ranking
@@ -500,7 +500,7 @@ def _print_suspects(result: _Result) -> None:
 
 
 def _print_swaps(cleaning: TableCleaning) -> None:
-    """Print the surest swaps of two labels, each with an example."""
+    """Print the most certain swaps of two labels, each with an example."""
     swaps = cleaning.ranking.swaps().by_labels()
     lines = []
     for swap in swaps[:_MAX_SUSPECTS]:
@@ -516,7 +516,7 @@ def _print_swaps(cleaning: TableCleaning) -> None:
 
 
 def _print_next(result: _Result) -> None:
-    """Print what was written, and what to do next."""
+    """Print the written files and the next steps."""
     cleaning = result.cleaning
     outputs = result.outputs
     ranking = cleaning.ranking
@@ -561,7 +561,7 @@ def _same_command(cleaning: TableCleaning) -> str:
 
 
 def _vocabulary_command(cleaning: TableCleaning) -> str:
-    """Return the command that proposes what to change in the list of tags."""
+    """Return the command that proposes changes to the list of tags."""
     options = cleaning.options
     chosen = {name: getattr(options, name) for name in _TAGS_BY}
     words = CleaningOptions(**chosen).words()
@@ -569,7 +569,7 @@ def _vocabulary_command(cleaning: TableCleaning) -> str:
 
 
 def _next_commands(cleaning: TableCleaning) -> list[str]:
-    """Commands that ask about the tags, on a page if it can rank them so, and in a file."""
+    """Return the commands that ask about the tags: in a file and, if possible, on a page."""
     options = cleaning.options
     questions = f"{_same_command(cleaning)} --questions q{len(options.answers) + 1}.csv"
     orders = (options.remove, options.remove_below, options.add)
@@ -577,7 +577,7 @@ def _next_commands(cleaning: TableCleaning) -> list[str]:
     only_clean = only_clean or options.min_count != CleaningOptions.min_count
     only_clean = only_clean or options.answers or options.allow_empty
     if only_clean or any(value is not None for value in orders):
-        # A review ranks in its own way.
+        # A review does not support these options.
         return [questions]
     words = options.words(without=("suggest",))
     return [shlex.join(["schirn", "review", cleaning.path, *words]), questions]

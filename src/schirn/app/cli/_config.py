@@ -25,7 +25,7 @@ FILES = ("schirn.toml", "pyproject.toml")
 
 
 def configuration(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Return path and content of the configuration: the file after --config, or that of the folder.
+    """Return path and content of the configuration: after --config, or in the current folder.
 
     Both are empty if there is none.
     """
@@ -46,16 +46,20 @@ def configuration(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
 def with_configuration(
     parser: argparse.ArgumentParser, words: Sequence[str], path: str, options: dict[str, Any]
 ) -> list[str]:
-    """Return the words of a command with the options of a configuration that were not typed.
+    """Return the words of a command, with configured options added that were not typed.
 
     Parameters
     ----------
     parser : ArgumentParser
-        With all commands.
+        Parser with all commands.
     words : sequence of str
-        What was typed.
+        The typed words.
     path, options : str and dict
-        What `configuration` returned.
+        Result of `configuration`.
+
+    Returns
+    -------
+    list of str
     """
     _check(parser, options, path, "")
     words = list(words)
@@ -106,7 +110,7 @@ def _name(key: str) -> str:
 
 
 def _words(action: argparse.Action, value: Any, path: str) -> list[str]:
-    """Return an option and its value as they would be typed."""
+    """Return an option and its value as command-line words."""
     flag = action.option_strings[-1]
     name = _name(action.dest)
     if action.nargs == 0:

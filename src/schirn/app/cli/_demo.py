@@ -17,7 +17,7 @@ OPTIONS = """
 --seed S:natural = 0  random seed
 """
 _MAX_SUSPECTS = 8
-# The page shows all measures; two fit a narrow terminal.
+# The page shows all metrics, but only two fit into a narrow terminal.
 _MEASURES = ("average_precision", "hamming_loss")
 
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print(demo: Demo) -> None:
-    """Print what ranking, asking and acting bring, and the methods side by side."""
+    """Print the results of ranking, asking and acting, and a comparison of the methods."""
     tags = "1 wrong tag" if demo.noise == 1 else f"{demo.noise} wrong tags"
     say(f"{demo.train.n_samples:,} images of handwritten digits, {tags} added to each.\n")
     say("Rank: the most suspicious tags")

@@ -1,4 +1,4 @@
-"""`--device`: compute on a GPU, and bring the model back to main memory."""
+"""`--device`: compute on a GPU, and move the model back to main memory."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ DEVICE = """
 
 
 def to_memory(model: Any) -> None:
-    """Bring the arrays of a fitted model to main memory, so that it loads on any machine."""
+    """Move the arrays of a fitted model to main memory, so that it loads on any machine."""
     for name, value in vars(model).items():
         if is_device_array(value):
             setattr(model, name, to_numpy(value))

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def packages() -> list[dict[str, Any]]:
-    """Required and installed version of every package that schirn uses, and its extra."""
+    """Return the required and installed version of each package that schirn uses, and its extra."""
     entries: dict[str, dict[str, Any]] = {}
     for line in metadata.requires("schirn") or []:
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
@@ -72,13 +72,13 @@ def packages() -> list[dict[str, Any]]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release of a version as numbers, without suffixes such as rc1."""
+    """Return the release of a version as numbers, without suffixes such as rc1."""
     release = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in release[0].split(".")) if release else ()
 
 
 def _gpus(broken: list[str]) -> list[str]:
-    """Names of the GPUs that PyTorch can use; a driver that fails is broken."""
+    """Return the names of the GPUs that PyTorch can use; a failing driver is added to `broken`."""
     if find_spec("torch") is None:
         return []
     try:
@@ -86,14 +86,14 @@ def _gpus(broken: list[str]) -> list[str]:
         apple = ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
         return [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())] + apple
     except Exception as error:
-        # With a mismatched driver any exception is possible.
+        # A mismatched driver can raise any exception.
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         broken.append(f"torch is installed but fails ({failure}): reinstall or remove it")
         return []
 
 
 def _cache(broken: list[str]) -> str:
-    """Folder of downloads; it is broken unless it can be written or created."""
+    """Return the folder of downloads; if it cannot be written, it is added to `broken`."""
     try:
         folder = cache_folder()
         nearest = next(path for path in (folder, *folder.parents) if path.exists())

@@ -157,13 +157,14 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
 
 
 class _Training(NamedTuple):
-    """What a model learns from.
+    """Training data of a model.
 
     Attributes
     ----------
     data : Dataset
+        Features and candidates.
     knowledge : dict
-        Arguments of `fit` besides features and candidates.
+        Arguments of `fit` in addition to features and candidates.
     source : TagTable or None
         The table; None for a data set.
     columns : Features or None
@@ -177,11 +178,11 @@ class _Training(NamedTuple):
 
 
 def _training_set(args: argparse.Namespace) -> _Training:
-    """Read a data set, by its name or from a file of numbers."""
+    """Read a data set by its name, or from a file of numbers."""
     if args.vocabulary:
         raise InputError(f"{args.data}: --vocabulary needs a table with one column of tags")
     if not Path(args.data).exists():
-        # A name of a data set, or a file that is not there, which is said first.
+        # The name of a data set, or a missing file, which is reported first.
         read(args)
     for name in ("image", "encoder", "group", "categories", "id", "decisions"):
         if getattr(args, name) is not None:
@@ -190,7 +191,7 @@ def _training_set(args: argparse.Namespace) -> _Training:
 
 
 def _training_table(args: argparse.Namespace) -> _Training | None:
-    """Read a table with a column of tags; None if the data are something else."""
+    """Read a table with a column of tags; return None for other data."""
     source = read_tag_table(args)
     if source is None:
         return None
@@ -215,7 +216,7 @@ def _training_table(args: argparse.Namespace) -> _Training | None:
 
 
 def _notes(args: argparse.Namespace, training: _Training) -> dict[str, Any]:
-    """What a model file says about the data and the run."""
+    """Return the notes of a model file about the data and the run."""
     data = training.data
     source = training.source
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
@@ -233,7 +234,7 @@ def _notes(args: argparse.Namespace, training: _Training) -> dict[str, Any]:
 
 
 def _with_candidates(data: Dataset) -> Dataset:
-    """The data set with candidates: its own, or the truth."""
+    """Return the data set with candidates: its own, or the true labels."""
     if not data.n_features:
         raise InputError(f"{data.name}: the data set has no features to learn from")
     if data.candidates is None:
@@ -245,9 +246,9 @@ def _with_candidates(data: Dataset) -> Dataset:
 def _with_decisions(
     args: argparse.Namespace, source: TagTable, data: Dataset
 ) -> tuple[Dataset, Any]:
-    """Add the tags that people called right to the candidates; return what is known about all.
+    """Add the tags answered "right" to the candidates; return also the known labels.
 
-    Only Sieve learns from what is known, so the other methods do not see tags called wrong.
+    Only Sieve learns from known labels, so other methods do not see tags answered "wrong".
     """
     store: Any = open_decisions(args)
     place = {name: j for j, name in enumerate(data.label_names)}
@@ -264,7 +265,7 @@ def _with_decisions(
 
 
 def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> None:
-    """Write the state from which `schirn update` goes on, beside the model."""
+    """Write the state from which `schirn update` continues, next to the model."""
     path = state_path(output)
     last = TagState.read(path) if Path(path).exists() else None
     options: Any = {"last": last, "model_hash": file_hash(output)}
@@ -272,7 +273,7 @@ def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> No
 
 
 def _text_between_tags(source: TagTable) -> str:
-    """Return the separator as most cells have it, such as " | " for "|"."""
+    """Return the most common form of the separator, such as " | " for "|"."""
     pattern = rf"(?<=\S)[^\S\r\n]*{re.escape(source.separator)}[^\S\r\n]*(?=\S)"
     cells = (cell for cell in source.table.column(source.labels) if isinstance(cell, str))
     forms = Counter(form for cell in cells for form in re.findall(pattern, cell))
@@ -280,7 +281,7 @@ def _text_between_tags(source: TagTable) -> str:
 
 
 def _tagged(source: TagTable, columns: Features) -> Dataset:
-    """The features and tags of a table as a data set."""
+    """Return the features and tags of a table as a data set."""
     tags = read_tags(source.tags(), None)
     return Dataset(
         name=base_name(Path(source.path)),
@@ -292,7 +293,7 @@ def _tagged(source: TagTable, columns: Features) -> Dataset:
 
 
 def train(model: PartialMultiLabelClassifier, data: Dataset, **extra: Any) -> None:
-    """Fit, with the true labels for a method that may see them."""
+    """Fit a model; a method that may see the true labels gets them."""
     extra["label_names"] = list(data.label_names)
     if data.y_true is not None and sees_truth(model):
         extra["y_clean"] = data.y_true
@@ -313,7 +314,7 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
 
 
 def _lines(report: dict[str, Any], args: argparse.Namespace) -> dict[str, str]:
-    """The report as text."""
+    """Return the report as text, by name."""
     model = shlex.quote(args.output)
     step = f"schirn predict {model} new.csv -o tagged.csv"
     if args.id is not None:

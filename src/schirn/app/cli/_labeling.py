@@ -26,11 +26,12 @@ LABELING = f"""
 
 
 def labeling_tool(args: argparse.Namespace) -> str | None:
-    """Return the tool that the questions are written for; None for a table.
+    """Return the labeling tool for the questions; None to write a table.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
 
     Returns
     -------
@@ -41,11 +42,12 @@ def labeling_tool(args: argparse.Namespace) -> str | None:
 
 
 def check_labeling(args: argparse.Namespace) -> None:
-    """Raise InputError for options that do not go together.
+    """Raise InputError for incompatible options.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
     """
     tool: str | None = vars(args)["for"]
     if tool and not args.questions:
@@ -66,12 +68,14 @@ def _server(args: argparse.Namespace) -> LabelStudio | None:
 
 
 def fetch(args: argparse.Namespace, cleaning: TableCleaning | TableUpdate) -> None:
-    """Read the answers in a project, if there is one.
+    """Fetch the answers of a project, if there is one.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
     cleaning : TableCleaning or TableUpdate
+        The table that gets the answers.
     """
     server = _server(args)
     if server is not None:
@@ -87,8 +91,11 @@ def exchange(
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
     cleaning : TableCleaning or TableUpdate
+        The table that asks.
     outputs : Outputs
+        Files to write.
     """
     path = outputs.questions
     assert path is not None
@@ -101,12 +108,14 @@ def exchange(
 
 
 def describe_import(args: argparse.Namespace, outputs: Outputs, command: str) -> str:
-    """Return what to do with a file of tasks.
+    """Return instructions for importing a file of tasks.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
     outputs : Outputs
+        Written files.
     command : str
         The command that cleans the table.
 

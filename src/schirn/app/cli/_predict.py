@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--json cannot be combined with --output -, since both write to stdout")
     if args.vocabulary and not args.disambiguate:
         raise InputError("--vocabulary needs --disambiguate, which judges the tags of DATA")
-    # "photos" for photos.csv; rows of stdin are called so.
+    # Such as "photos" for photos.csv.
     name = "stdin" if args.data == "-" else base_name(Path(args.data))
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -144,7 +144,7 @@ def _report(
     records: Iterable[Record],
     unseen: Counter[str],
 ) -> None:
-    """Print what was predicted, or where it was written."""
+    """Print the predictions, or the file that they were written to."""
     if unseen:
         tags = brief_list([tag for tag, _ in unseen.most_common()], 6)
         what = f"{len(unseen):,} tags were" if len(unseen) > 1 else "1 tag was"
@@ -166,7 +166,7 @@ def _report(
 
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
-    """Open stdin, or a table of text that may be read in blocks; also its format."""
+    """Open stdin or a text table that may be read in blocks; yield also its format."""
     path = Path(args.data)
     kind = format_suffix(Path(args.data))
     if args.data == "-":
@@ -180,7 +180,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[Any, str]]:
 
 
 def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) -> RowStream | None:
-    """The rows of DATA in blocks; None if the model or the output needs all rows at once."""
+    """Return the rows of DATA in blocks; None if model or output need all rows at once."""
     needs_all = (args.features, args.device, args.disambiguate, args.json)
     if stream is None or kind not in _STREAMED or any(needs_all):
         return None
@@ -199,7 +199,7 @@ def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) ->
 def _predict_blocks(
     args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], rows: RowStream, pipe: bool
 ) -> tuple[int, Iterable[Record], Counter[str]]:
-    """Predict block after block; write the copy, or print the predictions."""
+    """Predict block by block; write the copy, or print the predictions."""
     _use_encoder(args, model.features_)
 
     def predict(block: Table) -> Predictions:
@@ -279,7 +279,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
 
 def _is_copy(args: argparse.Namespace) -> bool:
-    """Whether the output can be a copy of the table, in its format or in another one."""
+    """Check whether the output can be a copy of the table, in any format."""
     source = Path(args.data)
     is_table = args.data == "-" or source.is_dir() or format_suffix(source) in TABLES
     is_table = is_table or is_database(args.data)
@@ -287,11 +287,11 @@ def _is_copy(args: argparse.Namespace) -> bool:
 
 
 def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
-    """Open DATA if its columns, or an .npy file beside it, become features of a model."""
+    """Open DATA if its columns, or an accompanying .npy file, provide a model's features."""
     path = Path(args.data)
     is_file = path.is_file() and format_suffix(path) in TABLES
     is_table = path.is_dir() or is_file or is_database(args.data)
-    # A model of several kinds of columns finds them by their names.
+    # A model that uses several kinds of columns finds them by name.
     is_complete = isinstance(model, TagPipeline) and (
         args.features is None or len(model.features_.kinds) > 1
     )
@@ -301,7 +301,7 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     table = open_table(args.data, **reading, query=args.query, empty=True)
     if is_complete or args.features.endswith(".npy"):
         return table
-    # Numeric columns with other names than in training are read like any data set.
+    # Numeric columns whose names differ from training are read like any data set.
     is_list = args.features in table.columns and table.holds(args.features, "list")
     return table if is_list else None
 
@@ -309,7 +309,7 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
 def _table_rows(
     args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
 ) -> Dataset:
-    """The features of the rows of a table, and its tags if they are judged."""
+    """Return the features of a table's rows, and its tags if they are judged."""
     embeddings = args.features
     if embeddings is not None and isinstance(model, TagPipeline) and len(model.features_.kinds) > 1:
         raise InputError(
@@ -324,7 +324,7 @@ def _table_rows(
         features = model.features_
         _use_encoder(args, features)
         rows: Any = table
-        # A table without the column is reported by the features.
+        # If the table lacks the column, the features report it.
         if features.image is not None and features.image in table.columns:
             files = image_files(table, features.image, args.data, args.image_root)
             rows = {features.image: files}
@@ -352,7 +352,7 @@ def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: A
 
 
 def _use_encoder(args: argparse.Namespace, features: TableFeatures) -> None:
-    """Use an encoder that has moved since training."""
+    """Use another location of the encoder than in training."""
     if args.encoder is None:
         return
     encoder = getattr(features, "encoder_", None)
@@ -368,7 +368,7 @@ def _copy_columns(
     table: Table,
     predictions: Predictions,
 ) -> dict[str, list[Any]]:
-    """Columns of predicted tags and their probabilities, of all tags with --proba."""
+    """Return columns of predicted tags and their probabilities; with --proba, of all tags."""
     prefix = str(notes.get("labels", "labels"))
     # A model of several 0/1 columns has no column of tags.
     prefix = "tags" if "," in prefix else prefix
@@ -381,7 +381,7 @@ def _copy_columns(
     safe = spreadsheet_safe if table.spreadsheet else str
 
     def column(chosen: Any, values: Any = None) -> list[Any]:
-        """The chosen tags of each row, with their values if there are any."""
+        """Return the chosen tags of each row, with their values if given."""
         rows, columns = np.nonzero(chosen)
         ends = np.searchsorted(rows, np.arange(len(chosen) + 1)).tolist()
         items: list[Any] = [(names if table.lists else quoted)[j] for j in columns.tolist()]
@@ -410,7 +410,7 @@ def _separator(args: argparse.Namespace, model: Any) -> str:
 def _defaults(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, notes: dict[str, Any]
 ) -> dict[str, Any]:
-    """Options for the reader that follow from the model."""
+    """Return the options for the reader that follow from the model."""
     suffix = format_suffix(Path(args.data))
     options: dict[str, Any] = {}
     if suffix in SVMLIGHT:
@@ -421,19 +421,19 @@ def _defaults(
         if _trained_on(notes):
             options["features"] = _trained_on(notes)
         if not args.disambiguate:
-            # New rows need no label column; ignore it if there is one.
+            # New rows need no label column; one is ignored.
             options["labels"] = []
     return options
 
 
 def _trained_on(notes: dict[str, Any]) -> list[str]:
-    """The names of the features in training, or an empty list."""
+    """Return the names of the features in training, or an empty list."""
     names = notes.get("feature_names")
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
-    """Put the features in the order of training, if both have names."""
+    """Sort the features as in training, if both have names."""
     target = _trained_on(notes)
     source = data.feature_names
     # Columns chosen with --features may have other names.
@@ -455,7 +455,7 @@ def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> 
 def _predictions(
     args: argparse.Namespace, method: PartialMultiLabelClassifier, X: Any
 ) -> Predictions:
-    """Predicted labels and probabilities; X is None if there are no rows."""
+    """Return predicted labels and probabilities; X is None if there are no rows."""
     if X is None:
         none = np.empty((0, len(method.label_names_)))
         return none, none
@@ -467,7 +467,7 @@ def _predictions(
 def _prediction_records(
     args: argparse.Namespace, method: PartialMultiLabelClassifier, blocks: Iterable[Predictions]
 ) -> Iterator[Record]:
-    """Yield the predictions of rows, which are numbered from 1."""
+    """Yield the predictions of rows, numbered from 1."""
     names = method.label_names_
     numbers = count(1)
     for predicted, probability in blocks:
@@ -481,7 +481,7 @@ def _prediction_records(
 def _verdicts(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
 ) -> tuple[list[Record], Counter[str]]:
-    """Confidence and verdict for every candidate; also the tags that training did not have."""
+    """Return confidence and verdict for each candidate, and the tags unseen in training."""
     names = model.label_names_
     labels: Any = data.candidates if data.candidates is not None else data.y_true
     if labels is None or not data.n_labels:
@@ -532,7 +532,7 @@ def _flat(record: Record) -> Iterator[tuple[str, Any]]:
 
 
 def _threshold(text: str | None) -> Any:
-    """Parse a number or a list of numbers; any other text is a rule."""
+    """Parse a number or a list of numbers; any other string is the name of a rule."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Read data sets as the options of the program describe them."""
+"""Reading data sets as described by the options of the program."""
 
 import argparse
 import os
@@ -30,7 +30,7 @@ from schirn.program.data import TEXT_FORMAT
 from schirn.program.output import note, number
 
 UNEXPECTED = 4
-"""The exit code for a table that does not meet what is expected of it."""
+"""Exit code for a table that does not meet its expectations."""
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
     "list of changes": (".csv",),
@@ -110,7 +110,7 @@ PARAMETERS = """
 
 
 def read_tag_table(args: argparse.Namespace) -> TagTable | None:
-    """Open DATA if it is a table with one column of tags; None for any other data set.
+    """Open DATA if it is a table with one column of tags; return None for other data sets.
 
     Tables with one 0/1 column are read by `read`.
     """
@@ -132,11 +132,12 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
 
 
 def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and VOCABULARY set.
+    """Return the arguments of `TagTable` set by COLUMNS, ENCODING, GROUP and VOCABULARY options.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
 
     Returns
     -------
@@ -148,11 +149,12 @@ def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def vocabulary_roles(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `TagTable` that the options of VOCABULARY set.
+    """Return the arguments of `TagTable` set by VOCABULARY options.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
 
     Returns
     -------
@@ -163,11 +165,12 @@ def vocabulary_roles(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def open_decisions(args: argparse.Namespace) -> Decisions | None:
-    """Open the file of decisions, if there is one.
+    """Open the file of decisions, if one is given.
 
     Parameters
     ----------
     args : Namespace
+        Arguments of the command.
 
     Returns
     -------
@@ -184,13 +187,14 @@ def open_decisions(args: argparse.Namespace) -> Decisions | None:
 
 
 def describe_decisions(store: Decisions, carried: Carried) -> str:
-    """Say what became of the decisions of earlier runs.
+    """Describe the decisions of earlier runs.
 
     Parameters
     ----------
     store : Decisions
+        The file of decisions.
     carried : Carried
-        What became of them.
+        Decisions matched to the rows of the table.
 
     Returns
     -------
@@ -209,16 +213,17 @@ def describe_decisions(store: Decisions, carried: Carried) -> str:
 
 
 def no_others(ranking: NoisyLabels) -> str:
-    """Say that the answers remove nothing but the tags that they call wrong, if that is so.
+    """Return a sentence if the answers only remove tags answered "wrong".
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking with answers.
 
     Returns
     -------
     str
-        "" if it is not so.
+        An empty string otherwise.
     """
     by_limit = ranking.removed & (ranking.confidence > 0)
     if not ranking.n_answers or not ranking.is_checked or by_limit.any():
@@ -231,16 +236,17 @@ def no_others(ranking: NoisyLabels) -> str:
 
 
 def no_other_additions(ranking: NoisyLabels) -> str:
-    """Say that the answers add nothing but the tags that they call right, if that is so.
+    """Return a sentence if the answers only add tags answered "right".
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking with answers.
 
     Returns
     -------
     str
-        "" if it is not so, or if nobody was asked about missing tags.
+        An empty string otherwise, or if there are no answers about missing tags.
     """
     missing = ranking.missing
     if not len(missing.worklist.answered) or not ranking.is_checked:
@@ -252,16 +258,17 @@ def no_other_additions(ranking: NoisyLabels) -> str:
 
 
 def expected_removals(ranking: NoisyLabels) -> str:
-    """Say how many of the removed tags that nobody was asked about are wrong, by the answers.
+    """Return a sentence about the expected share of wrong tags among unanswered removals.
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking with answers.
 
     Returns
     -------
     str
-        "" if nothing is removed besides tags that were called wrong, or by order.
+        An empty string if only tags answered "wrong" are removed, or if removals were requested.
     """
     if not ranking.n_answers or not ranking.is_checked:
         return ""
@@ -277,11 +284,12 @@ def expected_removals(ranking: NoisyLabels) -> str:
 
 
 def other_targets(ranking: NoisyLabels) -> str:
-    """Say what other targets would remove; "" without answers, or if none acts.
+    """Describe the removals at other targets; "" without answers, or if no target removes tags.
 
     Parameters
     ----------
     ranking : NoisyLabels
+        The ranking with answers.
 
     Returns
     -------
@@ -298,11 +306,12 @@ def other_targets(ranking: NoisyLabels) -> str:
 
 
 def check_opinions(paths: Iterable[str]) -> None:
-    """Raise unless there are all of these files of opinions.
+    """Raise InputError unless all files of opinions exist.
 
     Parameters
     ----------
     paths : iterable of path
+        Files of opinions.
     """
     for path in paths:
         if not Path(path).exists():
@@ -310,7 +319,7 @@ def check_opinions(paths: Iterable[str]) -> None:
 
 
 def check_not_input(output: str, *inputs: str) -> None:
-    """Raise if an output is one of the inputs, also through a link.
+    """Raise InputError if an output is one of the inputs, even through a link.
 
     Parameters
     ----------
@@ -329,13 +338,14 @@ def check_not_input(output: str, *inputs: str) -> None:
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
-    """Raise unless all outputs can be written; those of clean, update and review.
+    """Raise InputError unless all outputs of clean, update or review can be written.
 
     Parameters
     ----------
     outputs : dict from str to path or None
-        The files by what they are.
+        The files to write, by their descriptions.
     inputs : iterable of path or None
+        Files that the command reads.
     """
     names: dict[str, str] = {}
     paths = {name: path for name, path in outputs.items() if path}
@@ -357,13 +367,14 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files that a command writes; None for those that nobody asked for.
+    """Files that a command writes; None for files that were not requested.
 
     Attributes
     ----------
     copy, changes, report, questions, prompts : str or None
+        Paths of the files.
     tool : str or None
-        Labeling tool that the questions are written for.
+        Labeling tool for the questions.
     """
 
     copy: str | None = None
@@ -375,12 +386,12 @@ class Outputs:
 
     @property
     def certificate(self) -> str | None:
-        """File of a certificate: beside the copy, or else beside the report."""
+        """File of a certificate, next to the copy or else next to the report."""
         output = self.copy or self.report
         return f"{output.rstrip('/')}.certificate.json" if output else None
 
     def named(self) -> dict[str, str | None]:
-        """Return the files by what they are called in messages.
+        """Return the files by their names in messages.
 
         Returns
         -------
@@ -398,13 +409,14 @@ class Outputs:
         return files
 
     def answers_before(self, answers: Sequence[str], *, is_kept: bool) -> list[str]:
-        """Return the files of answers, with that of the new questions if somebody has filled it in.
+        """Return the files of answers, including the file of new questions if it has answers.
 
         Parameters
         ----------
         answers : sequence of str
+            Files of answers.
         is_kept : bool
-            Whether the answers outlive the file; if not, they are not overwritten.
+            True if the answers are also stored elsewhere; otherwise the file is not overwritten.
 
         Returns
         -------
@@ -423,7 +435,7 @@ class Outputs:
         return [*files, path]
 
     def withheld(self) -> "Outputs":
-        """Return what is written of a run that does not meet its expectations.
+        """Return the files that are still written if a run does not meet its expectations.
 
         Returns
         -------

@@ -103,9 +103,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, Session | None]:
-    """Return the project folder: the argument itself, or that of a table, which is ranked first.
+    """Return the project folder: the argument itself, or the folder of a table, ranked first.
 
-    A project that is new comes with its session.
+    A new project is returned with its session.
     """
     path = Path(args.data)
     words = options.ranking_words()
@@ -115,7 +115,7 @@ def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, S
         return str(args.data), None
     is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
     if path.is_dir() and is_damaged:
-        # Not a table either; what is missing is said when it is opened.
+        # Not a table either; opening it reports what is missing.
         return str(args.data), None
     if not path.exists():
         if is_database(args.data):
@@ -153,7 +153,7 @@ def _name_of(path: Path) -> str:
 
 
 def _set_aside(folder: str, decisions: str) -> None:
-    """Move the project of an earlier table out of the way, once all its answers are elsewhere."""
+    """Move the project of an earlier table away, once all its answers are stored elsewhere."""
     session = open_session(folder, decisions=decisions)
     session.journal.close()
     aside = f"{folder}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -172,7 +172,7 @@ def _announce(folder: str, address: str) -> None:
 
 
 def _writes(args: argparse.Namespace) -> bool:
-    """Whether files are written instead of asking."""
+    """Check whether files are written instead of asking questions."""
     return any((args.export, args.changes, args.save_vocabulary))
 
 
@@ -205,7 +205,7 @@ def _write(args: argparse.Namespace, folder: str) -> None:
 
 
 def _write_vocabulary(session: Session, path: str) -> None:
-    """Write the lines with their answers, and say how many have one."""
+    """Write the lines with their answers, and print the number of answers."""
     session.write_vocabulary(path)
     counts = session.room.counts()
     n_open = counts["open"] + counts["settled"]
@@ -216,7 +216,7 @@ def _write_vocabulary(session: Session, path: str) -> None:
 
 
 def _write_certificate(certificate: Certificate, session: Session, path: str) -> None:
-    """Write the certificate of the removed tags, if it is about what was exported."""
+    """Write the certificate of the removed tags, if it matches the exported table."""
     try:
         session.verify(certificate)
     except InputError as error:

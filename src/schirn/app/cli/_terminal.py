@@ -8,21 +8,25 @@ from schirn.app.review import CERTIFY, FIRST, Session
 from schirn.cleaning.questions import LISTED
 from schirn.program import output
 
-# Questions are asked with --quiet as well.
+# Questions are asked even with --quiet.
 say = partial(output.say, always=True)
 _ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "s": "swap"}
 _MAX_TEXT = 600
 
 
 def ask(session: Session, order: str) -> int:
-    """Ask until nothing is left or the person quits; return the number of decided tags.
+    """Ask until no tag is left or the person quits; return the number of decided tags.
 
     Parameters
     ----------
     session : Session
-        Its journal is closed at the end.
+        The review; its journal is closed at the end.
     order : str
-        What to ask; see `Session.current`.
+        Order of the questions; see `Session.current`.
+
+    Returns
+    -------
+    int
     """
     say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
     try:
@@ -31,7 +35,7 @@ def ask(session: Session, order: str) -> int:
             is_certifying = order == CERTIFY and known["certificate"] is not None
             say(known["certificate"]["words"] if is_certifying else known["line"])
         if order != CERTIFY:
-            # Another set of tags would need another certificate.
+            # A different set of tags would need another certificate.
             _offer_changes(session)
         certificate = session.known()["certificate"]
         if certificate is not None:
@@ -42,7 +46,7 @@ def ask(session: Session, order: str) -> int:
 
 
 def _ask_one(session: Session, order: str) -> bool:
-    """Ask one question; return whether to go on."""
+    """Ask one question; return whether to continue."""
     view = session.view(order=order)
     current = view["current"]
     certificate = view["known"]["certificate"]
@@ -90,7 +94,7 @@ def _ask_one(session: Session, order: str) -> bool:
 
 
 def _offer_changes(session: Session) -> None:
-    """Ask whether to do what the answers allow."""
+    """Ask whether to apply the changes that the answers allow."""
     known: Any = session.known()
     if known["answers"] and not known["remove"]["count"]:
         say(
@@ -108,7 +112,7 @@ def _offer_changes(session: Session) -> None:
 
 
 def _read(prompt: str, keys: tuple[str, ...]) -> str:
-    """Read one of some keys; the end of the input is "q"."""
+    """Read one of the given keys; the end of the input counts as "q"."""
     while True:
         try:
             key = input(prompt).strip().lower()[:1]

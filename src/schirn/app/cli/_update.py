@@ -1,4 +1,4 @@
-"""`schirn update`: judge the rows that are new since last night, and keep what was decided."""
+"""`schirn update`: judge the rows that are new since last night, and keep decisions."""
 
 import argparse
 import shlex
@@ -61,7 +61,7 @@ data TABLE  current version of the table
     written and the state stays as it is. Without a file, this happens if a column that the model
     learned from has lost more than half of its values
 """
-# What the ranking knows by the answers, as in `schirn clean --json`.
+# Estimates from the answers, as in `schirn clean --json`.
 _ESTIMATE = (
     "answers",
     "wrong_share",
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> int:
-    """Read, judge, write; the state of last night is replaced last."""
+    """Read, judge and write; the stored state is replaced last."""
     start = time.perf_counter()
     last = table.last
     expected = Expectations.read(args.expect) if args.expect else Expectations()
@@ -172,7 +172,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
 
 
 def _document(update: Update, ids: list[str]) -> dict[str, Any]:
-    """Return what has changed, for JSON."""
+    """Return the changes as a dictionary for JSON."""
     suspects, missing = _suspects(update)
     summary = update.ranking.summary()
     return {
@@ -199,7 +199,7 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
 
 
 def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
-    """Return tags of new and changed rows: the most suspicious ones, and those likely missing."""
+    """Return the most suspicious and the likely missing tags of new and changed rows."""
     ranking = update.ranking
     rows = [*update.new, *update.changed]
     lists = []
@@ -217,7 +217,7 @@ def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
 def _report(
     document: dict[str, Any], update: Update, decisions: str, texts: dict[str, str]
 ) -> None:
-    """Print what has changed since last night."""
+    """Print the changes since last night."""
     ranking = update.ranking
     unseen = update.unseen
     last = document["last"]

@@ -1,4 +1,4 @@
-"""`schirn vocabulary`: propose what to change in the list of tags."""
+"""`schirn vocabulary`: propose changes to the list of tags."""
 
 import argparse
 import shlex
@@ -95,7 +95,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _duplicates(args: argparse.Namespace, source: TagTable) -> int:
-    """Write the changes that give near-duplicate rows the same tags; print the groups."""
+    """Write changes that give near-duplicate rows the same tags, and print the groups."""
     stage("comparing texts")
     tags = source.tags()
     duplicates = find_duplicates(source.texts(), tags)
@@ -125,7 +125,7 @@ def _duplicates(args: argparse.Namespace, source: TagTable) -> int:
 
 
 def _features(source: TagTable) -> Any:
-    """Return the texts of the rows if there is nothing else to compare, or their features."""
+    """Return the texts of the rows if these are the only features, otherwise the features."""
     transformer = source.transformer()
     is_text = transformer is not None and transformer.kinds == ["text"]
     if transformer is not None and is_text and transformer.encoder is None:

@@ -1,4 +1,4 @@
-"""Pages for people to look at."""
+"""Reports as HTML pages."""
 
 from schirn.app.report._clean import CleanReport
 from schirn.app.report._demo_page import demo_page

@@ -26,17 +26,17 @@ _MAX_TAGS = 30
 _MAX_NEIGHBOURS = 3
 _MAX_NEIGHBOUR_TEXT = 90
 _MAX_WORDS = 6
-# Smaller contributions would read as zero.
+# Smaller contributions would be displayed as zero.
 _LEAST_SHOWN = 0.0005
 _MAX_IMAGE_BYTES = 300_000
 
 
-# A tag to look at, with its row, for the template.
+# A tag and its row, for the template.
 Card = dict[str, Any]
 
 
 class CleanReport:
-    """Report on the most suspicious tags, on missing and on removed ones.
+    """Report on the most suspicious, missing and removed tags.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class CleanReport:
     title : str
         Name of the data.
     findings : list of Finding
-        What `look_at_table` returned.
+        Findings of `look_at_table`.
     reasons : Reasons, optional
-        Explains the verdicts shown.
+        Explanations of the verdicts.
     commands : sequence of str
-        What to type next.
+        Recommended next commands.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class CleanReport:
         return f"CleanReport({self.ranking!r})"
 
     def html(self) -> str:
-        """Return the report as one page that needs no network.
+        """Return the report as a self-contained HTML page.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class CleanReport:
         )
 
     def _repr_html_(self) -> str:
-        # In a frame, so that the style of the page stays inside.
+        # In a frame, so that the page's style does not affect the notebook.
         page = escape(self.html(), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
@@ -153,7 +153,7 @@ class CleanReport:
         return [self._card(missing, k, suggested=True) for k in order]
 
     def swaps(self) -> list[dict[str, Any]]:
-        """Return the surest swaps of two labels, with the id and the text of an example.
+        """Return the most certain swaps of two labels, with the id and text of an example.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class CleanReport:
         return shortened("" if self.texts is None else str(self.texts[row]), size)
 
     def _tags(self, row: int) -> str:
-        """Return the tags that a row keeps, as one text."""
+        """Return the tags that a row keeps, as one string."""
         ranking = self.ranking
         start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
         columns = ranking.column[start:end][~ranking.removed[start:end]]
@@ -206,7 +206,7 @@ class CleanReport:
         row = int(tags.row[k])
         column = int(tags.column[k])
         of_row = range(*np.searchsorted(ranking.row, (row, row + 1)).tolist())
-        # Of a row with very many tags, the tag in question must be among those shown.
+        # In a row with very many tags, the tag in question must be among the visible ones.
         visible = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])
         names = [ranking.label_names[ranking.column[j]] for j in visible]
         flags = ranking.removed[visible].tolist()
@@ -226,7 +226,7 @@ class CleanReport:
 
 
 def _image(image: Any) -> str:
-    """Return a data URI of grey values or of a small image file, or "" if that is impossible."""
+    """Return grey values or a small image file as a data URI, "" if that is impossible."""
     if image is None:
         return ""
     if isinstance(image, np.ndarray):

@@ -35,7 +35,7 @@ def demo_page(demo: "Demo") -> str:
     Parameters
     ----------
     demo : Demo
-        What `schirn.app.demo.run_demo` returns.
+        Result of `schirn.app.demo.run_demo`.
 
     Returns
     -------
@@ -62,13 +62,13 @@ def demo_page(demo: "Demo") -> str:
         sample=[_card(demo, row, _verdicts(demo, row)) for row in first_of_each],
         mistakes=[_card(demo, row, _verdicts(demo, row)) for row in _most_mistakes(demo)],
         results=[_line(result) for result in demo.results],
-        # The arrow stays with the word before it.
+        # A no-break space keeps the arrow with the word before it.
         heads=["\u00a0".join(metric.label.rsplit(" ", 1)) for metric in METRICS.values()],
     )
 
 
 def _card(demo: "Demo", row: int, kinds: dict[int, str]) -> dict[str, Any]:
-    """One image and its tags, each with its kind."""
+    """Return an image and its tags, each with its kind."""
     images: Any = demo.train.images
     return {
         "title": _DIGITS[demo.digits[row]],
@@ -78,14 +78,14 @@ def _card(demo: "Demo", row: int, kinds: dict[int, str]) -> dict[str, Any]:
 
 
 def _suspicion(demo: "Demo", row: int) -> dict[int, str]:
-    """Which tags of an image are among the most suspicious ones."""
+    """Return the kinds of the tags of an image before the answers."""
     suspects = demo.suspects.column[demo.suspects.row == row]
     columns = np.flatnonzero(demo.train.candidates[row]).tolist()
     return {j: "suspect" if j in suspects else "kept" for j in columns}
 
 
 def _verdicts(demo: "Demo", row: int) -> dict[int, str]:
-    """What the answers did to the tags of an image, and whether that is right."""
+    """Return the kinds of the tags of an image after the answers."""
     tags = np.flatnonzero(demo.answered.row == row)
     columns = (demo.answered.column[tags], demo.answered.removed[tags], demo.wrong[tags])
     return {
@@ -95,7 +95,7 @@ def _verdicts(demo: "Demo", row: int) -> dict[int, str]:
 
 
 def _most_mistakes(demo: "Demo") -> list[int]:
-    """The images on which the answers lead to the most mistakes."""
+    """Return the images with the most mistakes after the answers."""
     mistakes = demo.answered.row[demo.answered.removed != demo.wrong]
     counts = np.bincount(mistakes, minlength=demo.answered.n_rows)
     worst = np.argsort(-counts, kind="stable")[:_N_MISTAKES]
@@ -103,7 +103,7 @@ def _most_mistakes(demo: "Demo") -> list[int]:
 
 
 def _line(result: "DemoResult") -> dict[str, Any]:
-    """One line of the table."""
+    """Return one line of the table."""
     return {
         "name": result.name,
         "summary": _SUMMARIES.get(result.name, ""),

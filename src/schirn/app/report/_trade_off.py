@@ -1,4 +1,4 @@
-"""The plot of the trade-off: how many tags would be removed at which target."""
+"""Plot of the trade-off: number of removed tags at each target precision."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from schirn.cleaning import NoisyLabels, TradeOff
 
-# Of the drawing, in its own units; bars stand on the line at the bottom.
+# Size of the drawing, in its own units; bars stand on the base line.
 WIDTH = 480
 HEIGHT = 200
 _TOP = 24
@@ -21,13 +21,13 @@ class Bar:
     Attributes
     ----------
     line : TradeOff
-        What the target would do.
+        Effect of the target.
     x, y : float
         Upper left corner.
     width, height : float
         Size; targets that remove nothing have no height.
     is_chosen : bool
-        Whether the ranking removes tags at this target.
+        True for the target of the ranking.
     """
 
     line: "TradeOff"
@@ -50,10 +50,11 @@ class TradeOffPlot:
     Attributes
     ----------
     bars : list of Bar
+        One bar per target.
     precision : float
         Target of the ranking.
     width, height, base : int
-        Size of the drawing, and where the bars stand.
+        Size of the drawing, and vertical position of the base line.
     """
 
     bars: list[Bar]
@@ -69,6 +70,7 @@ class TradeOffPlot:
         Parameters
         ----------
         ranking : NoisyLabels
+            The ranking.
 
         Returns
         -------

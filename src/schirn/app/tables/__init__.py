@@ -1,4 +1,4 @@
-"""Tables in files: reading, writing back exactly, lists of changes, checks."""
+"""Tables in files: reading, exact writing, lists of changes, checks."""
 
 from schirn.app.tables._arrow import ParquetNumbers as ParquetNumbers
 from schirn.app.tables._arrow import number_blocks as number_blocks

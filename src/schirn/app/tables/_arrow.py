@@ -1,4 +1,4 @@
-"""Tables in Parquet files and folders of them."""
+"""Tables in Parquet files and folders of Parquet files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from schirn.app.tables._table import Columns, RawCells, Table
 from schirn.exceptions import DataError
 
 _ROWS_AT_ONCE = 1024
-# Size of the rows of numbers that are read or written together.
+# Bytes of numbers that are read or written at once.
 _ROWS_BYTES = 2**24
-# Size of the blocks of numbers that are read together.
+# Bytes of a block of numbers.
 _BLOCK_BYTES = 50_000_000
 # Names of codecs in files, and for the writer.
 _CODECS = {
@@ -40,16 +40,18 @@ _CODECS = {
 
 
 class ArrowTable(Table):
-    """Columns of an Arrow table; those that are not changed keep their types.
+    """Columns of an Arrow table; unchanged columns keep their types.
 
     Parameters
     ----------
     path : Path
+        The file or folder.
     table : Arrow table
+        The columns that were read.
     files : list of Path
         The Parquet files of the table.
     unread : collection of str
-        Columns of numbers that stay in the files, for others to read (`number_blocks`).
+        Columns of numbers that stay in the files; see `number_blocks`.
     """
 
     lists = True
@@ -74,7 +76,7 @@ class ArrowTable(Table):
         return list(self.table.column(name).to_pylist())
 
     def numbers(self, name: str) -> Array | None:
-        """Return a column of numbers or truth values as floats, NaN for a missing cell."""
+        """Return a column of numbers or booleans as floats, NaN for a missing cell."""
         kind = self.table.schema.field(name).type
         types = self._arrow.types
         numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
@@ -87,7 +89,7 @@ class ArrowTable(Table):
         return stacked_lists(self.table.column(name))
 
     def holds(self, name: str, kind: str) -> bool:
-        """Whether the cells of a column may be of a kind: "text" or "list"."""
+        """Check whether the cells of a column may be of a kind: "text" or "list"."""
         column = self.table.schema.field(name).type
         types = self._arrow.types
         is_list = any(
@@ -97,7 +99,7 @@ class ArrowTable(Table):
         return is_list if kind == "list" else not (is_list or is_number)
 
     def _codecs(self, added: Iterable[str]) -> str | dict[str, str]:
-        """Return how the columns of the first file are compressed; new ones are as most others."""
+        """Return the compression of columns in the first file; new ones use the most common one."""
         parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
         codecs: dict[str, str] = {}
         with parquet.ParquetFile(self._files[0]) as file:
@@ -183,7 +185,7 @@ class ArrowTable(Table):
         return table
 
     def _categories(self, cells: list[Any], column: Any) -> Any:
-        """Return cells as categories: the old ones in their order, then new ones."""
+        """Return cells as categories: first the old ones in their order, then new ones."""
         old = [value for chunk in column.chunks for value in chunk.dictionary.to_pylist()]
         used = {cell for cell in cells if cell is not None}
         values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
@@ -197,7 +199,7 @@ class ArrowTable(Table):
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder, sorted; names that begin with _ or . do not count."""
+    """Return the Parquet files of a folder, sorted, without names that begin with _ or ."""
     paths = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
     hidden = ("_", ".")
     files = [
@@ -211,7 +213,7 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def _read_numbers(path: str, groups: list[int], first: int, names: list[str]) -> Array:
-    """Read numbers (n, d) of row groups of a file, whose first row is the `first` of all files."""
+    """Read numbers (n, d) of row groups of a file; `first` is their first row in the table."""
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
     with unreadable_named(Path(path), "Parquet file"), parquet.ParquetFile(path) as file:
         table = file.read_row_groups(groups, columns=names)
@@ -219,7 +221,7 @@ def _read_numbers(path: str, groups: list[int], first: int, names: list[str]) ->
 
 
 def _numbers_of(table: Any, names: Sequence[str], path: str, first: int) -> Array:
-    """Return columns of numbers, or one column of lists, of a table that starts at row `first`."""
+    """Return columns of numbers, or one column of lists, of rows that start at row `first`."""
     types = optional("pyarrow", "table", "Reading Parquet files").types
     columns = [table.column(name) for name in names]
     if len(columns) == 1 and types.is_nested(columns[0].type):
@@ -261,7 +263,7 @@ class ParquetNumbers:
 
     @classmethod
     def of(cls, path: Path, names: Sequence[str]) -> ParquetNumbers | None:
-        """Numbers in a Parquet file or folder; None if a file lacks a column or it holds others."""
+        """Find numbers in a Parquet file or folder; None if a column is absent or not numeric."""
         arrow = optional("pyarrow", "table", "Reading Parquet files")
         parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
         files = parquet_files(path) if path.is_dir() else [path]
@@ -288,7 +290,7 @@ class ParquetNumbers:
         return cls(path, files, list(names), dtype, n_values * dtype.itemsize)
 
     def blocks(self) -> Iterator[Array]:
-        """Yield the rows of all files, some at a time."""
+        """Yield the rows of all files in blocks."""
         first = 0
         for table in _streamed(self.files, self.names):
             numbers = _numbers_of(table, self.names, str(self.path), first)
@@ -297,23 +299,22 @@ class ParquetNumbers:
 
 
 def _chunks(group: Any, names: Sequence[str]) -> list[Any]:
-    """Return what a row group of a Parquet file says about these columns."""
+    """Return the metadata of these columns in a row group of a Parquet file."""
     chunks = _column_chunks(group)
     return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in names]
 
 
 def _column_chunks(group: Any) -> list[Any]:
-    """Return what a row group of a Parquet file says about all columns."""
+    """Return the metadata of all columns in a row group of a Parquet file."""
     return [group.column(j) for j in range(group.num_columns)]
 
 
 def _streamed(files: Iterable[Path], names: Sequence[str]) -> Iterator[Any]:
-    """Yield these columns of Parquet files, some rows at a time."""
+    """Yield these columns of Parquet files in blocks of rows."""
     arrow = optional("pyarrow", "table", "Reading Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
     for path in files if names else ():
-        # Through a small buffer: by default pyarrow holds whole column chunks, however few rows are
-        # asked for.
+        # With a small buffer: by default pyarrow holds whole column chunks, even for a few rows.
         with (
             unreadable_named(path, "Parquet file"),
             parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file,
@@ -337,9 +338,9 @@ def _digests(files: Iterable[Path], names: Sequence[str]) -> list[bytes]:
 
 
 def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callable[[], Array]]]:
-    """Return the files and readers of blocks of about 50 MB, in the order of the rows.
+    """Return files and readers of blocks of about 50 MB, in row order.
 
-    A reader returns columns of numbers, or one column of lists of numbers, as a matrix (n, d).
+    Each reader returns columns of numbers, or one column of lists of numbers, as a matrix (n, d).
     """
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
     blocks: list[tuple[str, Callable[[], Array]]] = []
@@ -372,7 +373,7 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callabl
 def write_parquet(columns: Mapping[str, list[Any]], stream: BinaryIO) -> None:
     """Write new columns as a Parquet file.
 
-    Texts that are numbers, and would be written the same way again, become numbers.
+    Strings become numbers if these would be written in the same way again.
     """
     arrow = optional("pyarrow", "table", "Writing this table")
     arrays = {}
@@ -388,9 +389,9 @@ def write_parquet(columns: Mapping[str, list[Any]], stream: BinaryIO) -> None:
 
 
 def new_column(cells: list[Any], usual: Any = "string") -> Any:
-    """Return a new column: lists of tags with their confidences, or else of the usual type.
+    """Return a new column: lists of tags with their confidences, or cells of the usual type.
 
-    The package `datasets` has no maps, so a dictionary is a list of pairs with names.
+    A dictionary becomes a list of named pairs, because the package `datasets` has no maps.
     """
     arrow = optional("pyarrow", "table", "Writing this table")
     first = next((cell for cell in cells if cell is not None), None)
@@ -404,7 +405,7 @@ def new_column(cells: list[Any], usual: Any = "string") -> Any:
 
 
 def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
-    """Return texts as numbers if all of them would be written the same way again."""
+    """Return strings as numbers if all of them would be written in the same way again."""
     filled = [cell for cell in cells if cell != ""]
     try:
         if filled and all(isinstance(c, str) and str(kind(c)) == c for c in filled):
@@ -417,8 +418,8 @@ def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
 def read_arrow(path: Path, files: Sequence[Path], limit: int, unread: Collection[str]) -> Any:
     """Read the Parquet files of a table as one, up to a limit in bytes.
 
-    Folders called name=value, as Spark writes them, are a column of text. A column that one of the
-    files lacks is missing there.
+    Folders named name=value, as written by Spark, become a column of text. If a file lacks a
+    column, its cells are missing.
     """
     arrow = optional("pyarrow", "table", "Reading this table")
     tables = []
@@ -446,7 +447,7 @@ def _read_parquet(path: Path, limit: int, unread: Collection[str]) -> Any:
         groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
         if not unread:
             check_limit(path, "unpacks to", sum(group.total_byte_size for group in groups), limit)
-        # These sizes count a long text of a dictionary once, however many rows repeat it.
+        # These sizes count a long string of a dictionary only once, even if many rows repeat it.
         options = {}
         if unread:
             fields = [field for field in schema if field.name not in unread]
@@ -459,7 +460,7 @@ def _read_parquet(path: Path, limit: int, unread: Collection[str]) -> Any:
 def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
     size = 0
     for batch in batches:
-        # Arrow trusts the offsets in a file, even to count bytes.
+        # Validate, because Arrow trusts the offsets in a file, even to count bytes.
         batch.validate(full=True)
         size += batch.nbytes
         check_limit(path, "unpacks to at least", size, limit)

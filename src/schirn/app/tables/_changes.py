@@ -1,22 +1,22 @@
-"""Files of change lists, and the rows of a table that they are about.
+"""Files of change lists, and the matching rows of a table.
 
 The file has one line per change, as CSV:
 
     row           number of the row, from 1
     change        removal, addition, merge or rename
-    before        the tag as it is; empty for an addition
-    after         the tag as it will be; empty for a removal
+    before        the present tag; empty for an addition
+    after         the new tag; empty for a removal
     confidence    probability that the change is right
     why           the reason in words
     key           name of the row in the column of ids, or a hash of its other cells
     cell          the whole cell before all changes, as JSON
-    raw           the same as it is in the file, with quotes and escapes, as JSON; empty if the
-                  format has no text
+    raw           the text of this cell in the file, with quotes and escapes, as JSON; empty if
+                  the format has no text
     column        name of the column of tags
     separator     text between the tags of a cell
     id_column     name of the column of ids; empty if the key is a hash
 
-The columns from `key` on tell which rows and column the list belongs to.
+The columns from `key` on identify the rows and the column that the list belongs to.
 """
 
 import hashlib
@@ -39,17 +39,17 @@ from schirn.exceptions import DataError, InputError
 from schirn.labels.cells import check_separator, split_tags
 
 ADDED_COLUMNS = ("removed", "confidence", "added", "note", "suggested", "suggested_confidence")
-"""What follows the name of the column of tags in the names of columns that cleaning adds."""
+"""Endings of the names of columns that cleaning adds, after the name of the column of tags."""
 
 
 def read_changes(path: str | os.PathLike[str]) -> ChangeList:
-    """Read a list that `write` wrote and that a person may have edited.
+    """Read a change list written by `ChangeList.write` and possibly edited by a person.
 
     Parameters
     ----------
     path : path
-        A .csv file. Its cells may be separated by commas, semicolons or tabs, as spreadsheets like
-        to do.
+        A .csv file. Its cells may be separated by commas, semicolons or tabs, because spreadsheets
+        change the separator.
 
     Returns
     -------
@@ -93,11 +93,12 @@ def read_changes(path: str | os.PathLike[str]) -> ChangeList:
 
 
 def keyed_changes(changes: ChangeList, table: Table, id_column: str | None = None) -> ChangeList:
-    """Return a list of changes with what finds the rows later, and restores their bytes.
+    """Return a change list with the keys of its rows and the original text of its cells.
 
     Parameters
     ----------
     changes : ChangeList
+        The changes.
     table : Table
         The table before the changes.
     id_column : str, optional
@@ -120,16 +121,17 @@ def keyed_changes(changes: ChangeList, table: Table, id_column: str | None = Non
 def row_keys(
     table: Table, column: str, id_column: str | None = None, rows: Sequence[int] | None = None
 ) -> list[str]:
-    """Return what rows of a table can be found by after others were inserted or deleted.
+    """Return keys by which rows can be found after others were inserted or deleted.
 
     Parameters
     ----------
     table : Table
+        The table.
     column : str
         The column of tags, which may change.
     id_column : str, optional
-        A column of ids. By default the key is a hash of all cells that are no lists, apart from
-        the tags and the columns that cleaning adds.
+        A column of ids. By default the key is a hash of all cells except lists, tags and the
+        columns that cleaning adds.
     rows : list of int, optional
         The rows; by default all.
 
@@ -157,17 +159,22 @@ def with_vocabulary(
     vocabulary: Vocabulary,
     add_implied: bool = True,
 ) -> list[Change]:
-    """Return changes to the tags of a table: those of a vocabulary, and others made after it.
+    """Return changes to the tags of a table: a vocabulary's, and others made after it.
 
     Parameters
     ----------
     changes : iterable of Change
         Removals and additions, after the vocabulary.
     rows : sequence of list of str
-        The tags of each row, before it.
+        The tags of each row, before the vocabulary.
     vocabulary : Vocabulary
+        The vocabulary.
     add_implied : bool, default=True
-        Whether implied tags are added.
+        Add implied tags.
+
+    Returns
+    -------
+    list of Change
     """
     names = vocabulary.merges
     applied = apply_vocabulary(vocabulary, rows, add_implied)
@@ -178,7 +185,7 @@ def with_vocabulary(
         row = rows[change.row]
         spellings = [tag for tag in row if names.get(tag, tag) == change.before]
         if not spellings and change.before in applied.rows[change.row]:
-            # A tag that was only implied is not added in the first place.
+            # A tag that was only implied is simply not added.
             continue
         tags = dict.fromkeys(spellings or [change.before])
         all_changes += [change._replace(before=tag) for tag in tags]
@@ -192,7 +199,7 @@ def with_vocabulary(
 
 
 def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, str | None, tuple[str, ...]]:
-    """Change, cell before, key, raw cell, and what all lines share, of one line of a file."""
+    """Parse a line: change, cell before, key, raw cell, and the fields shared by all lines."""
     texts = {name: spreadsheet_text(text) for name, text in zip(FIELDS, line, strict=True)}
     row = texts["row"].strip()
     text = texts["cell"]
@@ -203,7 +210,7 @@ def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, str | None, tuple[st
     except (ValueError, RecursionError):
         raise InputError(f"cell must stay as it was written, not {brief(text)}") from None
     raw = _raw_text(texts["raw"])
-    # Spreadsheets of some countries write a decimal comma.
+    # Spreadsheets in some locales write a decimal comma.
     number = texts["confidence"].strip().replace(",", ".")
     try:
         confidence = float(number) if number else None
@@ -211,7 +218,7 @@ def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, str | None, tuple[st
         raise InputError(f"confidence must be a number, not {brief(number)}") from None
     about = tuple(texts[name] for name in ("column", "separator", "id_column"))
     check_separator(about[1])
-    # Raises if this is no cell of tags.
+    # Raises if this is not a cell of tags.
     split_tags(cell, about[1])
     kind, old, new = (texts[name].strip() for name in FIELDS[1:4])
     edit = Change(int(row) - 1, kind, old, new, confidence, texts["why"])

@@ -1,7 +1,7 @@
-"""Look at a table before judging it: what is evidently odd about its tags and rows.
+"""Checks of a table before ranking: evident problems of its tags and rows.
 
-Each kind of oddity is one `Finding`, with its number, an example and what to do about it. Nothing
-is changed. The cost grows with the number of words, not with the number of pairs of rows or tags.
+Each kind of problem is one `Finding`, with its count, an example and advice. Nothing is changed.
+The cost grows with the number of words, not with the number of pairs of rows or tags.
 """
 
 import re
@@ -20,8 +20,8 @@ KINDS = ("separator", "spelling", "copies", "empty_texts", "tags_in_all_rows", "
 SEPARATORS = (";", ",", "|", "/", "\t")
 
 _MAX_EXAMPLES = 20
-# Rows of a tag with another separator, and their share of those of its rarest part, from which it
-# is a name of its own.
+# Minimum number of rows of a tag with another separator that is a name of its own, and minimum
+# share relative to the rows of its rarest part.
 _NAME_ROWS = 3
 _NAME_SHARE = 0.1
 _WORD = re.compile(r"\w+")
@@ -29,24 +29,24 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of oddity in a table.
+    """One kind of problem in a table.
 
     Attributes
     ----------
     kind : str
         "separator", "spelling", "copies", "empty_texts", "tags_in_all_rows" or "tags_in_one_row".
     count : int
-        Number of tags, or of rows that repeat another one.
+        Number of affected tags or rows.
     sentence : str
-        What was found, with an example.
+        The problem in words, with an example.
     advice : str
-        What to do about it.
+        Recommended action.
     examples : list of str
-        The first twenty.
+        The first twenty examples.
     rows : list of int
-        Rows that are affected, from 0.
+        Affected rows, from 0.
     tags : list of str
-        Tags that are affected.
+        Affected tags.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Finding:
         return self.kind.replace("_", " ")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding for JSON.
+        """Return the finding as a dictionary for JSON.
 
         Returns
         -------
@@ -83,24 +83,25 @@ def look_at_table(
     separator: str = ";",
     former_names: Collection[str] = (),
 ) -> list[Finding]:
-    """Look at tags and rows before judging them.
+    """Check the tags and rows of a table before ranking.
 
     Parameters
     ----------
-    candidates : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
+    candidates : 0/1 matrix, DataFrame, list of lists of names, or strings such as "beach;dog"
+        Tags of the rows.
     texts : sequence of str, optional
-        Text of each row, for empty texts and copies.
+        Text of each row, to find empty texts and copies.
     label_names : list of str, optional
         Names of the columns of a matrix.
     separator : str, default=";"
         Text between tags.
     former_names : collection of str
-        Names that were merged into others, which a cell may still hold between separators.
+        Names that were merged into others, which cells may still contain between separators.
 
     Returns
     -------
     list of Finding
-        At most one for each kind; none if nothing is odd.
+        At most one per kind; empty if there are no problems.
 
     Examples
     --------
@@ -136,13 +137,15 @@ def _finding(
     Parameters
     ----------
     kind, fact, advice : str
+        Kind, parts of the sentence, and recommended action.
     examples : list of str
-        All of them.
+        All examples.
     words : tuple of str
-        How the sentence begins about one of them, and about several.
+        Start of the sentence about one example, and about several.
     rows : list of int
+        Affected rows.
     **about
-        Tags.
+        Other fields, such as `tags`.
     """
     if not examples:
         return None
@@ -153,7 +156,7 @@ def _finding(
 
 
 def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Finding | None:
-    """Tags that hold another separator, and whose parts are tags too."""
+    """Find tags that contain another separator, and whose parts are tags too."""
     counts = {name: n for name, n in zip(tags.names, tags.counts.tolist(), strict=True) if n}
     marks = [mark for mark in SEPARATORS if mark != separator]
     single = {name for name in (*counts, *former_names) if not any(m in name for m in marks)}
@@ -187,13 +190,13 @@ def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Fin
 
 
 def _is_name(name: str, mark: str, counts: dict[str, int]) -> bool:
-    """Whether a tag with another separator is a name of its own, such as async/await."""
+    """Check whether a tag with another separator is a name of its own, such as async/await."""
     rarest = min(counts.get(part.strip(), 0) for part in name.split(mark))
     return counts[name] >= _NAME_ROWS and counts[name] >= _NAME_SHARE * rarest
 
 
 def _spelling(tags: Tags) -> Finding | None:
-    """Tags that differ from a more frequent one in case, spaces, hyphens or accents only."""
+    """Find tags that differ from a more frequent tag only in case, spaces, hyphens or accents."""
     counts = tags.counts
     present = np.flatnonzero(counts)
     names = [tags.names[j] for j in present.tolist()]
@@ -237,16 +240,16 @@ def _empty_texts(texts: Sequence[str]) -> Finding | None:
 
 
 def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
-    """Rows with the words of an earlier row, whatever their case and punctuation."""
+    """Find rows with the words of an earlier row, ignoring case and punctuation."""
     words = (" ".join(_WORD.findall(text.casefold())) or text for text in texts)
     first: dict[Any, int] = {}
-    # No text is a copy of no text.
+    # Empty texts are not copies of each other.
     keys = (key or i for i, key in enumerate(words))
     originals = [first.setdefault(key, i) for i, key in enumerate(keys)]
     pairs = [(original, i) for i, original in enumerate(originals) if original != i]
     starts = np.searchsorted(tags.row, np.arange(1, tags.n_rows))
     columns = [of_row.tolist() for of_row in np.split(tags.column, starts)]
-    # Copies with other tags are those to look at first.
+    # Copies with other tags come first, because they matter most.
     pairs.sort(key=lambda pair: columns[pair[0]] == columns[pair[1]])
     n_differ = sum(columns[a] != columns[b] for a, b in pairs)
     number = "" if len(pairs) == 1 else "all " if n_differ == len(pairs) else f"{n_differ:,} "
@@ -266,7 +269,7 @@ def _copied_texts(texts: list[str], tags: Tags) -> Finding | None:
 
 
 def _extremes(tags: Tags) -> Iterable[Finding | None]:
-    """Tags that all rows have, and tags that one row has: neither can be judged."""
+    """Find tags of all rows, and tags of a single row: neither can be judged."""
     counts = tags.counts
     names = np.array(tags.names, dtype=object)
     all_rows = "They distinguish no rows and cannot be judged; leave them out."
@@ -282,7 +285,7 @@ def _extremes(tags: Tags) -> Iterable[Finding | None]:
 
 
 def _rows_with(tags: Tags, names: list[str]) -> list[int]:
-    """Rows that have one of the tags."""
+    """Return the rows that have one of the tags."""
     chosen = set(names)
     columns = np.array([name in chosen for name in tags.names], dtype=bool)
     return np.unique(tags.row[columns[tags.column]]).tolist()

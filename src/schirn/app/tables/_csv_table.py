@@ -1,7 +1,7 @@
 r"""Comma- or tab-separated text, as a whole or in blocks of rows.
 
-`csv` reads the cells, and the text of each row is at hand for a copy: only the cells that change
-are written anew, and everything else is copied, with its quotes and line ends.
+`csv` reads the cells, and the text of each row is kept for a copy: only changed cells are written,
+and everything else is copied, with its quotes and line ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Record = tuple[list[str], str]
 
 
 class CsvTable(Table):
-    """Comma- or tab-separated text; every cell is kept as the text it is."""
+    """Comma- or tab-separated text; each cell is kept as its text."""
 
     spreadsheet = True
 
@@ -49,11 +49,11 @@ class CsvTable(Table):
         return list(self._cells[name])
 
     def holds(self, name: str, kind: str) -> bool:
-        """Whether a column may hold cells of a kind: all of them are texts."""
+        """Check whether a column may hold cells of a kind; all cells are strings."""
         return kind == "text"
 
     def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
-        """Return the text of cells, with their quotes."""
+        """Return the text of cells, including quotes."""
         j = self.columns.index(name)
         chosen = set(rows)
         raw = {}
@@ -66,7 +66,7 @@ class CsvTable(Table):
         return raw
 
     def parsed_cell(self, raw: str) -> str:
-        """Return the cell of a text; raise ValueError if it is not exactly one cell."""
+        """Return the cell with this text; raise ValueError if it is not exactly one cell."""
         try:
             # One line more shows whether a quote is still open.
             records = list(
@@ -97,7 +97,7 @@ class CsvTable(Table):
                 write(self._rewritten(row, line, edits, new, always, raw_edits))
 
     def _is_always_quoted(self, j: int) -> bool:
-        """Whether all cells of a column are quoted, and not only those that need it."""
+        """Check whether all cells of a column are quoted, even if they need no quotes."""
         is_needed = True
         with open_text(self.path, self.encoding) as text:
             for row, line in csv_records(self.path, text.lines(""), self.delimiter):
@@ -115,9 +115,9 @@ class CsvTable(Table):
         always: Collection[int] = (),
         raw: Mapping[int, str] = MappingProxyType({}),
     ) -> str:
-        """Return the text of a row with other cells in some columns, and new ones at its end.
+        """Return the text of a row with edited cells, and new cells at its end.
 
-        `raw` has the text of some of the other cells.
+        `raw` has the text of some of the edited cells.
         """
         pieces = []
         start = 0
@@ -137,8 +137,8 @@ class CsvTable(Table):
     def _places(self, row: list[str], line: str) -> list[tuple[int, int]]:
         """Return where each cell starts and ends in the text of a row."""
         mark = re.escape(self.delimiter)
-        # As csv reads it: a quote counts at the start of a cell, and what follows the closing one
-        # is part of the cell.
+        # As in `csv`: a quote counts at the start of a cell, and text after the closing quote is
+        # part of the cell.
         cell = rf'(?>"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+)'
         places = [match.span(1) for match in re.finditer(rf"(?:\A[\r\n]*+|{mark})({cell})", line)]
         if len(places) != len(row):
@@ -146,7 +146,7 @@ class CsvTable(Table):
         return places
 
     def _needs_quotes(self, cell: str) -> bool:
-        # A line without a character would be no row.
+        # An empty line would not be a row.
         is_special = '"' in cell or self.delimiter in cell or "\n" in cell or "\r" in cell
         return is_special or (not cell and len(self.columns) == 1)
 
@@ -166,10 +166,13 @@ class CsvBlock(CsvTable):
     path : Path
         Name of the table in error messages.
     delimiter : str
+        Character between cells.
     header : Record
+        The header.
     records : list of Record
+        The rows.
     first : int
-        Number of the first row; the first block, which has the header, has 1.
+        Number of the first row; 1 for the first block, which has the header.
     """
 
     def __init__(
@@ -183,7 +186,7 @@ class CsvBlock(CsvTable):
         self._set(header[0], records)
 
     def copy(self, added: Columns) -> str:
-        """Return the text of the rows with new columns; raise DataError if it is not read back."""
+        """Return the text of the rows with new columns; raise DataError if reading it differs."""
         lines = [self._rewritten(*self._header, {}, [*added])]
         rows = zip(*added.values(), strict=True)
         for row, line in self._records:
@@ -214,7 +217,7 @@ def csv_records(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[Re
 
     reader = csv.reader(watched(), delimiter=delimiter)
     header: list[str] = []
-    # The limit belongs to the whole process.
+    # The limit applies to the whole process.
     limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         for row in reader:

@@ -2,30 +2,30 @@
 
 A file of expectations is TOML; every line is optional:
 
-    wrong_share = 0.15            # largest share of wrong tags, by answers
-    removed_share = 0.2           # largest share of the tags that are removed
+    wrong_share = 0.15            # maximum share of wrong tags, according to answers
+    removed_share = 0.2           # maximum share of removed tags
     allowed_tags = "tags.txt"     # a list of tags, or a file with one tag per line
 
-    [findings]                    # largest number of each kind of finding
+    [findings]                    # maximum number of each kind of finding
     spelling = 0
     copies = 10
 
-    [drift]                       # largest difference from the last run
+    [drift]                       # maximum difference from the last run
     wrong_share = 0.05            # between the two shares, up or down
     tags = 0.1                    # total variation distance between the frequencies of the tags
-    new_tags = 0                  # number of tags that the last run had not
+    new_tags = 0                  # number of tags that the last run did not have
     gone_rows = 0.2               # share of the rows of the last update that are gone
-    changed_rows = 0.5            # share of those that are left whose content has changed
+    changed_rows = 0.5            # share of the remaining rows whose content has changed
     restored = 0.2                # share of the tags removed last time that are no longer removed
-    emptied = 0.5                 # share of its cells that a mostly filled column has lost
+    emptied = 0.5                 # share of the cells that a mostly filled column has lost
     features = 0.2                # shift of the features of new rows, in standard deviations
 
 The total variation distance is half the sum, over all tags, of the absolute difference of their
 shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
-would have to be others for the frequencies to agree.
+would have to change for the frequencies to agree.
 
-One limit holds without any file: `emptied`, at 0.5. It stops the update with an export that lacks
-the content of a column, from which every tag would be judged anew.
+One limit holds without a file: `emptied`, at 0.5. It rejects an export that lacks the content of a
+column, from which all tags would be judged again.
 """
 
 import os
@@ -57,7 +57,7 @@ _DRIFT = (
     "emptied",
     "features",
 )
-# Limits that hold unless others are set.
+# Default limits.
 _ALWAYS = {"emptied": 0.5}
 
 
@@ -70,11 +70,11 @@ class Violation:
     name : str
         Name of the expectation, such as "findings.spelling".
     value : float or None
-        What was found; None if it is not known.
+        The observed value; None if unknown.
     limit : float
-        What was allowed.
+        The allowed value.
     sentence : str
-        All of this in words, with an example.
+        The violation in words, with an example.
     """
 
     name: str
@@ -88,14 +88,14 @@ class Violation:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What the next run is compared with.
+    """Figures of a run, with which the next run is compared.
 
     Attributes
     ----------
     rows, tags : int
         Numbers of rows and tags.
     wrong_share : float or None
-        Share of wrong tags among those judged, by answers; None without any.
+        Share of wrong tags among the judged tags, estimated from answers; None without answers.
     removed_share : float
         Share of the tags that were removed.
     tag_counts : dict from str to int
@@ -103,16 +103,16 @@ class RunSummary:
     feature_drift : float or None
         Shift of the features of new rows since training, in standard deviations; None if unknown.
     gone_share : float
-        Share of the rows of the last update that this one lacks.
+        Share of the rows of the last update that are gone.
     changed_share : float
-        Share of the rows of the last update, without those that are gone, that have changed.
+        Share of the remaining rows of the last update that have changed.
     restored_share : float
         Share of the tags removed last time, and still listed, that are no longer removed.
     emptied_share : float
-        Share of its values that a column has lost, of the column that lost most: 1 if it is empty
-        now. Columns that were filled in less than half of the rows do not count.
+        Largest share of its values that a column has lost; 1 if the column is empty now. Columns
+        that were filled in less than half of the rows do not count.
     emptied_column : str
-        Its name; empty if no column lost any.
+        Name of this column; empty if no column lost values.
 
     Examples
     --------
@@ -145,6 +145,7 @@ class RunSummary:
         Parameters
         ----------
         ranking : NoisyLabels
+            The ranking.
 
         Returns
         -------
@@ -164,19 +165,19 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Expectations:
-    """What a run must meet; an expectation that is None or not named is not checked.
+    """Limits that a run must meet; limits that are None or absent are not checked.
 
     Parameters
     ----------
     wrong_share, removed_share : float, optional
-        Largest share of wrong tags, which needs answers, and of removed tags.
+        Maximum share of wrong tags, which needs answers, and of removed tags.
     allowed_tags : collection of str, optional
         The only tags that may occur.
     findings : dict from str to int, optional
-        Largest number of each kind of `Finding`.
+        Maximum number of each kind of `Finding`.
     drift : dict from str to float, optional
-        Largest difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
-        "changed_rows", "restored" and "emptied" (0.5 unless named); and from training: "features".
+        Maximum difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
+        "changed_rows", "restored" and "emptied" (default 0.5); or from training: "features".
     """
 
     wrong_share: float | None = None
@@ -218,7 +219,7 @@ class Expectations:
         path = Path(path)
         if path.suffix.lower() != ".toml":
             raise DataError(f"{path}: the name of the expectations must end in .toml")
-        # Loaded on use: few programs that import the library read expectations.
+        # Imported here because few programs that import the library read expectations.
         import tomllib
 
         try:
@@ -249,7 +250,7 @@ class Expectations:
         Parameters
         ----------
         findings : iterable of Finding
-            What `look_at_table` returned.
+            Findings of `look_at_table`.
 
         Returns
         -------
@@ -280,7 +281,7 @@ class Expectations:
         run : RunSummary or NoisyLabels
             A ranking, or its summary.
         findings : list of Finding
-            What `look_at_table` returned.
+            Findings of `look_at_table`.
         last : RunSummary, optional
             The last run; without it, "wrong_share", "tags" and "new_tags" of `drift` are not
             checked.
@@ -323,12 +324,12 @@ class Expectations:
         ]
 
 
-# Value, the value in words, and what is worth knowing about it.
+# Value, the value in words, and details.
 _Fact = tuple[float | None, str, str]
 
 
 def _facts_of_tags(run: RunSummary, last: RunSummary) -> dict[str, _Fact]:
-    """Return how much the tags of a run differ from those of the last one."""
+    """Return how much the tags of a run differ from the last run's."""
     return {
         "wrong_share": _share_fact(run, last),
         "tags": _frequency_fact(run, last),
@@ -337,7 +338,7 @@ def _facts_of_tags(run: RunSummary, last: RunSummary) -> dict[str, _Fact]:
 
 
 def _share_fact(run: RunSummary, last: RunSummary) -> _Fact:
-    """Return how much the share of wrong tags has changed."""
+    """Return the change in the share of wrong tags."""
     old = last.wrong_share
     new = run.wrong_share
     if old is None or new is None:
@@ -347,20 +348,20 @@ def _share_fact(run: RunSummary, last: RunSummary) -> _Fact:
 
 
 def _frequency_fact(run: RunSummary, last: RunSummary) -> _Fact:
-    """Return how much the frequencies of the tags have changed."""
+    """Return the change in the frequencies of the tags."""
     distance, name, (old, new) = frequency_drift(last.tag_counts, run.tag_counts)
     detail = f"; {brief(name)} changed most, from {old:.2%} to {new:.2%} of the tags"
     return distance, f"{distance:.3f}", detail
 
 
 def _new_tag_fact(run: RunSummary, last: RunSummary) -> _Fact:
-    """Return the number of tags that the last run had not."""
+    """Return the number of tags that the last run did not have."""
     new_tags = [tag for tag in run.tag_counts if tag not in last.tag_counts]
     return len(new_tags), f"{len(new_tags):,}", f"; {brief_list(new_tags, 6)}"
 
 
 def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
-    """Return what a run itself knows about the rows of the last one, and of training."""
+    """Return the differences that a run itself records, from the last run and from training."""
     facts: dict[str, _Fact] = {
         "gone_rows": (run.gone_share, f"{run.gone_share:.2%}", " of the rows of the last run"),
         "changed_rows": (
@@ -387,7 +388,7 @@ def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
 def frequency_drift(
     old: Mapping[str, int], new: Mapping[str, int]
 ) -> tuple[float, str, tuple[float, float]]:
-    """Total variation distance, and the tag whose share of all tags changed most."""
+    """Return the total variation distance, and the tag whose share changed most."""
     sums = max(1, sum(old.values())), max(1, sum(new.values()))
     shares = {
         tag: (old.get(tag, 0) / sums[0], new.get(tag, 0) / sums[1])

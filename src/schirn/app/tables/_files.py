@@ -1,7 +1,7 @@
-"""Tables in files and folders: one way in, `open_table`, and one way out, `write_copy`.
+"""Tables in files and folders, read by `open_table` and written by `write_copy`.
 
-A table is read cell by cell and written back as it was, apart from what was changed: the bytes of
-CSV, the text of JSON values, the types of Parquet columns and the formulas of workbooks stay.
+A table is read cell by cell, and a copy only differs in the changed cells: the bytes of CSV, the
+text of JSON values, the types of Parquet columns and the formulas of workbooks stay the same.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from schirn.exceptions import DataError, InputError
 
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 TABLES = (*TEXT_TABLES, ".parquet", ".xlsx")
-"""Suffixes of tables; those of text may be followed by .gz."""
+"""Suffixes of tables; suffixes of text formats may be followed by .gz."""
 
 
 def is_table_name(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a table, by its name; only text may be packed."""
+    """Check whether a file name is a table's; only text formats may be compressed."""
     kind = format_suffix(Path(path))
     return kind in TABLES and (kind in TEXT_TABLES or not is_packed(Path(path)))
 
 
 def text_cells(table: Table, column: str) -> list[str]:
-    """Return the cells of a column that are texts; none if it holds numbers or lists."""
+    """Return the cells of a column that are strings; none if it holds numbers or lists."""
     if not table.holds(column, "text"):
         return []
     return [cell for cell in table.column(column) if isinstance(cell, str)]
@@ -65,21 +65,21 @@ def open_table(
     Parameters
     ----------
     path : path
-        A file in .csv, .tsv, .jsonl, .json, .parquet or .xlsx; text files may be packed with
-        gzip (.csv.gz). A .json file is a list of objects. A folder holds .parquet files. Or a
-        database: ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``.
-    encoding : str
+        A .csv, .tsv, .jsonl, .json, .parquet or .xlsx file, a folder of .parquet files, or a
+        database: ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``. Text files may be
+        compressed with gzip (.csv.gz). A .json file must be a list of objects.
+    encoding : str, default="utf-8"
         Encoding of a text file.
     delimiter : str, optional
         Character between CSV cells; by default a comma, or a tab for .tsv.
     max_bytes : int, optional
-        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
-    empty : bool
-        Whether a file without rows is a table too.
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES`` or 8 GiB.
+    empty : bool, default=False
+        Allow files without rows.
     unread : collection of str
-        Columns of numbers that stay in a Parquet file, or in the files of a folder.
+        Columns of numbers to leave unread in a Parquet file or in the files of a folder.
     query : str, optional
-        What to select from a database.
+        Query that selects the table from a database.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def open_table(
         )
     for file in files if not unread else ():
         check_size(file, max_bytes)
-    # Before they are read, so that no change goes unnoticed; a run with checkpoints is long.
+    # Stamped before the files are read, so that no change during a long run goes unnoticed.
     is_whole = is_open()
     stamps = {file: stamp_of(file, is_whole=is_whole) for file in files}
     table: Table
@@ -136,21 +136,24 @@ def write_copy(
     separator: str = ";",
     raw: RawCells | None = None,
 ) -> None:
-    """Write a copy of a table with changed and new columns, in the format of its name.
+    """Write a copy of a table with changed and new columns, in the format given by its suffix.
 
-    In the format of the table, everything else stays as it is in the file; the copy of a folder is
-    one file. In another format, texts stay texts, apart from columns of numbers that are written
-    the same way again.
+    In the table's own format, everything else stays unchanged; the copy of a folder is a single
+    file. In another format, strings stay strings, except in columns of numbers that would be
+    written in the same way again.
 
     Parameters
     ----------
     path : str
+        File to write.
     table : Table
+        The table to copy.
     changed, added : dict from str to list
+        New cells of columns, and new columns.
     separator : str, default=";"
         Text between the elements of a list in a format without lists.
     raw : dict from str to dict from int to str, optional
-        The text that changed cells get in the format of the table; see `Table.raw_cells`.
+        Text of changed cells in the table's own format; see `Table.raw_cells`.
     """
     table, changed, raw = table.source(changed, raw)
     kind = format_suffix(Path(path))
@@ -167,7 +170,7 @@ def write_copy(
     table.check_unchanged()
     new: dict[str, list[Any]] = {**changed, **added}
     if table.spreadsheet:
-        # No cell of another format is a formula by its text.
+        # In other formats, the text of a cell never makes it a formula.
         for name, cells in new.items():
             new[name] = [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
     names = (*table.columns, *added)
@@ -215,7 +218,7 @@ def _write_new(stream: BinaryIO, path: Path, kind: str, columns: dict[str, list[
 
 
 def _json_line(document: dict[str, Any]) -> str:
-    """Return the text of a JSON object; half of a surrogate pair stays an escape."""
+    """Return the text of a JSON object; unpaired surrogates stay escaped."""
     text = json.dumps(document, ensure_ascii=False, default=str)
     return text if whole_text(text) == text else json.dumps(document, default=str)
 

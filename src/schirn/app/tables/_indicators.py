@@ -1,4 +1,4 @@
-"""One 0/1 column per tag, read and changed as if they were one column of lists of tags."""
+"""Tables with one 0/1 column per tag, presented as a single column of lists of tags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FAL
 
 
 def with_tag_column(table: Table, labels: str | None) -> Table:
-    """Return a table in which 0/1 columns, such as "beach,dog", are one column of that name."""
+    """Return a table in which 0/1 columns, such as "beach,dog", form one column of that name."""
     if labels is None or labels in table.columns:
         return table
     names = [name.strip() for name in labels.split(",")]
@@ -38,11 +38,12 @@ def with_tag_column(table: Table, labels: str | None) -> Table:
 
 
 class IndicatorTable(Table):
-    """A table whose 0/1 columns are one column of lists.
+    """A table whose 0/1 columns are presented as one column of lists.
 
     Parameters
     ----------
     table : Table
+        The original table.
     column : str
         Name of the new column.
     names : list of str
@@ -73,7 +74,7 @@ class IndicatorTable(Table):
         return np.asarray(values == 1)
 
     def __getattr__(self, name: str) -> Any:
-        # Encoding, delimiter and the like are those of the table.
+        # Other attributes, such as the encoding, come from the original table.
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._table, name)
@@ -89,11 +90,11 @@ class IndicatorTable(Table):
         return None if name == self._column else self._table.numbers(name)
 
     def holds(self, name: str, kind: str) -> bool:
-        """Whether a column may hold cells of a kind: "text" or "list"."""
+        """Check whether a column may hold cells of a kind: "text" or "list"."""
         return kind == "list" if name == self._column else self._table.holds(name, kind)
 
     def prefix(self, column: str) -> str:
-        """Return the start of the names of columns about the tags."""
+        """Return the prefix of the names of columns about the tags."""
         return "tags" if column == self._column else column
 
     def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
@@ -106,7 +107,7 @@ class IndicatorTable(Table):
     def source(
         self, changed: Columns, raw: RawCells | None = None
     ) -> tuple[Table, Columns, RawCells]:
-        """Return the table itself, and what changes in its 0/1 columns."""
+        """Return the original table, and the changes to its 0/1 columns."""
         raw = dict(raw or {})
         columns = {name: cells for name, cells in changed.items() if name != self._column}
         if self._column in changed:
@@ -125,7 +126,7 @@ class IndicatorTable(Table):
         return self._table, columns, raw
 
     def _restore(self, columns: dict[str, Any], raw: dict[str, Any]) -> None:
-        """Give changed 0/1 cells the texts that they had before, if these mean the same."""
+        """Give changed 0/1 cells their earlier texts, if these mean the same."""
         for row, text in raw.pop(self._column, {}).items():
             try:
                 texts = json.loads(text)
@@ -141,14 +142,14 @@ class IndicatorTable(Table):
                     raw.setdefault(name, {})[row] = old_texts[name]
 
     def _changed(self, name: str, was_set: Array, target: Array) -> list[Any]:
-        """Return the cells of a 0/1 column, new ones written as most others are."""
+        """Return the cells of a 0/1 column; new cells use the most common form."""
         cells = self._table.column(name)
         forms: dict[bool, Any] = {}
         for value in (False, True):
             with_value = (c for c, is_set in zip(cells, was_set, strict=True) if is_set == value)
             counts = Counter(cell for cell in with_value if not is_missing(cell))
             forms[value] = max(counts, key=lambda cell: counts[cell], default=None)
-        # A column without one of both values gets the counterpart of the other: FALSE beside TRUE.
+        # A value that the column lacks gets the counterpart of the other, such as FALSE for TRUE.
         one = forms[True]
         zero = forms[False]
         if zero is None:
@@ -161,7 +162,7 @@ class IndicatorTable(Table):
 
 
 def _is_one(cell: Any) -> bool:
-    """Whether a 0/1 cell is 1."""
+    """Check whether a 0/1 cell is 1."""
     value = to_numbers([cell])
     return value is not None and bool(value[0] == 1)
 

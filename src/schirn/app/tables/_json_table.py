@@ -1,4 +1,4 @@
-"""JSON: one object per line, or a list of objects."""
+"""Tables in JSON: one object per line, or a list of objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JsonlTable(Table):
             self._read(text.lines("\n"))
 
     def _read(self, lines: Iterable[str], first: int = 1) -> None:
-        # New values are escaped if the text has nothing but ASCII.
+        # New values are escaped if the text is pure ASCII.
         self._is_ascii = True
         rows = []
         broken = None
@@ -52,17 +52,17 @@ class JsonlTable(Table):
                 f"are read as \N{REPLACEMENT CHARACTER}",
                 stacklevel=5,
             )
-        # From the column to the key as it is in the file.
+        # From each column to its key in the file.
         self._keys = {whole_text(key): key for row in self.rows for key in row}
         self.columns = list(self._keys)
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of a key; None where an object lacks it."""
+        """Return the values of a key; None if an object lacks it."""
         cells = [row.get(self._keys[name]) for row in self.rows]
         return [_whole(cell) for cell in cells] if self._is_broken else cells
 
     def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
-        """Return the text of values; empty where an object lacks the key."""
+        """Return the text of values; empty if an object lacks the key."""
         chosen = set(rows)
         key = self._keys[name]
         raw = {}
@@ -80,11 +80,11 @@ class JsonlTable(Table):
             yield from (line for line in text.lines("\n") if line.strip())
 
     def parsed_cell(self, raw: str) -> Any:
-        """Return the value of a text; None for an empty one, where an object lacks the key."""
+        """Return the value with this text; None for "", which means that the key is absent."""
         return _whole(json.loads(raw)) if raw else None
 
     def _new_rows(self, changed: Columns, added: Columns) -> Iterator[Row]:
-        """Yield the changed and the new cells of each row, by the keys of the file."""
+        """Yield the changed and new cells of each row, under the keys of the file."""
         columns = {name: self.column(name) for name in changed}
         for i in range(self.n_rows):
             edits = {
@@ -95,7 +95,7 @@ class JsonlTable(Table):
             yield {**edits, **{name: cells[i] for name, cells in added.items()}}
 
     def _rewritten(self, text: str, cells: Row, raw: RawCells, i: int) -> str:
-        """Return the text of an object, which is row i, with changed and new cells."""
+        """Return the text of the object in row i with changed and new cells."""
         if not cells:
             return text
         texts = {self._keys[name]: rows[i] for name, rows in raw.items() if i in rows}
@@ -146,7 +146,9 @@ class JsonlBlock(JsonlTable):
     path : Path
         Name of the table in error messages.
     encoding : str
+        Encoding of the text.
     lines : list of str
+        The lines.
     first : int
         Number of the first line.
     """
@@ -158,7 +160,7 @@ class JsonlBlock(JsonlTable):
         self._read(lines, first)
 
     def copy(self, added: Columns) -> str:
-        """Return the text of the rows with new keys; raise DataError if it is not read back."""
+        """Return the text of the rows with new keys; raise DataError if reading it differs."""
         lines = list(self._rewritten_lines(self._lines, {}, added, {}))
         self._compare(str(self.path), JsonlBlock(self.path, self.encoding, lines, 1), {}, added)
         return "".join(lines)
@@ -229,12 +231,12 @@ def _documents(path: Path, text: str) -> list[Row]:
 
 
 def _is_broken(text: str, row: Row) -> bool:
-    """Whether a row of a text holds half of a surrogate pair."""
+    """Check whether a row contains an unpaired surrogate."""
     return ("\\ud" in text or "\\uD" in text) and _whole(row) != row
 
 
 def _whole(value: Any) -> Any:
-    """Return a JSON value whose texts every file can hold."""
+    """Return a JSON value without unpaired surrogates, which files cannot hold."""
     if isinstance(value, str):
         return whole_text(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Change values inside the text of a JSON object, and leave the rest of the text as it is.
+"""Change values inside the text of a JSON object, and leave the rest of the text unchanged.
 
 >>> rewritten('{"n": 1e400, "tags": ["a","b"]}', {"tags": ["b"]})
 '{"n": 1e400, "tags": ["b"]}'
@@ -12,7 +12,7 @@ from typing import Any
 
 _decode = json.JSONDecoder().raw_decode
 _skip_space = re.compile(r"[ \t\n\r]*").match
-# Key, value, where the member starts with its key, and where its value starts and ends.
+# Key, value, start of the member, start of its value, and end of its value.
 Member = tuple[Any, Any, int, int, int]
 
 
@@ -23,16 +23,22 @@ def rewritten(
     ascii: bool = False,
     raw: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return the text of an object with other values for some keys; new keys follow the others.
+    """Return the text of an object with new values for some keys; new keys come last.
 
     Parameters
     ----------
     text : str
+        Text of the object.
     cells : dict from str to object
+        The new values.
     ascii : bool, default=False
-        Whether to escape all other characters in new values.
+        Escape characters outside ASCII in new values.
     raw : dict from str to str, optional
-        The text of some of the values; an empty text removes the key.
+        The text of some of the values; "" removes the key.
+
+    Returns
+    -------
+    str
     """
     start = _after_space(text, 0)
     is_tight = re.match(r'\{[ \t\n\r]*"(?:[^"\\]|\\.)*":\S', text[start:]) is not None
@@ -45,7 +51,7 @@ def rewritten(
         text = _without(text, start, key)
         cells = {name: value for name, value in cells.items() if name != key}
     parts = list(members(text, start))
-    # The last of several values with the same key counts.
+    # If a key occurs several times, its last value counts.
     last = {key: place for key, _, _, *place in parts}
     pieces = []
     place = 0
@@ -74,7 +80,7 @@ def _without(text: str, start: int, key: str) -> str:
 
 
 def _value(text: str, start: int, value: Any, dump: Any, comma: str) -> str:
-    """Return the text of a value; elements that a list had before keep their text."""
+    """Return the text of a value; old elements of a list keep their text."""
     parts = list(members(text, start)) if text[start] == "[" and isinstance(value, list) else []
     if not parts or not value:
         return str(dump(value))
@@ -90,7 +96,7 @@ def _value(text: str, start: int, value: Any, dump: Any, comma: str) -> str:
 
 
 def members(text: str, start: int) -> Iterator[Member]:
-    """Yield the values of the object or list that starts at a place of the text."""
+    """Yield the members of the object or list that starts at this position."""
     is_object = text[start] == "{"
     place = _after_space(text, start + 1)
     while text[place] not in "]}":

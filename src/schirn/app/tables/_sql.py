@@ -1,12 +1,12 @@
-"""Tables in databases: a query comes in as a table, and changed tags go back as one transaction.
+"""Tables in databases: read by a query, and updated with changed tags in one transaction.
 
 An address names a file of DuckDB or SQLite, such as ``duckdb:shop.db`` or ``sqlite:shop.db``, or a
 database on a server of PostgreSQL, such as ``postgresql://localhost/shop``. The table is read by a
-query, over a connection that cannot write. `write_back` replaces the tags of rows that are found by
-their id, all of them or none.
+query, over a read-only connection. `write_back` replaces the tags of rows found by their ids,
+either all of them or none.
 
-Ids and tags of the changed rows are sent to a temporary table first. The database joins it with the
-table, so that it reads the table a few times, however many rows change.
+Ids and tags of the changed rows are first sent to a temporary table. The database joins it with the
+table, so that it reads the table only a few times, however many rows change.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from schirn.cleaning.changes import ChangeList
 from schirn.exceptions import DataError, InputError
 
 KINDS = ("duckdb", "sqlite", "postgresql")
-"""What an address may begin with, before a colon."""
+"""Prefixes of addresses, before a colon."""
 _FORMS = "duckdb:FILE, sqlite:FILE or postgresql://HOST/NAME"
-# Rows that are fetched together.
+# Number of rows fetched at once.
 _BATCH = 10_000
 # The temporary table of ids and tags, and its columns.
 _SENT = "schirn_sent"
@@ -40,11 +40,12 @@ _SENT_TAGS = "schirn_tags"
 
 
 def is_database(address: object) -> bool:
-    """Return whether a text is the address of a database, such as ``duckdb:shop.db``.
+    """Check whether an address names a database, such as ``duckdb:shop.db``.
 
     Parameters
     ----------
     address : object
+        A path or an address.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def is_database(address: object) -> bool:
 
 
 def local_path(address: str) -> str:
-    """Return the file that files about a table are stored next to.
+    """Return the path next to which files about a table are stored.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def local_path(address: str) -> str:
     Returns
     -------
     str
-        The file; for a database on a server, its name, in the current folder.
+        The file; for a database on a server, its name in the current folder.
 
     Examples
     --------
@@ -86,7 +87,7 @@ def local_path(address: str) -> str:
 
 
 class SqlTable(ArrowTable):
-    """The result of a query; copies are written in another format, or back with `write_back`."""
+    """The result of a query; copies are written in another format, or with `write_back`."""
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
         raise DataError(f"{self.path}: a database is changed with write_back only")
@@ -98,11 +99,11 @@ def read_query(address: str, query: str | None, *, empty: bool = False) -> SqlTa
     Parameters
     ----------
     address : str
-        ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``, opened for reading only.
+        ``duckdb:FILE``, ``sqlite:FILE`` or ``postgresql://HOST/NAME``, opened read-only.
     query : str
-        A SELECT statement. In DuckDB it may read Parquet files and folders as well.
+        A SELECT statement. In DuckDB it may also read Parquet files and folders.
     empty : bool, default=False
-        Whether a result without rows is a table too.
+        Allow results without rows.
 
     Returns
     -------
@@ -128,12 +129,12 @@ def read_query(address: str, query: str | None, *, empty: bool = False) -> SqlTa
 
 @dataclass(frozen=True)
 class WrittenBack:
-    """What `write_back` did, or would do.
+    """Result of `write_back`, or of its dry run.
 
     Attributes
     ----------
     n_rows : int
-        Rows whose tags are replaced.
+        Number of rows whose tags are replaced.
     is_committed : bool
         False after a dry run, which ends with a rollback.
     """
@@ -152,9 +153,9 @@ def write_back(
 ) -> WrittenBack:
     """Replace changed tags in a database, in one transaction.
 
-    Each row is found by its id and changed only if its tags are those that the list expects. What
-    was written is read back and compared before the transaction is committed; after any error, and
-    if the process dies, the database is as it was.
+    Each row is found by its id, and changed only if its tags match the list. The written tags are
+    read back and compared before the transaction is committed. After any error, or if the process
+    dies, the database is unchanged.
 
     Parameters
     ----------
@@ -165,9 +166,9 @@ def write_back(
     changes : ChangeList
         Changes whose rows have ids (``keyed_changes(changes, table, "id")``).
     undo : bool, default=False
-        Whether the changes are taken back.
+        Revert the changes.
     commit : bool, default=False
-        False checks everything and writes nothing: the transaction is rolled back.
+        Commit the transaction; False checks everything, and then rolls it back.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def write_back(
     Raises
     ------
     InputError
-        If a row is missing, occurs more than once, or has other tags than the list expects.
+        If a row is missing, occurs more than once, or has tags that differ from the list.
 
     Examples
     --------
@@ -241,13 +242,13 @@ class _Names:
 def _exchange(
     database: _Database, connection: Any, names: _Names, changes: ChangeList, undo: bool
 ) -> int:
-    """Replace the tags of all rows of a list, and check what was written; return their number."""
+    """Replace the tags of all rows of a list, and check the result; return their number."""
     if not changes.cells:
-        # An empty list names no column of ids; the table and its tags must exist all the same.
+        # An empty list names no column of ids, but the table and its tags must still exist.
         connection.execute(f"SELECT {names.table}.{names.tags} FROM {names.table} WHERE 1 = 0")
         return 0
     keys = {changes.keys[row]: None for row in changes.cells}
-    # Without rows: ids and tags get the types that they have in the table.
+    # Created from an empty query, so that ids and tags get the types of the table's columns.
     connection.execute(
         f"CREATE TEMPORARY TABLE {_SENT} AS SELECT {names.key} AS {_SENT_ID}, "
         f"{names.tags} AS {_SENT_TAGS} FROM {names.table} WHERE 1 = 0"
@@ -255,7 +256,7 @@ def _exchange(
     database.send(connection, keys)
     old_cells = _cells_of(connection, names)
     cells = list(old_cells.values())
-    # Raises InputError if an id is missing, or a row has other tags than the list expects.
+    # Raises InputError if an id is missing, or the tags of a row differ from the list.
     exchange = changes.undo if undo else changes.apply
     new_cells = exchange(cells, keys=list(old_cells))
     new = {
@@ -267,7 +268,7 @@ def _exchange(
         f"UPDATE {names.table} SET {names.tags} = {_SENT_TAGS} FROM {_SENT} "
         f"WHERE {names.key} = {_SENT_ID}"
     )
-    # Triggers, and columns of limited length, change what is written.
+    # Read back, because triggers and columns of limited length may change the written tags.
     written = _cells_of(connection, names)
     different = [key for key, cell in new.items() if written.get(key) != cell]
     if different:
@@ -277,7 +278,7 @@ def _exchange(
 
 
 def _cells_of(connection: Any, names: _Names) -> dict[str, Any]:
-    """Return the tags of rows that were sent; raise InputError for an id that is not unique."""
+    """Return the tags of the rows with the sent ids; raise InputError if an id is not unique."""
     cells: dict[str, Any] = {}
     rows = connection.execute(
         f"SELECT {names.key}, {names.tags} FROM {names.table} "
@@ -292,7 +293,7 @@ def _cells_of(connection: Any, names: _Names) -> dict[str, Any]:
 
 
 def _batches(rows: Any) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows of a result, some at a time."""
+    """Yield the rows of a result in batches."""
     while batch := rows.fetchmany(_BATCH):
         yield batch
 
@@ -300,7 +301,7 @@ def _batches(rows: Any) -> Iterator[list[tuple[Any, ...]]]:
 def _arrow_table(
     address: str, names: Sequence[str], batches: Iterable[list[tuple[Any, ...]]]
 ) -> Any:
-    """Return rows as an Arrow table; only some of them are Python objects at a time."""
+    """Return rows as an Arrow table, converted batch by batch to save memory."""
     check_columns(Path(address), names)
     arrow = optional("pyarrow", "table", "Reading this table")
     tables = [arrow.Table.from_arrays([arrow.nulls(0) for _ in names], names=names)]
@@ -311,7 +312,7 @@ def _arrow_table(
 
 
 def _quoted(name: str) -> str:
-    """Return the name of a table or column as SQL quotes it; dots separate a schema."""
+    """Quote the name of a table or column for SQL; dots separate a schema."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
@@ -326,7 +327,7 @@ class _Database(ABC):
 
     @abstractmethod
     def connected(self, *, read_only: bool) -> Any:
-        """Context manager of a connection without a transaction."""
+        """Context manager for a connection without a transaction."""
 
     @abstractmethod
     def arrow(self, connection: Any, query: str) -> Any:
@@ -367,7 +368,7 @@ class _DuckDb(_Database):
             raise DataError(f"{self.address}: {reason_of(error)}") from None
 
     def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
-        # Its `executemany` takes a statement per row.
+        # DuckDB's `executemany` runs one statement per row.
         arrow = optional("pyarrow", "table", "Writing to DuckDB")
         columns = [arrow.array(list(cells), type=arrow.string()), arrow.array(list(cells.values()))]
         connection.register("schirn_rows", arrow.table(columns, names=["id", "tags"]))
@@ -380,7 +381,7 @@ class _DuckDb(_Database):
 
 
 class _Sqlite(_Database):
-    """A file of SQLite, which Python itself reads."""
+    """A file of SQLite, read with Python's standard library."""
 
     @contextmanager
     def connected(self, *, read_only: bool) -> Iterator[Any]:
@@ -395,15 +396,15 @@ class _Sqlite(_Database):
     def _open(self, mode: str) -> sqlite3.Connection:
         uri = f"file:{quote(self.path)}?mode={mode}"
         try:
-            # Transactions begin and end where `write_back` says.
+            # `write_back` begins and ends transactions itself.
             return sqlite3.connect(uri, uri=True, isolation_level=None)
         except sqlite3.Error as error:
             raise DataError(f"{self.address}: {reason_of(error)}") from None
 
     def _recover(self) -> None:
-        """Let SQLite take back what a program that was killed had begun to write.
+        """Let SQLite roll back the unfinished transaction of a killed program.
 
-        It does so as soon as a database is read, but not while it is opened for reading only.
+        SQLite does so when a database is read, but not over a read-only connection.
         """
         if not Path(f"{self.path}-journal").exists():
             return
@@ -436,7 +437,7 @@ class _Sqlite(_Database):
 class _PostgreSql(_Database):
     """A database on a server of PostgreSQL."""
 
-    # A row that somebody else changes between reading and writing it ends the transaction.
+    # The transaction fails if somebody else changes a row between reading and writing it.
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 
     @contextmanager
@@ -447,7 +448,7 @@ class _PostgreSql(_Database):
         except psycopg.Error as error:
             raise DataError(f"{self.address}: {reason_of(error)}") from None
         try:
-            # Arrow has no type of its own for them.
+            # Read as text, because Arrow has no type for them.
             text = optional("psycopg.types.string", "postgresql", "Reading PostgreSQL").TextLoader
             connection.adapters.register_loader("uuid", text)
             if read_only:
@@ -503,7 +504,7 @@ def _database(address: str) -> _Database:
 
 
 def _check_server(address: str) -> None:
-    """Raise InputError for an address that holds a password, which messages would print."""
+    """Raise InputError for an address with a password, which messages would print."""
     try:
         parts = urlsplit(address)
         has_password = parts.password is not None

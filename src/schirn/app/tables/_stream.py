@@ -1,6 +1,6 @@
-"""Tables of text in blocks of rows: read once, from a file or a pipe, in constant memory.
+"""Text tables in blocks of rows: read once, from a file or a pipe, in constant memory.
 
-A copy with new columns is made block by block. Every block is read back before it is written.
+A copy with new columns is made block by block. Each block is read back before it is written.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _HEADS = {b"PAR1": ".parquet", b"PK": ".xlsx", b"[": ".json", b"{": ".jsonl"}
 
 
 def unpacked(stream: Any) -> Any:
-    """Return a stream that can be peeked into, unpacked if its content is packed with gzip."""
+    """Return a stream with `peek`, decompressed if its content is compressed with gzip."""
     return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == b"\x1f\x8b" else stream
 
 
 def format_of(stream: Any) -> str:
-    """Return the suffix of the format in which a stream seems to be written."""
+    """Guess the format of a stream, and return its suffix."""
     head = stream.peek(CHUNK)[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     for start, suffix in _HEADS.items():
         if head.startswith(start):
@@ -41,11 +41,13 @@ class RowStream:
     Parameters
     ----------
     stream : binary stream with `peek`
-        The unpacked text.
+        The decompressed text.
     path : Path
         Name of the table in error messages.
     kind : {".csv", ".tsv", ".jsonl", ".ndjson"}
+        Suffix of the format.
     encoding : str
+        Encoding of the text.
     delimiter : str, optional
         Character between CSV cells; by default a comma, or a tab for .tsv.
     """
@@ -67,11 +69,11 @@ class RowStream:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the encoding gives the same bytes again; other tables are read as a whole."""
+        """True if encoding restores the same bytes; otherwise the table must be read whole."""
         return self._text.codec in EXACT
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[CsvBlock | JsonlBlock]:
-        """Yield blocks of rows; the first has the header, the last what follows the last row."""
+        """Yield blocks of rows; the first has the header, the last also any text after the rows."""
         for block in self._csv_blocks(size) if self._is_csv else self._jsonl_blocks(size):
             self.n_rows += block.n_rows
             yield block
@@ -82,9 +84,11 @@ class RowStream:
         Parameters
         ----------
         file : binary stream
+            Stream to write to.
         path : Path
-            Name of the file, which tells whether it is packed.
-        columns : function from a block to its new columns
+            Name of the file; its suffix determines whether it is compressed.
+        columns : callable
+            Function that returns the new columns of a block.
         """
         with text_writer(file, path, self._text) as write:
             for block in self.blocks():

@@ -1,4 +1,4 @@
-"""What all tables have in common: columns, and a copy that is read back before it appears."""
+"""Base class of tables: columns, and copies that are read back before they appear."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schirn.exceptions import DataError
 
 Columns = Mapping[str, list[Any]]
 RawCells = Mapping[str, Mapping[int, str]]
-"""The text that cells must get in the file: by column and row."""
+"""Text that cells must get in the file, by column and row."""
 
 
 class Table(ABC):
@@ -28,19 +28,21 @@ class Table(ABC):
     path : Path
         The file or folder.
     columns : list of str
+        Names of the columns.
     n_rows : int
+        Number of rows.
     lists : bool
-        Whether a new column may hold a list; otherwise it holds text.
+        True if new columns may hold lists; otherwise they hold text.
     spreadsheet : bool
-        Whether cells are CSV, which spreadsheets run if they look like formulas.
+        True for CSV cells, which spreadsheets run if they look like formulas.
     index_columns : collection of str
         Columns that hold the index of a DataFrame.
     stamps : dict from Path to tuple
-        The files with what `stamp_of` says, which must stay so until the copy is written.
+        Files and their `stamp_of`, which must stay the same until the copy is written.
     is_whole : bool
-        Whether the stamps are about the whole files.
+        True if the stamps cover the whole files.
     first_row : int
-        Number of the first row, which is not 1 in a block of a longer table.
+        Number of the first row; larger than 1 for later blocks of a longer table.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class Table(ABC):
         Parameters
         ----------
         name : str
+            Name of the column.
 
         Returns
         -------
@@ -72,6 +75,7 @@ class Table(ABC):
         Parameters
         ----------
         name : str
+            Name of the column.
 
         Returns
         -------
@@ -80,12 +84,14 @@ class Table(ABC):
         return to_numbers(self.column(name))
 
     def holds(self, name: str, kind: str) -> bool:
-        """Whether a column may hold cells of a kind: "text" or "list".
+        """Check whether a column may hold cells of a kind.
 
         Parameters
         ----------
         name : str
+            Name of the column.
         kind : {"text", "list"}
+            Kind of cells.
 
         Returns
         -------
@@ -95,11 +101,12 @@ class Table(ABC):
         return any(isinstance(cell, cell_type) for cell in self.column(name))
 
     def cell_options(self, name: str) -> dict[str, Any]:
-        """Return what `TagCells.of` needs to know of a column beside its cells.
+        """Return the options of `TagCells.of` for a column.
 
         Parameters
         ----------
         name : str
+            Name of the column.
 
         Returns
         -------
@@ -110,7 +117,7 @@ class Table(ABC):
         return {"spreadsheet": self.spreadsheet, "lists": lists}
 
     def prefix(self, column: str) -> str:
-        """Return the start of the names of columns about the tags in a column.
+        """Return the prefix of the names of columns about the tags in a column.
 
         Parameters
         ----------
@@ -126,14 +133,14 @@ class Table(ABC):
     def source(
         self, changed: Columns, raw: RawCells | None = None
     ) -> tuple[Table, Columns, RawCells]:
-        """Return the table of the file, and what changes in it.
+        """Return the table in the file, and the changes to it.
 
         Parameters
         ----------
         changed : dict from str to list
             New cells of columns.
         raw : dict from str to dict from int to str, optional
-            The text of some of them.
+            The text of some of these cells.
 
         Returns
         -------
@@ -142,12 +149,12 @@ class Table(ABC):
         return self, changed, raw or {}
 
     def raw_cells(self, name: str, rows: Sequence[int]) -> dict[int, str]:
-        """Return the text of cells as it is in the file; empty if the format has none.
+        """Return the text of cells in the file; empty if the format has no text.
 
         Parameters
         ----------
         name : str
-            A column.
+            Name of the column.
         rows : sequence of int
             Sorted row indices.
 
@@ -158,7 +165,7 @@ class Table(ABC):
         return {}
 
     def parsed_cell(self, raw: str) -> Any:
-        """Return the cell that a text of `raw_cells` stands for; raise ValueError if it is none.
+        """Return the cell for a text of `raw_cells`; raise ValueError if there is none.
 
         Parameters
         ----------
@@ -174,23 +181,24 @@ class Table(ABC):
     def write(
         self, path: str, changed: Columns, added: Columns, raw: RawCells | None = None
     ) -> None:
-        """Write a copy in the format of the table, whole or not at all.
+        """Write a copy in the format of the table, completely or not at all.
 
-        All other cells are copied as they are in the file. The copy is read back and compared
-        before it takes its name.
+        All other cells are copied unchanged. The copy is read back and compared before it gets its
+        name.
 
         Parameters
         ----------
         path : str
+            File to write.
         changed, added : dict from str to list
             New cells of columns, and new columns.
         raw : dict from str to dict from int to str, optional
-            The text that changed cells had before, which they get again if they are the same.
+            Text of changed cells, which is used if it still represents the cell.
 
         Raises
         ------
         DataError
-            If the table has changed since it was read, or a cell would not be read back.
+            If the table has changed since it was read, or if a cell would be read back differently.
         """
         self.check_unchanged()
         with atomic_write(path) as stream:
@@ -198,13 +206,13 @@ class Table(ABC):
             stream.flush()
             self.check_unchanged()
             with warnings.catch_warnings():
-                # Said when the table was read.
+                # The warnings were shown when the table was read.
                 warnings.simplefilter("ignore")
                 copy = self._reopened(Path(stream.name))
             self._compare(path, copy, changed, added)
 
     def _checked_raw(self, changed: Columns, raw: RawCells) -> RawCells:
-        """Leave out texts that do not stand for the new cells."""
+        """Leave out texts that do not represent the new cells."""
         checked: dict[str, dict[int, str]] = {}
         for name, texts in raw.items():
             cells = changed.get(name)
@@ -223,7 +231,7 @@ class Table(ABC):
         raise NotImplementedError
 
     def _compare(self, path: str, copy: Any, changed: Columns, added: Columns) -> None:
-        """Raise DataError for the first cell of a copy that is not as it should be."""
+        """Raise DataError for the first cell of a copy that differs from the intended one."""
         if copy.columns != [*self.columns, *added]:
             raise DataError(f"{path}: the columns would be {brief(copy.columns)}; nothing written")
         if copy.n_rows != self.n_rows:
@@ -236,7 +244,7 @@ class Table(ABC):
         raise NotImplementedError
 
     def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
-        """Compare a column of the copy with new cells, or with those of this table if None."""
+        """Compare a column of the copy with new cells or, if None, with this table."""
         intended = self.column(name) if cells is None else cells
         for i, (cell, want) in enumerate(zip(copy.column(name), intended, strict=True)):
             if cell != want and not is_same(cell, want):
@@ -253,7 +261,7 @@ class Table(ABC):
 
 
 def inexact(path: str, row: int, name: str, cell: Any, intended: Any) -> DataError:
-    """Return the error about a cell of a copy that would not be read back."""
+    """Return the error about a cell that would be read back differently."""
     return DataError(
         f"{path}: row {row}, column {brief(name)}: {brief(intended)} would be read back as "
         f"{brief(cell)}, so nothing was written"
@@ -261,11 +269,11 @@ def inexact(path: str, row: int, name: str, cell: Any, intended: Any) -> DataErr
 
 
 def is_same(cell: Any, want: Any) -> bool:
-    """Whether two cells hold the same value; missing values are the same."""
+    """Check whether two cells have the same value; missing values are equal."""
     if is_missing(cell) or is_missing(want):
         return is_missing(cell) and is_missing(want)
     if isinstance(want, dict) and isinstance(cell, list):
-        # Arrow has a dictionary of confidences as a list.
+        # Arrow represents a dictionary of confidences as a list.
         want = [{"tag": tag, "confidence": value} for tag, value in want.items()]
     if isinstance(want, dict) and isinstance(cell, dict):
         return cell.keys() == want.keys() and all(is_same(cell[key], want[key]) for key in cell)

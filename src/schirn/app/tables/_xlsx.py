@@ -1,7 +1,7 @@
 """Tables in .xlsx workbooks: the first sheet, with the names of the columns in its first row.
 
-A copy is made of the parts of the workbook themselves. Only the cells that change are written anew
-in the XML of the sheet, so formulas keep their results, and texts their formats.
+A copy is made from the parts of the workbook itself. Only changed cells are rewritten in the XML of
+the sheet, so formulas keep their results, and texts their formats.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DATA = re.compile(
     r"<(?P<prefix>[\w.-]+:)?sheetData\s*(?:/>|>(?P<content>.*)</[\w.:-]*sheetData\s*>)", re.S
 )
 _KINDS = (str, int, float, datetime.date, datetime.time)
-# What XML 1.0 cannot hold.
+# Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -62,7 +62,7 @@ class XlsxTable(Table):
             total = sum(entry.file_size for entry in archive.infolist())
         check_limit(self.path, "unpacks to", total, limit)
         with warnings.catch_warnings():
-            # About extensions of the format that hold no cells.
+            # Warnings about extensions of the format, which contain no cells.
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(self.path, data_only=True, read_only=True)
         try:
@@ -70,24 +70,24 @@ class XlsxTable(Table):
                 raise DataError(f"{self.path}: the workbook has no sheet with cells")
             sheet = book.worksheets[0]
             self._part: str = sheet._worksheet_path
-            # What a file says about its size may be wrong.
+            # The size recorded in a file may be wrong.
             sheet.reset_dimensions()
             return [list(row) for row in sheet.iter_rows(values_only=True)]
         finally:
             book.close()
 
     def column(self, name: str) -> list[Any]:
-        """Return the cells of a column: texts, numbers, truth values, dates and None."""
+        """Return the cells of a column: strings, numbers, booleans, dates and None."""
         return list(self._cells[name])
 
     def write(
         self, path: str, changed: Columns, added: Columns, raw: RawCells | None = None
     ) -> None:
-        """Write a copy of the workbook; an empty text is an empty cell."""
+        """Write a copy of the workbook; empty strings become empty cells."""
         super().write(path, without_empty(changed), without_empty(added))
 
     def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns, raw: RawCells) -> None:
-        # From the number of a row to the number and content of its new cells.
+        # From the number of a row to the numbers and values of its new cells.
         cells: dict[int, dict[int, Any]] = {}
         for name, values in changed.items():
             for i, value in enumerate(values):
@@ -110,14 +110,14 @@ class XlsxTable(Table):
 
 
 def without_empty(columns: Columns) -> dict[str, list[Any]]:
-    """Return columns as a workbook has them: an empty text is an empty cell."""
+    """Return columns for a workbook: empty strings become empty cells."""
     return {
         name: [None if cell == "" else cell for cell in cells] for name, cells in columns.items()
     }
 
 
 def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> str:
-    """Return the XML of a sheet with other cells in some rows."""
+    """Return the XML of a sheet with new cells in some rows."""
     data = _DATA.search(sheet)
     if data is None:
         raise DataError(f"{path}: the first sheet has no cells")
@@ -127,7 +127,7 @@ def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> 
         about = f' r="{number}"'
         content = ""
         if element is not None:
-            # The columns that a row spans are a hint, which would be wrong with new cells.
+            # The `spans` of a row are a hint, which new cells would make wrong.
             about = re.sub(r"\s+spans\s*=\s*(\"[^\"]*\"|'[^']*')", "", element["attributes"])
             content = element["content"] or ""
         edits = cells[number]
@@ -139,7 +139,7 @@ def _patched(path: Path, sheet: str, cells: Mapping[int, Mapping[int, Any]]) -> 
         return f"<{prefix}row{about}>{content}</{prefix}row>"
 
     rows = _merged(data["content"] or "", _ROW, cells, row)
-    # The area of the cells is a hint as well.
+    # The dimension of the sheet is a hint as well.
     head = re.sub(r"<(?:[\w.-]+:)?dimension\b[^>]*?/>", "", sheet[: data.start()])
     return f"{head}<{prefix}sheetData>{rows}</{prefix}sheetData>{sheet[data.end() :]}"
 
@@ -150,7 +150,7 @@ def _merged(
     edits: Mapping[int, Any],
     make: Callable[[int, re.Match[str] | None], str],
 ) -> str:
-    """Return the XML of rows or cells in the order of their numbers, some of them made anew."""
+    """Return the XML of rows or cells in the order of their numbers, with some replaced."""
     parts = []
     new = deque(sorted(edits))
     place = 0
@@ -169,7 +169,7 @@ def _merged(
 
 
 def _number(element: re.Match[str]) -> int:
-    """Return the number of a row such as 3, or of the column of a cell such as C3; else 0."""
+    """Return the number of a row such as 3, or of the column of a cell such as C3, or 0."""
     name = _attribute(element, "r") or "0"
     if name.isdecimal():
         return int(name)
@@ -180,7 +180,7 @@ def _number(element: re.Match[str]) -> int:
 def _cell(
     path: Path, prefix: str, row: int, column: int, value: Any, old: re.Match[str] | None
 ) -> str:
-    """Return the XML of a cell, in the style of the old one; texts are never formulas."""
+    """Return the XML of a cell, in the style of the old one; strings never become formulas."""
     letters = optional("openpyxl.utils", "xlsx", "Writing .xlsx files")
     name = f"{letters.get_column_letter(column)}{row}"
     if old and re.search(r"<(?:[\w.-]+:)?f\b", old["content"] or ""):
@@ -214,7 +214,7 @@ def _attribute(element: re.Match[str], name: str) -> str | None:
 
 
 def write_workbook(stream: BinaryIO, columns: Mapping[str, list[Any]]) -> None:
-    """Write columns as a new workbook; texts are never formulas."""
+    """Write columns as a new workbook; strings never become formulas."""
     openpyxl = optional("openpyxl", "xlsx", "Writing .xlsx files")
     book = openpyxl.Workbook()
     for k, (name, cells) in enumerate(columns.items(), start=1):
