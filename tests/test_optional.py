@@ -1,6 +1,7 @@
 """Errors about missing packages advise a command that works without a release of schirn."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -56,3 +57,31 @@ def test_without_metadata_the_extra_is_named(monkeypatch):
 
     monkeypatch.setattr(metadata, "requires", missing)
     assert install_command("xlsx") == 'pip install "schirn[xlsx]"'
+
+
+# A process without the packages of the extra, and what none of its modules may import instead.
+WITHOUT = """
+import sys
+for name in ("h11", "httptools", "starlette", "uvicorn"):
+    sys.modules[name] = None
+from schirn.app.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "purpose"), [("serve", "The server"), ("review", "The review page")]
+)
+def test_commands_that_serve_name_the_extra_before_they_work(tmp_path, command, purpose):
+    table = tmp_path / "items.csv"
+    table.write_text("title,tags\n" + "red pan,pan\noak chair,chair;oak\n" * 6)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, command, str(table)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"schirn: {purpose} needs the package 'starlette' of the extra 'review'; "
+        f"install it with: {install_command('review')}\n"
+    )
+    # Ranking takes long; nothing was ranked first.
+    assert [path.name for path in tmp_path.iterdir()] == ["items.csv"]

@@ -278,6 +278,37 @@ def test_a_newer_format_says_so(saved):
     check_refused(saved, "newer version of schirn")
 
 
+@pytest.mark.parametrize(
+    ("written_by", "version"), [("0.3.0", 2), ("0.2.0", 1), ("0.3.0", 3), ("0.4.0", 1)]
+)
+def test_a_file_before_the_first_release_is_old_and_not_newer(saved, written_by, version):
+    rewrite(saved, header=lambda h: h.update(schirn=written_by, version=version))
+    check_refused(
+        saved,
+        rf"written by schirn {written_by}, whose files this version cannot read \(file format "
+        rf"{version}\); train the model again",
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h["model"]["params"].update(no_such_parameter=1),
+        lambda h: h["model"]["attributes"].update(noise_={"no_such_kind": 1}),
+    ],
+)
+def test_what_only_a_newer_version_knows_is_not_damage(saved, change):
+    rewrite(saved, header=change)
+    check_refused(saved, "damaged")
+    rewrite(saved, header=lambda h: h.update(schirn="999.1.0.dev0"))
+    check_refused(saved, r"written by schirn 999\.1\.0\.dev0, which is newer than .* update schirn")
+
+
+def test_a_file_of_a_newer_version_that_can_be_read_is_read(ridge, saved, data):
+    rewrite(saved, header=lambda h: h.update(schirn="999.1.0"))
+    assert_array_equal(schirn.load(saved).predict_proba(data.X), ridge.predict_proba(data.X))
+
+
 def test_an_unknown_class_is_named(saved):
     rewrite(saved, header=lambda h: h["model"].update({"class": "os.system"}))
     check_refused(saved, r"'os.system'.*CandidateRidge")

@@ -256,6 +256,10 @@ def test_damaged_and_foreign_files_are_named(fitted, tmp_path):
     save_file({"x": torch.zeros(2)}, path, metadata=head)
     with pytest.raises(ModelFileError, match=r"newer version of schirn \(file format 99"):
         DeepSieve.load(path)
+    head = {"schirn": '{"format": "schirn-deep-model", "version": 2}'}
+    save_file({"x": torch.zeros(2)}, path, metadata=head)
+    with pytest.raises(ModelFileError, match=r"by schirn before 0\.4, whose .* train the model"):
+        DeepSieve.load(path)
     with pytest.raises(InputError, match="not fitted"):
         DeepSieve().save(path)
 

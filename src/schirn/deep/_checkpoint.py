@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
+import schirn
 from schirn._files import atomic_write, reason_of
 from schirn._optional import optional
 from schirn.deep._crossfit import CrossFit
@@ -20,7 +21,8 @@ from schirn.persist import Decoder, Encoder, check_model, check_version, damage_
 if TYPE_CHECKING:
     from schirn.deep._deep_sieve import DeepSieve
 
-VERSION = 2
+# The same number as of other model files: 1 and 2 were never released.
+VERSION = 3
 # Changes with the content of checkpoints.
 _RUN = 2
 _MODEL = "schirn-deep-model"
@@ -77,6 +79,7 @@ def save_model(model: "DeepSieve", path: str | os.PathLike[str]) -> None:
     meta = {
         "format": _MODEL,
         "version": VERSION,
+        "schirn": schirn.__version__,
         "model": entry,
         "arrays": [a.dtype.str for a in encoder.arrays],
         "has_module": model.module is not None,
@@ -107,13 +110,13 @@ def load_model(
         ) from error
     if not isinstance(meta, dict) or meta.get("format") != _MODEL:
         raise ModelFileError(f"{path}: a safetensors file, but not a {_MODEL} file")
-    check_version(path, meta.get("version"), VERSION)
+    check_version(path, meta, VERSION)
     if meta.get("has_module") and module is None:
         raise InputError(
             f"{path}: the model was trained with your own backbone; pass an untrained one with "
             f"load(path, module=...)"
         )
-    with damage_named(path):
+    with damage_named(path, meta["schirn"]):
         arrays = [
             tensors[f"array.{k}"].numpy().astype(dtype, copy=False)
             for k, dtype in enumerate(meta["arrays"])

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from schirn._files import (
     npy_header,
     read_array,
     reason_of,
+    shortened,
     too_large,
 )
 from schirn._files import MAX_BYTES as MAX_BYTES
@@ -43,7 +45,10 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 FORMAT = "schirn-model"
-VERSION = 1
+# Versions before 0.4.0, which nobody has released, wrote the formats 1 and 2.
+VERSION = 3
+OLDEST_FORMAT = 3
+OLDEST_RELEASE = (0, 4)
 TRAINING_ATTRIBUTES = (
     "noise_",
     "label_confidence_",
@@ -161,8 +166,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
                 f"({', '.join(_models())}) does not have"
             )
         arrays = _read_arrays(path, archive, header["arrays"], limit)
-        model = Decoder(arrays).estimator(header["model"], lambda _: cls)
-        check_model(model)
+        with damage_named(path, header["schirn"]):
+            model = Decoder(arrays).estimator(header["model"], lambda _: cls)
+            check_model(model)
         return model
 
 
@@ -293,8 +299,13 @@ class _Hashing:
 
 
 @contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Convert any error caused by a damaged file into a ModelFileError that names the file."""
+def damage_named(path: Path, written_by: Any = None) -> Iterator[None]:
+    """Turn any error that a damaged file causes into a ModelFileError that names it.
+
+    What was written by a newer version of schirn, and is not understood, is not damaged.
+    """
+    import schirn
+
     try:
         yield
     except ModelFileError:
@@ -303,6 +314,11 @@ def damage_named(path: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         reason = reason_of(error)
+        if _release(written_by) > _release(schirn.__version__):
+            raise ModelFileError(
+                f"{path}: written by schirn {written_by}, which is newer than this version "
+                f"({schirn.__version__}: {reason}); update schirn"
+            ) from error
         raise ModelFileError(f"{path}: the model file is damaged ({reason})") from error
 
 
@@ -336,17 +352,33 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
             f"{path}: the header does not match its checksum; the file was changed or truncated"
         )
     header: dict[str, Any] = json.loads(text)
-    check_version(path, header["version"], VERSION)
+    check_version(path, header, VERSION)
     return header
 
 
-def check_version(path: Path, version: Any, newest: int) -> None:
-    """Raise ModelFileError if the format of a file is newer than the newest one known."""
+def check_version(path: Path, header: dict[str, Any], newest: int) -> None:
+    """Raise ModelFileError if the format of a file is newer than the newest one known, or too old.
+
+    The header says which version of schirn wrote the file; those before 0.4.0 were never released.
+    """
+    version = header.get("version")
+    written_by = header.get("schirn")
     if type(version) is not int or version > newest:
         raise ModelFileError(
             f"{path}: written by a newer version of schirn (file format {brief(version)}, this "
             f"version reads up to {newest}); update schirn"
         )
+    if version < OLDEST_FORMAT or _release(written_by) < OLDEST_RELEASE:
+        raise ModelFileError(
+            f"{path}: written by schirn {shortened(str(written_by or 'before 0.4'), 30)}, whose "
+            f"files this version cannot read (file format {version}); train the model again"
+        )
+
+
+def _release(version: Any) -> tuple[int, ...]:
+    """Return the numbers of a version: (0, 4, 0) of "0.4.0.dev0"; nothing if there are none."""
+    found = re.match(r"\d{1,9}(\.\d{1,9})*", str(version))
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def _read_arrays(

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from schirn._files import check_new_folder
+from schirn._optional import optional
 from schirn._text import base_name
 from schirn.app.cli._reading import (
     COLUMNS,
@@ -72,6 +73,10 @@ def run(args: argparse.Namespace) -> None:
     schirn review items.csv --id sku --decisions decisions.jsonl
     schirn review items.csv --text description --opinions replies.jsonl
     """
+    if not (args.terminal or _writes(args)):
+        # Before the table is ranked, which takes long.
+        optional("starlette", "review", "The review page")
+        optional("uvicorn", "review", "The review page")
     options = CleaningOptions.from_args(args)
     check_opinions(options.opinions)
     folder, session = _project(args, options)

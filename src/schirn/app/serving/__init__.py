@@ -1,4 +1,5 @@
-"""A tagger behind HTTP; see `schirn serve`."""
+"""A tagger behind HTTP; see `schirn serve`. Requires the extra `review`."""
+# ruff: noqa: E402
 
 import os
 import tempfile
@@ -6,6 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schirn._optional import optional
+
+# Before the modules below import them: a missing package raises MissingExtraError.
+optional("starlette", "review", "The server")
+optional("uvicorn", "review", "The server")
+
 from schirn.app.serving._connections import HEADERS as HEADERS
 from schirn.app.serving._connections import OPTIONS as OPTIONS
 from schirn.app.serving._connections import REFUSALS as REFUSALS
@@ -70,8 +76,6 @@ def serve(
         Called with a sentence when a worker has died or the model was reloaded, and with
         ``error=True`` for errors.
     """
-    optional("starlette", "review", "The server")
-    optional("uvicorn", "review", "The server")
     from schirn.app.serving._access import AccessLog
     from schirn.app.serving._connections import listen
     from schirn.app.serving._workers import Application, Workers
