@@ -365,6 +365,70 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     assert update("--expect", "expect.toml") == 0
 
 
+def empty_tags(share):
+    """Rewrite the table as a broken export would: the first rows have no tags."""
+    lines = read_csv("items.csv")
+    for line in lines[: int(share * len(lines))]:
+        line["tags"] = ""
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_emptied_tags_stop_the_night(place, capsys, is_first):
+    if not is_first:
+        assert update() == 0
+    empty_tags(0.6)
+    before = (place / "m.state.npz").read_bytes()
+    capsys.readouterr()
+    assert update() == 4
+    err = capsys.readouterr().err
+    assert "drift.emptied: 60.00%, limit 0.5; share of its values that the column 'tags'" in err
+    assert "% of the tags of last night's rows are gone; is the export complete?" in err
+    assert (place / "m.state.npz").read_bytes() == before
+    # New rows that nobody has tagged yet have lost nothing.
+    lines = [f"N{i},{text}," for i, (text, _, _) in enumerate(ITEMS)]
+    write(place / "items.csv", range(200))
+    with open("items.csv", "a", encoding="utf-8") as stream:
+        stream.write("\n".join(lines))
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["emptied_share"], report["lost_share"], report["doubts"]) == (0, 0, [])
+
+
+def test_lost_tags_stop_the_night(place, capsys):
+    assert update() == 0
+    empty_tags(0.4)
+    (place / "expect.toml").write_text("[drift]\nlost_tags = 0.3\n")
+    capsys.readouterr()
+    assert update("--expect", "expect.toml", "--json") == 4
+    report = json.loads(capsys.readouterr().out)
+    assert report["emptied_share"] == 0.4
+    assert 0.3 < report["lost_share"] < 0.5
+    share = f"{report['lost_share']:.0%}"
+    assert report["doubts"] == [f"{share} of the tags of last night's rows are gone"]
+    assert [each["name"] for each in report["violations"]] == ["drift.lost_tags"]
+
+
+def test_tags_that_were_removed_or_renamed_are_not_lost(place, capsys):
+    first_night()
+    n_removed = len(removed())
+    assert n_removed > 10
+    rows = [{name: row[name] for name in ("sku", "title", "tags")} for row in read_csv("clean.csv")]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    tag = rows[0]["tags"].split(";")[0]
+    (place / "rules.csv").write_text(f"action,tag,target,accept\nmerge,{tag},other,yes\n")
+    capsys.readouterr()
+    assert update("--vocabulary", "rules.csv", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["lost_share"], report["tags"]) == (0, sum(len(r["tags"].split(";")) for r in rows))
+
+
 def test_changed_rows_stop_the_night(place, capsys):
     assert update() == 0
     write("items.csv", range(200), changed=range(150))

@@ -17,6 +17,7 @@ A file of expectations is TOML; every line is optional:
     gone_rows = 0.2               # share of the rows of the last update that are gone
     changed_rows = 0.5            # share of those that are left whose content has changed
     restored = 0.2                # share of the tags removed last time that are no longer removed
+    lost_tags = 0.2               # share of the tags of rows that are left that are gone
     emptied = 0.5                 # share of its cells that a mostly filled column has lost
     features = 0.2                # shift of the features of new rows, in standard deviations
 
@@ -25,7 +26,7 @@ shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the shar
 would have to be others for the frequencies to agree.
 
 One limit holds without any file: `emptied`, at 0.5. It stops the update with an export that lacks
-the content of a column, from which every tag would be judged anew.
+the content of a column that the model learns from, or the tags.
 """
 
 import os
@@ -54,6 +55,7 @@ _DRIFT = (
     "gone_rows",
     "changed_rows",
     "restored",
+    "lost_tags",
     "emptied",
     "features",
 )
@@ -112,7 +114,11 @@ class RunSummary:
         Share of its values that a column has lost, of the column that lost most: 1 if it is empty
         now. Columns that were filled in less than half of the rows do not count.
     emptied_column : str
-        Its name; empty if no column lost any.
+        Its name; empty if no column lost any. The column of tags counts as well: its share is that
+        of the rows with tags that have none now.
+    lost_share : float
+        Share of the tags of the last update that are gone, in rows that are still there, without
+        the tags that it removed.
 
     Examples
     --------
@@ -137,6 +143,7 @@ class RunSummary:
     restored_share: float = 0.0
     emptied_share: float = 0.0
     emptied_column: str = ""
+    lost_share: float = 0.0
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
@@ -176,7 +183,8 @@ class Expectations:
         Largest number of each kind of `Finding`.
     drift : dict from str to float, optional
         Largest difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
-        "changed_rows", "restored" and "emptied" (0.5 unless named); and from training: "features".
+        "changed_rows", "restored", "lost_tags" and "emptied" (0.5 unless named); and from
+        training: "features".
     """
 
     wrong_share: float | None = None
@@ -372,6 +380,11 @@ def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
             run.restored_share,
             f"{run.restored_share:.2%}",
             "; share of the tags that the last run removed",
+        ),
+        "lost_tags": (
+            run.lost_share,
+            f"{run.lost_share:.2%}",
+            "; share of the tags of the last run, in rows that are still there",
         ),
         "emptied": (
             run.emptied_share,

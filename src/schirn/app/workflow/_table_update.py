@@ -211,6 +211,7 @@ class TableUpdate:
             model_hash=file_hash(self.model_path),
             precision=self.options.precision,
             vocabulary=self.source.vocabulary,
+            tag_column=self.source.labels,
         )
 
     @property
