@@ -426,7 +426,32 @@ def test_tags_that_were_removed_or_renamed_are_not_lost(place, capsys):
     capsys.readouterr()
     assert update("--vocabulary", "rules.csv", "--json") == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["lost_share"], report["tags"]) == (0, sum(len(r["tags"].split(";")) for r in rows))
+    assert (report["lost_share"], report["tags"]) == (
+        0,
+        sum(len(r["tags"].split(";")) for r in rows),
+    )
+
+
+def test_another_separator_is_refused(place, capsys):
+    text = (place / "items.csv").read_text()
+    (place / "items.csv").write_text(text.replace(";", "|"))
+    before = (place / "m.state.npz").read_bytes()
+    words = ("update", "items.csv", "--model", "m.schirn", "--id", "sku")
+    err = refused(capsys, *words)
+    assert "most cells of 'tags' contain '|' and none ';', the separator in training" in err
+    assert (place / "m.state.npz").read_bytes() == before
+
+
+def test_a_mark_that_tags_had_in_training_is_no_separator(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"S{i};{text};{tags[0]}, {i % 2}" for i, (text, tags, _) in enumerate(ITEMS)]
+    (tmp_path / "a.csv").write_text("\n".join(["sku;title;tags", *lines]))
+    read = ["a.csv", "--id", "sku", "--delimiter", ";"]
+    words = ["--text", "title", "--separator", ";", "-o", "m.schirn"]
+    assert main(["fit", *read, *words]) == 0
+    capsys.readouterr()
+    assert main(["update", *read, "--model", "m.schirn", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unseen_tags"] == {}
 
 
 def test_changed_rows_stop_the_night(place, capsys):

@@ -142,6 +142,7 @@ class TableUpdate:
         )
         if vocabulary is None:
             source.apply_as_in_training(notes)
+        source.check_as_in_training(model.label_names_)
         return source
 
     @cached_property
