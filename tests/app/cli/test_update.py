@@ -301,6 +301,45 @@ def test_another_model_judges_all_rows_again(place, capsys):
     assert (report["judged_rows"], report["new_rows"]) == (200, 0)
 
 
+@pytest.mark.parametrize("words", [[], ["--drop-training"]])
+def test_the_state_of_another_model_is_recognised(place, capsys, words):
+    write("items.csv", range(60))
+    assert update() == 0
+    write("items.csv", range(100, 200))
+    lines = [{**line, "shop": "one two"} for line in read_csv("items.csv")]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    capsys.readouterr()
+    assert main(["fit", "items.csv", "--text", "title,shop", "-o", "m.schirn", *words]) == 0
+    err = capsys.readouterr().err
+    assert "note: m.state.npz belongs to the model before this one" in err
+    assert ("has seen their tags" in err) == bool(words)
+    assert update("--json") == 0
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert "note: m.state.npz was written for another model: all rows are judged again" in err
+    assert ("m.schirn does not hold its training rows" in err) == bool(words)
+    # Nothing is known about the training of this model, and the old one does not count.
+    assert (report["tag_drift"], report["feature_drift"], report["advice"]) == (0, None, [])
+    assert update() == 0
+    assert "another model" not in capsys.readouterr().err
+
+
+def test_another_model_may_learn_from_other_columns(place, capsys):
+    lines = [{**line, "shop": f"shop {k % 7}"} for k, line in enumerate(read_csv("items.csv"))]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    assert main(["fit", "items.csv", "--text", "title,shop", "-o", "m.schirn"]) == 0
+    capsys.readouterr()
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["changed_rows"], report["judged_rows"], report["doubts"]) == (0, 200, [])
+
+
 def test_without_answers_nothing_is_removed(place, capsys):
     assert update() == 0
     assert removed() == set()

@@ -259,11 +259,6 @@ def _report(
         if rows:
             say(f"\n{title} in new and changed rows")
             print_table(("id", "text", "tag", "right"), rows, right="lllr")
-    if last is None:
-        note(
-            "note: all rows are new; the model is overconfident about rows that it was trained on, "
-            "unless schirn fit --id has judged them"
-        )
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
     for name in ("output", "changes", "questions", "state"):

@@ -220,7 +220,9 @@ class TagState:
         """
         number_of = {name: k for k, name in enumerate(self.ids)}
         number = np.array([number_of.get(name, -1) for name in rows.ids], dtype=np.int64)
-        pairs = zip(number.tolist(), rows.hashes, strict=True)
+        # The columns that were learned from may be others since.
+        columns = tuple(self.filled_shares) or rows.columns
+        pairs = zip(number.tolist(), rows.hashes_of(columns), strict=True)
         is_same = np.array([k >= 0 and self.hashes[k] == text for k, text in pairs], dtype=bool)
         names = {name: j for j, name in enumerate(self.names)}
         column = np.array([names.get(name, -1) for name in cells.names], dtype=np.int64)
@@ -438,7 +440,8 @@ def update_tags(
     last, decisions : TagState and Decisions, optional
         Last night, without which all rows are new, and answers of people.
     model_hash, precision : str, and float, default=0.9
-        Hash of the model file, and target precision. After another model, all rows are judged.
+        Hash of the model file, and target precision. After another model, all rows are judged, and
+        tags are compared with those of this update.
     vocabulary : Vocabulary, optional
         What was applied to the tags; those that it keeps are never removed.
     tag_column : str, default="tags"
@@ -453,6 +456,10 @@ def update_tags(
     cells = _number_tags(tags, model.label_names_)
     match = last.find(rows, cells)
     is_same_model = last.model in ("", model_hash)
+    if not is_same_model:
+        # What is known about training is about that of another model.
+        fresh = np.zeros(len(last.ids), dtype=bool)
+        last = replace(last, trained="", tag_counts={}, profile=FeatureProfile(), is_fresh=fresh)
     judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
@@ -519,7 +526,8 @@ def _summary(ranking: NoisyLabels, last: TagState, match: _Match, was_removed: A
 def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
     """Return the share of its cells that each mostly filled column has lost."""
     filled = {name: share for name, share in old.items() if share >= _MOSTLY_FILLED}
-    return {name: 1 - new.get(name, 0.0) / share for name, share in filled.items()}
+    # Another model may learn from other columns.
+    return {name: 1 - new[name] / share for name, share in filled.items() if name in new}
 
 
 class _TagLosses(NamedTuple):
