@@ -301,6 +301,45 @@ def test_another_model_judges_all_rows_again(place, capsys):
     assert (report["judged_rows"], report["new_rows"]) == (200, 0)
 
 
+@pytest.mark.parametrize("words", [[], ["--drop-training"]])
+def test_the_state_of_another_model_is_recognised(place, capsys, words):
+    write("items.csv", range(60))
+    assert update() == 0
+    write("items.csv", range(100, 200))
+    lines = [{**line, "shop": "one two"} for line in read_csv("items.csv")]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    capsys.readouterr()
+    assert main(["fit", "items.csv", "--text", "title,shop", "-o", "m.schirn", *words]) == 0
+    err = capsys.readouterr().err
+    assert "note: m.state.npz belongs to the model before this one" in err
+    assert ("has seen their tags" in err) == bool(words)
+    assert update("--json") == 0
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert "note: m.state.npz was written for another model: all rows are judged again" in err
+    assert ("m.schirn does not hold its training rows" in err) == bool(words)
+    # Nothing is known about the training of this model, and the old one does not count.
+    assert (report["tag_drift"], report["feature_drift"], report["advice"]) == (0, None, [])
+    assert update() == 0
+    assert "another model" not in capsys.readouterr().err
+
+
+def test_another_model_may_learn_from_other_columns(place, capsys):
+    lines = [{**line, "shop": f"shop {k % 7}"} for k, line in enumerate(read_csv("items.csv"))]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    assert main(["fit", "items.csv", "--text", "title,shop", "-o", "m.schirn"]) == 0
+    capsys.readouterr()
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["changed_rows"], report["judged_rows"], report["doubts"]) == (0, 200, [])
+
+
 def test_without_answers_nothing_is_removed(place, capsys):
     assert update() == 0
     assert removed() == set()
@@ -363,6 +402,95 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     assert (place / "clean.csv").exists() is not is_first
     (place / "expect.toml").write_text("[drift]\nemptied = 1.0\n")
     assert update("--expect", "expect.toml") == 0
+
+
+def empty_tags(share):
+    """Rewrite the table as a broken export would: the first rows have no tags."""
+    lines = read_csv("items.csv")
+    for line in lines[: int(share * len(lines))]:
+        line["tags"] = ""
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_emptied_tags_stop_the_night(place, capsys, is_first):
+    if not is_first:
+        assert update() == 0
+    empty_tags(0.6)
+    before = (place / "m.state.npz").read_bytes()
+    capsys.readouterr()
+    assert update() == 4
+    err = capsys.readouterr().err
+    assert "drift.emptied: 60.00%, limit 0.5; share of its values that the column 'tags'" in err
+    assert "% of the tags of last night's rows are gone; is the export complete?" in err
+    assert (place / "m.state.npz").read_bytes() == before
+    # New rows that nobody has tagged yet have lost nothing.
+    lines = [f"N{i},{text}," for i, (text, _, _) in enumerate(ITEMS)]
+    write(place / "items.csv", range(200))
+    with open("items.csv", "a", encoding="utf-8") as stream:
+        stream.write("\n".join(lines))
+    assert update("--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["emptied_share"], report["lost_share"], report["doubts"]) == (0, 0, [])
+
+
+def test_lost_tags_stop_the_night(place, capsys):
+    assert update() == 0
+    empty_tags(0.4)
+    (place / "expect.toml").write_text("[drift]\nlost_tags = 0.3\n")
+    capsys.readouterr()
+    assert update("--expect", "expect.toml", "--json") == 4
+    report = json.loads(capsys.readouterr().out)
+    assert report["emptied_share"] == 0.4
+    assert 0.3 < report["lost_share"] < 0.5
+    share = f"{report['lost_share']:.0%}"
+    assert report["doubts"] == [f"{share} of the tags of last night's rows are gone"]
+    assert [each["name"] for each in report["violations"]] == ["drift.lost_tags"]
+
+
+def test_tags_that_were_removed_or_renamed_are_not_lost(place, capsys):
+    first_night()
+    n_removed = len(removed())
+    assert n_removed > 10
+    rows = [{name: row[name] for name in ("sku", "title", "tags")} for row in read_csv("clean.csv")]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    tag = rows[0]["tags"].split(";")[0]
+    (place / "rules.csv").write_text(f"action,tag,target,accept\nmerge,{tag},other,yes\n")
+    capsys.readouterr()
+    assert update("--vocabulary", "rules.csv", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["lost_share"], report["tags"]) == (
+        0,
+        sum(len(r["tags"].split(";")) for r in rows),
+    )
+
+
+def test_another_separator_is_refused(place, capsys):
+    text = (place / "items.csv").read_text()
+    (place / "items.csv").write_text(text.replace(";", "|"))
+    before = (place / "m.state.npz").read_bytes()
+    words = ("update", "items.csv", "--model", "m.schirn", "--id", "sku")
+    err = refused(capsys, *words)
+    assert "most cells of 'tags' contain '|' and none ';', the separator in training" in err
+    assert (place / "m.state.npz").read_bytes() == before
+
+
+def test_a_mark_that_tags_had_in_training_is_no_separator(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"S{i};{text};{tags[0]}, {i % 2}" for i, (text, tags, _) in enumerate(ITEMS)]
+    (tmp_path / "a.csv").write_text("\n".join(["sku;title;tags", *lines]))
+    read = ["a.csv", "--id", "sku", "--delimiter", ";"]
+    words = ["--text", "title", "--separator", ";", "-o", "m.schirn"]
+    assert main(["fit", *read, *words]) == 0
+    capsys.readouterr()
+    assert main(["update", *read, "--model", "m.schirn", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unseen_tags"] == {}
 
 
 def test_changed_rows_stop_the_night(place, capsys):

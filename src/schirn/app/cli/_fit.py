@@ -149,6 +149,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     save(pipeline, args.output, include_training=not args.drop_training, notes=notes)
     if args.id is not None and training.source is not None:
         _write_state(args.output, model, training.source, data)
+    elif Path(state_path(args.output)).exists():
+        _warn_of_state(args)
     report = _report(model, data, seconds)
     if columns is not None:
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
@@ -270,6 +272,15 @@ def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> No
     last = TagState.read(path) if Path(path).exists() else None
     options: Any = {"last": last, "model_hash": file_hash(output)}
     state_after_training(model, source.content(), source.tags(), data.X, **options).write(path)
+
+
+def _warn_of_state(args: argparse.Namespace) -> None:
+    """Say that the state beside the model is that of another one."""
+    seen = ", also training rows, with a model that has seen their tags" * args.drop_training
+    note(
+        f"note: {state_path(args.output)} belongs to the model before this one, so schirn update "
+        f"will judge all rows again{seen}; with --id, the state of this model is written"
+    )
 
 
 def _text_between_tags(source: TagTable) -> str:

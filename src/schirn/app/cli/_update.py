@@ -58,8 +58,8 @@ data TABLE  current version of the table
 {VOCABULARY}
 [check]
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
-    written and the state stays as it is. Without a file, this happens if a column that the model
-    learned from has lost more than half of its values
+    written and the state stays as it is. Without a file, this happens if the column of tags, or one
+    that the model learned from, has lost more than half of its values
 """
 # Estimates from the answers, as in `schirn clean --json`.
 _ESTIMATE = (
@@ -145,6 +145,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         "gone_share": summary.gone_share,
         "changed_share": summary.changed_share,
         "restored_share": summary.restored_share,
+        "lost_share": summary.lost_share,
         "emptied_share": summary.emptied_share,
         "doubts": update.doubts,
         "decisions": None if store is None else len(store),
@@ -258,11 +259,6 @@ def _report(
         if rows:
             say(f"\n{title} in new and changed rows")
             print_table(("id", "text", "tag", "right"), rows, right="lllr")
-    if last is None:
-        note(
-            "note: all rows are new; the model is overconfident about rows that it was trained on, "
-            "unless schirn fit --id has judged them"
-        )
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
     for name in ("output", "changes", "questions", "state"):

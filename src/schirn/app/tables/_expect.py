@@ -17,6 +17,7 @@ A file of expectations is TOML; every line is optional:
     gone_rows = 0.2               # share of the rows of the last update that are gone
     changed_rows = 0.5            # share of the remaining rows whose content has changed
     restored = 0.2                # share of the tags removed last time that are no longer removed
+    lost_tags = 0.2               # share of the tags of the remaining rows that are gone
     emptied = 0.5                 # share of the cells that a mostly filled column has lost
     features = 0.2                # shift of the features of new rows, in standard deviations
 
@@ -25,7 +26,7 @@ shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the shar
 would have to change for the frequencies to agree.
 
 One limit holds without a file: `emptied`, at 0.5. It rejects an export that lacks the content of a
-column, from which all tags would be judged again.
+column that the model learns from, or the tags.
 """
 
 import os
@@ -54,6 +55,7 @@ _DRIFT = (
     "gone_rows",
     "changed_rows",
     "restored",
+    "lost_tags",
     "emptied",
     "features",
 )
@@ -112,7 +114,11 @@ class RunSummary:
         Largest share of its values that a column has lost; 1 if the column is empty now. Columns
         that were filled in less than half of the rows do not count.
     emptied_column : str
-        Name of this column; empty if no column lost values.
+        Name of this column; empty if no column lost values. The column of tags counts as well: its
+        share is that of the rows with tags that have none now.
+    lost_share : float
+        Share of the tags of the last update that are gone, in rows that are still there, without
+        the tags that it removed.
 
     Examples
     --------
@@ -137,6 +143,7 @@ class RunSummary:
     restored_share: float = 0.0
     emptied_share: float = 0.0
     emptied_column: str = ""
+    lost_share: float = 0.0
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
@@ -177,7 +184,8 @@ class Expectations:
         Maximum number of each kind of `Finding`.
     drift : dict from str to float, optional
         Maximum difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
-        "changed_rows", "restored" and "emptied" (default 0.5); or from training: "features".
+        "changed_rows", "restored", "lost_tags" and "emptied" (0.5 unless named); and from
+        training: "features".
     """
 
     wrong_share: float | None = None
@@ -373,6 +381,11 @@ def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
             run.restored_share,
             f"{run.restored_share:.2%}",
             "; share of the tags that the last run removed",
+        ),
+        "lost_tags": (
+            run.lost_share,
+            f"{run.lost_share:.2%}",
+            "; share of the tags of the last run, in rows that are still there",
         ),
         "emptied": (
             run.emptied_share,

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -280,21 +280,50 @@ class TagTable:
                     parameter="delimiter",
                 )
 
+    def check_as_in_training(self, known: Collection[str]) -> None:
+        """Raise InputError if most cells evidently have another separator than in training.
+
+        Parameters
+        ----------
+        known : collection of str
+            The tags in training; a cell that consists of them is as it was, whatever it contains.
+        """
+        if self.tag_cells.notation:
+            return
+        names = set(known)
+        rows = zip(self.table.column(self.labels), self.tags(), strict=True)
+        usual = {cell for cell, tags in rows if isinstance(cell, str) and names >= {*tags}}
+        mark, sentence = self._other_separator(usual)
+        if mark:
+            raise InputError(
+                f"{sentence}, the separator in training; export the tags as they were, or train "
+                f"again if {mark!r} separates them now"
+            )
+
     def _check_separator(self) -> None:
-        """Raise InputError if most cells use another separator than the default."""
+        """Raise InputError if most cells have another separator instead of the default."""
+        mark, sentence = self._other_separator()
+        if mark:
+            raise InputError(
+                f"{sentence}; give {mark!r} as the separator if it is one", parameter="separator"
+            )
+
+    def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
+        """Return the mark that most cells have instead of the separator, and say so; usually "".
+
+        What the cells in `usual` contain does not count.
+        """
         cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
         cells = [cell for cell in cells if cell.strip()]
         n_own = sum(self.separator in cell for cell in cells)
-        if n_own > _STRAY * len(cells):
-            return
         count = f"only {n_own:,}" if n_own else "none"
-        for mark in SEPARATORS:
-            if mark != self.separator and 2 * sum(mark in cell for cell in cells) > len(cells):
-                raise InputError(
-                    f"{self.path}: most cells of {brief(self.labels)} contain {mark!r} and {count} "
-                    f"{self.separator!r}; give {mark!r} as the separator if it is one",
-                    parameter="separator",
-                )
+        for mark in SEPARATORS if n_own <= _STRAY * len(cells) else ():
+            n_other = sum(mark in cell and cell not in usual for cell in cells)
+            if mark != self.separator and 2 * n_other > len(cells):
+                name = brief(self.labels)
+                said = f"most cells of {name} contain {mark!r} and {count} {self.separator!r}"
+                return mark, f"{self.path}: {said}"
+        return "", ""
 
     def new_columns(
         self, suggest: bool = False, add: bool = False, note: bool = False

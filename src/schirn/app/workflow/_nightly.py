@@ -39,6 +39,7 @@ from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
 from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
+from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
 from schirn.linalg.arrays import to_numpy
@@ -58,10 +59,10 @@ MARGIN = 0.25
 # Above these values, retraining is recommended: share of rows that are new since training, distance
 # of the tag frequencies, shift of the features in standard deviations, share of unseen tags.
 ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
-# Above these values, the table may be incomplete: share of last night's rows that are gone, and
-# share that have changed.
-_DOUBTFUL = {"gone": 0.2, "changed": 0.5}
-# Minimum share of filled cells of a column that is checked for lost cells.
+# From here on, the export is suspected: shares of last night's rows that are gone, and that have
+# changed, and share of their tags that are gone.
+_DOUBTFUL = {"gone": 0.2, "changed": 0.5, "lost": 0.2}
+# Cells may come and go in a column that is filled in fewer rows.
 _MOSTLY_FILLED = 0.5
 
 
@@ -230,7 +231,9 @@ class TagState:
         """
         number_of = {name: k for k, name in enumerate(self.ids)}
         number = np.array([number_of.get(name, -1) for name in rows.ids], dtype=np.int64)
-        pairs = zip(number.tolist(), rows.hashes, strict=True)
+        # The columns that were learned from may be others since.
+        columns = tuple(self.filled_shares) or rows.columns
+        pairs = zip(number.tolist(), rows.hashes_of(columns), strict=True)
         is_same = np.array([k >= 0 and self.hashes[k] == text for k, text in pairs], dtype=bool)
         names = {name: j for j, name in enumerate(self.names)}
         column = np.array([names.get(name, -1) for name in cells.names], dtype=np.int64)
@@ -408,6 +411,8 @@ class Update:
             doubts.append(f"{summary.gone_share:.0%} of last night's rows are gone")
         if summary.changed_share > _DOUBTFUL["changed"]:
             doubts.append(f"{summary.changed_share:.0%} of last night's rows have changed")
+        if summary.lost_share > _DOUBTFUL["lost"]:
+            doubts.append(f"{summary.lost_share:.0%} of the tags of last night's rows are gone")
         return doubts
 
     @property
@@ -443,6 +448,7 @@ def update_tags(
     model_hash: str = "",
     precision: float = PRECISION,
     vocabulary: Vocabulary | None = None,
+    tag_column: str = "tags",
 ) -> Update:
     """Judge the new and changed rows of a table, and rank all tags by all answers.
 
@@ -455,9 +461,12 @@ def update_tags(
     last, decisions : TagState and Decisions, optional
         State of the last update (without it, all rows are new), and people's answers.
     model_hash, precision : str, and float, default=0.9
-        Hash of the model file, and target precision. If the model has changed, all rows are judged.
+        Hash of the model file, and target precision. After another model, all rows are judged, and
+        tags are compared with those of this update.
     vocabulary : Vocabulary, optional
-        The vocabulary that was applied to the tags; tags that it keeps are never removed.
+        What was applied to the tags; those that it keeps are never removed.
+    tag_column : str, default="tags"
+        Name of the column of tags, for what is said about it.
 
     Returns
     -------
@@ -468,10 +477,15 @@ def update_tags(
     cells = _number_tags(tags, model.label_names_)
     match = last.find(rows, cells)
     is_same_model = last.model in ("", model_hash)
+    if not is_same_model:
+        # What is known about training is about that of another model.
+        fresh = np.zeros(len(last.ids), dtype=bool)
+        last = replace(last, trained="", tag_counts={}, profile=FeatureProfile(), is_fresh=fresh)
     judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
-    ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
+    vocabulary = vocabulary or Vocabulary()
+    ranking = with_kept_tags(ranking, vocabulary)
     ranking, carried, since = _answered(ranking, decisions, rows, last.time)
     # False is appended for the place -1 of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
@@ -482,8 +496,13 @@ def update_tags(
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
     is_settled = match.is_old_tag & (is_quiet and not is_retrained)
     ranking = _act(ranking, verdicts, carried, is_settled)
+    losses = _tag_losses(last, match, cells, vocabulary)
+    shares = _emptied(last.filled_shares, rows.filled_shares) | {tag_column: losses.emptied}
     summary = replace(
-        _summary(ranking, last, rows, match, was_removed), feature_drift=judgement.drift
+        _summary(ranking, last, match, was_removed),
+        feature_drift=judgement.drift,
+        lost_share=losses.lost,
+        **_most_emptied(shares),
     )
     state = _next_state(
         last,
@@ -514,28 +533,66 @@ def update_tags(
     )
 
 
-def _summary(
-    ranking: NoisyLabels, last: TagState, rows: RowContent, match: _Match, was_removed: Array
-) -> RunSummary:
-    """Return the figures of a run, compared with the last run."""
+def _summary(ranking: NoisyLabels, last: TagState, match: _Match, was_removed: Array) -> RunSummary:
+    """Return the figures of a run, compared with the last one."""
     is_restored = ~ranking.removed & was_removed
     return replace(
         RunSummary.from_ranking(ranking),
         gone_share=match.n_gone(last) / max(1, len(last.ids)),
         changed_share=int(match.is_changed.sum()) / max(1, int((~match.is_new).sum())),
         restored_share=int(is_restored.sum()) / max(1, int(was_removed.sum())),
-        **_emptied(last.filled_shares, rows.filled_shares),
     )
 
 
-def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, Any]:
-    """Return the mostly filled column with the largest share of lost cells, and this share."""
+def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of its cells that each mostly filled column has lost."""
     filled = {name: share for name, share in old.items() if share >= _MOSTLY_FILLED}
-    losses = {name: 1 - new.get(name, 0.0) / share for name, share in filled.items()}
-    name = max(losses, key=lambda name: losses[name], default="")
-    if not name or losses[name] <= 0:
-        return {}
-    return {"emptied_column": name, "emptied_share": losses[name]}
+    # Another model may learn from other columns.
+    return {name: 1 - new[name] / share for name, share in filled.items() if name in new}
+
+
+class _TagLosses(NamedTuple):
+    """What the rows of last night that are still there have lost.
+
+    Attributes
+    ----------
+    lost : float
+        Share of their tags that are gone.
+    emptied : float
+        Share of the rows with tags that have none now; 0 if most rows had none.
+    """
+
+    lost: float
+    emptied: float
+
+
+def _tag_losses(last: TagState, match: _Match, cells: Tags, vocabulary: Vocabulary) -> _TagLosses:
+    """Compare the tags of rows with those of last night.
+
+    Tags that were removed may have been deleted since, and those that the vocabulary changes have
+    another name now: neither are lost.
+    """
+    renamed = apply_vocabulary(vocabulary, [[name] for name in last.names], add_implied=False).rows
+    has_name = np.array(
+        [[name] == row for name, row in zip(last.names, renamed, strict=True)], bool
+    )
+    is_expected = has_name[last.column] & ~last.removed
+    filled_share = len(np.unique(last.row[is_expected])) / max(1, len(last.ids))
+    is_expected &= np.isin(last.row, match.number)
+    is_listed = np.zeros(len(last.row), dtype=bool)
+    is_listed[match.place[match.place >= 0]] = True
+    rows = np.unique(last.row[is_expected])
+    n_emptied = int(np.isin(rows, match.number[cells.row], invert=True).sum())
+    return _TagLosses(
+        lost=int((is_expected & ~is_listed).sum()) / max(1, int(is_expected.sum())),
+        emptied=n_emptied / max(1, len(rows)) if filled_share >= _MOSTLY_FILLED else 0.0,
+    )
+
+
+def _most_emptied(shares: Mapping[str, float]) -> dict[str, Any]:
+    """Return the column that lost most of its cells, and the share that it lost."""
+    name = max(shares, key=lambda name: shares[name])
+    return {"emptied_column": name, "emptied_share": shares[name]} if shares[name] > 0 else {}
 
 
 def _answered(

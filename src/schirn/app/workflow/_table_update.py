@@ -144,6 +144,7 @@ class TableUpdate:
         )
         if vocabulary is None:
             source.apply_as_in_training(notes)
+        source.check_as_in_training(model.label_names_)
         return source
 
     @cached_property
@@ -203,6 +204,8 @@ class TableUpdate:
         # The table is read first, so that errors in it are reported before answers are stored.
         columns = self.columns
         rows = self.rows
+        model_hash = file_hash(self.model_path)
+        self.notes += self._notes_on_state(model_hash)
         return update_tags(
             self.model,
             columns,
@@ -210,10 +213,30 @@ class TableUpdate:
             rows,
             last=self.last,
             decisions=self.decisions,
-            model_hash=file_hash(self.model_path),
+            model_hash=model_hash,
             precision=self.options.precision,
             vocabulary=self.source.vocabulary,
+            tag_column=self.source.labels,
         )
+
+    def _notes_on_state(self, model_hash: str) -> list[str]:
+        """Say what follows if the state is not that of the model; usually nothing."""
+        last = self.last
+        if last is not None and last.model in ("", model_hash):
+            return []
+        notes = [f"all rows are new: there is no {self.state_path}"]
+        if last is not None:
+            notes = [
+                f"{self.state_path} was written for another model: all rows are judged again, "
+                f"and drift since training is not known; schirn fit --id writes the state of a model"
+            ]
+        if getattr(self.model.method_, "training_rows_", None) is None:
+            notes.append(
+                f"{self.model_path} does not hold its training rows, so they are judged by a model "
+                f"that has seen their tags, and look more likely than they are; schirn fit --id "
+                f"judges them by the others"
+            )
+        return notes
 
     @property
     def ranking(self) -> NoisyLabels:
