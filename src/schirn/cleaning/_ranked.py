@@ -16,7 +16,7 @@ from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
 from schirn.cleaning.ranker import Annotator
 
 # Planted tags are counted among this share of the most suspicious tags.
-_SUSPICIOUS_SHARE = 0.1
+SUSPICIOUS_SHARE = 0.1
 
 
 def voices_of(tags: "RankedTags | MissingTags", n_labels: int) -> Array | None:
@@ -95,7 +95,7 @@ class RankedTags:
         confidences = np.sort(self.model_confidence[self.usable])
         if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
+        limit = confidences[max(int(SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
 
