@@ -350,3 +350,39 @@ def test_taking_the_words_away_changes_the_score_of_sieve(texts, ranking, reason
     named, chance = np.array(named), np.array(chance)
     assert np.mean(named > chance) > 0.8
     assert named.mean() > 1.2 * chance.mean()
+
+
+def test_rows_without_features_are_neighbours_of_none(texts):
+    lines = texts[0] + [""] * 30
+    tags = texts[1] + [["kitchen"]] * 30
+    reasons = find_noisy_labels(lines, tags).reasons(lines)
+    for row, label in texts[2][:5]:
+        why = reasons.explain(row, label)
+        listed = [n.row for n in why.with_tag + why.without_tag]
+        assert len(listed) == 10
+        assert max(listed) < 300
+        assert why.n_near == 20
+    why = reasons.explain(310, "kitchen")
+    assert (why.with_tag, why.without_tag, why.near, why.n_near) == ([], [], 0, 0)
+    assert "its row has no features, so no row is similar" in why.summary
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_only_sparse_rows_of_zeros_are_without_features(container):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[:5] = 0
+    why = verdicts(np.ones((40, 1), dtype=int)).reasons(container(X)).explain(0, "t0")
+    # Where columns have a zero of their own, such as temperatures, it is a value.
+    assert why.n_near == (20 if container is np.asarray else 0)
+
+
+def test_the_sentence_agrees_with_the_rank():
+    listed = np.ones((30, 1), dtype=int)
+    confidence = np.linspace(0.6, 0.9, 30)[:, None]
+    reasons = verdicts(listed, confidence).reasons(np.eye(30))
+    first = reasons.explain(0, "t0").summary
+    assert "“t0” is among the most suspicious 10% (the model gives it 60%)" in first
+    assert "“t0” looks right (the model gives it 90%)" in reasons.explain(29, "t0").summary
+    # None is more suspicious than the others.
+    alike = verdicts(listed, 0 * confidence + 0.6).reasons(np.eye(30))
+    assert "“t0” looks right" in alike.explain(0, "t0").summary

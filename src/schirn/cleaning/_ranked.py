@@ -15,8 +15,8 @@ from schirn.cleaning._storage import Storage
 from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
 from schirn.cleaning.ranker import Annotator
 
-# Share of the most suspicious tags among which planted tags are counted.
-_SUSPICIOUS_SHARE = 0.1
+# Planted tags are counted among this share of the most suspicious tags.
+SUSPICIOUS_SHARE = 0.1
 
 
 def voices_of(tags: "RankedTags | MissingTags", n_labels: int) -> Array | None:
@@ -103,7 +103,7 @@ class RankedTags:
         confidences = np.sort(self.model_confidence[self.usable])
         if not len(self.planted_confidence) or not len(confidences):
             return np.nan
-        limit = confidences[max(int(_SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
+        limit = confidences[max(int(SUSPICIOUS_SHARE * len(confidences)) - 1, 0)]
         return float((self.planted_confidence <= limit).mean())
 
 

@@ -2,7 +2,7 @@
 
 The words come from a linear ridge on the named features, fitted to a sample of rows to predict
 whether they carry the tag. Similar rows are found with the kernel of `Sieve`. The explained row
-itself is left out of both.
+itself is left out of both, and a row without features, such as an empty text, is similar to none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from schirn._files import brief
 from schirn._input import Array, check_values, suggest
+from schirn.cleaning._ranked import SUSPICIOUS_SHARE
 from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
 from schirn.features.table import read_features
@@ -90,7 +91,7 @@ class Explanation:
         Words or columns with the largest contributions; empty if the features have no names.
     with_tag, without_tag : list of Neighbour
         The most similar other rows with and without the tag. Rows in which the tag itself is judged
-        wrong or missing are in neither list.
+        wrong or missing are in neither list, nor are rows without features.
     near, n_near : int
         Number of rows with the tag among the `n_near` most similar rows.
     usual : float
@@ -184,6 +185,10 @@ class Reasons:
         self._width = sample_width(sample)
         lengths = (np.asarray(_squares(Z).sum(axis=1)).ravel() for _, Z in self._pieces())
         self._squares = np.concatenate(list(lengths))
+        # In columns of numbers, zeros are values; elsewhere a row of zeros has no features.
+        own = np.asarray(_squares(X).sum(axis=1)).ravel() if sp.issparse(X) else self._squares
+        self._empty = (own == 0) & (sp.issparse(X) or scaled)
+        self._suspicious = _most_suspicious(ranking)
         self._wrong = ranking.removed | (ranking.judged & (ranking.confidence < LIKELY))
         self._suggested = ranking.missing.above()
         self._named = np.flatnonzero([name != "" for name in self.feature_names or ()])
@@ -241,6 +246,8 @@ class Reasons:
         )
         nearest = _largest(similarity, counted, NEAR)
         verdict, confidence = self._verdict(row, column)
+        of_cell = (self.ranking.row == row) & (self.ranking.column == column)
+        is_suspicious = bool(self._suspicious[of_cell].any())
         why = Explanation(
             row=row,
             label=self.ranking.label_names[column],
@@ -254,7 +261,7 @@ class Reasons:
             n_near=len(nearest),
             usual=self._share_of_rows(row, column),
         )
-        return replace(why, summary=_sentence(why))
+        return replace(why, summary=_sentence(why, is_suspicious, bool(self._empty[row])))
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
         ranking = self.ranking
@@ -274,11 +281,14 @@ class Reasons:
         return float(np.count_nonzero(rows != row) / n_others)
 
     def _rows_of_label(self, row: int, column: int) -> tuple[Array, Array]:
-        """Return masks of the rows with a tag, and of rows where it is not wrong or suggested."""
+        """Rows that carry a tag, and other rows that count.
+
+        These have features, and the tag is neither judged wrong in them nor suggested for them.
+        """
         ranking = self.ranking
         missing = self._suggested
         carried = np.zeros(ranking.n_rows, dtype=bool)
-        counted = np.ones(ranking.n_rows, dtype=bool)
+        counted = ~self._empty if not self._empty[row] else np.zeros(ranking.n_rows, dtype=bool)
         has_label = ranking.column == column
         carried[ranking.row[has_label & ~self._wrong]] = True
         counted[ranking.row[has_label & self._wrong]] = False
@@ -354,19 +364,34 @@ class Reasons:
         raise InputError(f"there is no label {brief(str(label))}; {hint}", parameter="label")
 
 
-def _sentence(why: Explanation) -> str:
-    """Return the verdict, and the reasons that agree with it, as one sentence."""
+def _most_suspicious(ranking: "NoisyLabels") -> Array:
+    """Whether each tag is among the most suspicious 10% of those judged."""
+    confidence = ranking.confidence[ranking.judged]
+    if not len(confidence):
+        return ranking.judged
+    limit = np.quantile(confidence, SUSPICIOUS_SHARE, method="lower")
+    return ranking.judged & (ranking.confidence < limit)
+
+
+def _sentence(why: Explanation, is_suspicious: bool, is_empty: bool) -> str:
+    """The verdict and the reasons that agree with it, in one sentence.
+
+    A tag that ranks among the most suspicious ones does not look right, whatever its probability.
+    """
     p = 0.0 if why.confidence is None else why.confidence
-    is_suspicious = why.verdict == "removed" or (why.verdict == "kept" and p < LIKELY)
     share = f"the model gives it {'less than 1%' if p < 0.01 else f'{p:.0%}'}"
+    kept = "is among the most suspicious 10%" if is_suspicious else "looks right"
+    if p < LIKELY:
+        kept = "is suspicious"
+    is_suspicious = why.verdict == "removed" or (why.verdict == "kept" and kept != "looks right")
     verdict = {
         "removed": f"is removed ({share})",
-        "kept": f"is suspicious ({share})" if is_suspicious else f"looks right ({share})",
+        "kept": f"{kept} ({share})",
         "suggested": f"may be missing ({share})",
         "unjudged": "was not judged, because it is too rare or in every row",
         "not listed": "is not listed",
     }[why.verdict]
-    reasons = []
+    reasons = ["its row has no features, so no row is similar"] if is_empty else []
     if why.n_near:
         carry = "carries" if why.near == 1 else "carry"
         similar = "most similar row" + ("s" if why.n_near != 1 else "")

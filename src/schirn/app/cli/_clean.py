@@ -492,6 +492,8 @@ def _print_suspects(result: _Result) -> None:
     lines = []
     for (row, label), why in zip(cells, reasons.explain_all(cells), strict=True):
         reason = f"{why.near} of {why.n_near} similar rows have it; {why.usual:.0%} of all rows do"
+        if not why.n_near:
+            reason = f"no row is similar; {why.usual:.0%} of all rows have it"
         text = _short(cleaning.texts[row], _MAX_CELL)
         lines.append((_row_name(cleaning, row), text, _short(label, _MAX_TAG), reason))
     if lines:
