@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from schirn.cleaning import MissingTags, NoisyLabels
+from schirn.cleaning import MissingTags, NoisyLabels, find_noisy_labels
 from schirn.exceptions import InputError
 
 
@@ -49,6 +50,51 @@ def test_the_interval_covers_the_share_in_every_order(order):
     # Unbiased: the mean of 40 errors is within three of its standard deviations.
     assert abs(np.mean(means)) < 3 * np.std(means) / np.sqrt(40)
     assert np.mean(widths) < 0.25
+
+
+@pytest.mark.parametrize("wrong", [0.02, 0.97])
+def test_the_interval_covers_a_share_near_a_bound(wrong):
+    """With few hits or misses, their variance says nothing: a useless ranking, 50 answers."""
+    n_covered = 0
+    for seed in range(60):
+        ranking, right = made_up(seed, wrong=wrong, apart=0)
+        ranking = after_rounds(ranking, right, seed, "limit", n_rounds=2)
+        low, high = ranking.wrong_share_interval
+        n_covered += low <= (~right).mean() <= high
+    # Binomial(60, 0.9) is below 48 in 1% of cases; without regard to few hits, about half cover.
+    assert n_covered >= 48
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 0), (5, 0), (25, 0), (25, 3), (25, 22), (25, 25)])
+def test_few_hits_have_at_least_the_interval_of_clopper_and_pearson(n, k):
+    ranking, _ = made_up(apart=0)
+    questions = ranking.questions(25).part(np.arange(25) < n)
+    # A fitted curve must not make the interval narrower.
+    low, high = ranking.answered(questions, np.arange(n) >= k).wrong_share_interval
+    exact_low = stats.beta.ppf(0.05, k, n - k + 1) if k else 0
+    exact_high = stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1
+    assert low <= exact_low + 0.01
+    assert high >= exact_high - 0.01
+
+
+def test_nothing_is_known_about_tags_that_are_not_ranked():
+    ranking = find_noisy_labels(np.eye(40, 3), np.eye(40, dtype=int), min_count=5)
+    assert not ranking.judged.any()
+    assert np.isnan(ranking.wrong_share)
+    assert ranking.wrong_share_interval == (0, 1)
+
+
+def test_the_sentence_says_which_tags_it_is_about():
+    ranking, right = made_up()
+    ranking = answer(ranking, right, ranking.questions(25))
+    assert "of the tags are wrong" in ranking.sentence
+    judged = ranking.column > 0
+    columns = (ranking.row, ranking.column, ranking.model_confidence)
+    partly = NoisyLabels.from_arrays(400, list("abcdef"), *columns, judged, "made up")
+    partly = answer(partly, right, partly.questions(25))
+    assert f"of the {judged.sum():,} ranked tags are wrong" in partly.sentence
+    ruled = partly.with_rule("b", "keep")
+    assert f"of the {(ranking.column > 1).sum():,} ranked tags without a rule" in ruled.sentence
 
 
 def test_rounds_estimate_without_bias_although_the_curve_is_wrong():

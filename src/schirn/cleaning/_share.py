@@ -10,13 +10,20 @@ where y is 1 for a hit. The predictions p only reduce the residuals. They come f
 `posterior`, fitted in five folds so that no answer predicts itself, and are the same for all
 rounds. Rounds are weighted by their predicted precision. The variance is the larger of the
 predicted and the observed variance, compared once for all rounds together and once for each round,
-and averaged. A round that could not have asked about every open tag decides its own tags, and says
+and averaged.
+
+With few hits, or few misses, both variances are far too small: they vanish without any. Then the
+interval also contains that of Clopper and Pearson for the answers alone, whose number is an
+effective one where π differs, and in which one more hit with the smallest π is always possible.
+
+A round that could not have asked about every open tag decides its own tags, and says
 nothing about others.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from schirn._input import Array
 from schirn.cleaning._rounds import Sample
@@ -27,6 +34,11 @@ _FOLDS = 5
 # Quantile of the normal distribution for a two-sided interval of 90%.
 _QUANTILE = 1.645
 _LEAST_PROBABILITY = 0.003
+# Below this effective number of hits or misses, the interval is also one of the answers alone.
+_FEW = 5
+_TAIL = 0.05
+# The least parameter of a beta distribution: practically all mass is at 1.
+_LEAST_LEFT = 1e-9
 # A forecast needs this many answers about tags of similar rank, and their number of hits must be
 # within this many standard deviations of its prediction.
 _FEWEST_ANSWERS = 5
@@ -50,11 +62,15 @@ class Interval(NamedTuple):
 
 
 class _Estimate(NamedTuple):
-    """Estimate of the number of hits from one round."""
+    """Estimate of the number of hits from one round, and the answers that it rests on."""
 
     mean: float
     predicted_variance: float
     observed_variance: float
+    n_before: int
+    n_open: int
+    is_hit: Array
+    inclusion: Array
 
 
 def number_of_hits(work: Worklist) -> Interval:
@@ -64,13 +80,16 @@ def number_of_hits(work: Worklist) -> Interval:
     n_hits = float(is_hit.sum())
     n_possible = float(work.usable.sum() - is_miss.sum())
     samples = [sample for sample in work.answers.samples if _speaks_for_all(sample, work)]
+    if not work.usable.any():
+        # Nothing is known about no tags: every share is possible.
+        return Interval(np.nan, 0.0, 1.0)
     if n_hits == n_possible:
         return Interval(n_hits, n_hits, n_possible)
     if not samples:
         return Interval(np.nan, n_hits, n_possible)
     p = cross_fitted(work)
-    estimates = np.array([_estimate(sample, work, p) for sample in samples])
-    mean, predicted, observed = estimates.T
+    estimates = [_estimate(sample, work, p) for sample in samples]
+    mean, predicted, observed = np.array([estimate[:3] for estimate in estimates]).T
     # + 1 keeps a round with a predicted variance of nearly 0 from outweighing all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
@@ -81,10 +100,62 @@ def number_of_hits(work: Worklist) -> Interval:
     # + 0.5, the continuity correction: the number of hits is an integer.
     half = _QUANTILE * np.sqrt(variance) + 0.5
     center = float(weight @ mean)
+    low, high = _with_few_hits(estimates, weight, center - half, center + half)
     # Tags answered "unsure" may or may not be hits.
     unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
-    ends = np.clip([center, center - half, center + half + unsure], n_hits, n_possible)
+    ends = np.clip([center, low, high + unsure], n_hits, n_possible)
     return Interval(*ends.tolist())
+
+
+def _with_few_hits(
+    estimates: list[_Estimate], weight: Array, low: float, high: float
+) -> tuple[float, float]:
+    """Widen an interval of the number of hits if the answers have few hits, or few misses."""
+    n_before = float(weight @ [estimate.n_before for estimate in estimates])
+    n_open = float(weight @ [estimate.n_open for estimate in estimates])
+    is_hit = np.concatenate([estimate.is_hit for estimate in estimates])
+    # The number of tags that each answer stands for.
+    stands_for = np.concatenate(
+        [share / estimate.inclusion for share, estimate in zip(weight, estimates, strict=True)]
+    )
+    if not len(stands_for):
+        return low, high
+    hits = _clopper_pearson(stands_for[is_hit], stands_for.max(), n_open)
+    misses = _clopper_pearson(stands_for[~is_hit], stands_for.max(), n_open)
+    if hits is not None:
+        low = min(low, n_before + hits[0])
+        high = max(high, n_before + hits[1])
+    if misses is not None:
+        low = min(low, n_before + n_open - misses[1])
+        high = max(high, n_before + n_open - misses[0])
+    return low, high
+
+
+def _clopper_pearson(
+    stands_for: Array, largest: float, n_open: float
+) -> tuple[float, float] | None:
+    """Return a 90% interval of a number of tags, from the answers that count; None if not few.
+
+    The effective numbers of counted and of all answers are those of equal weights with the same
+    mean and variance; for equal weights, they are the actual numbers. The upper end adds an answer
+    with the largest weight.
+    """
+    total = stands_for.sum()
+    squares = np.sum(stands_for**2)
+    total_above = total + largest
+    squares_above = squares + largest**2
+    n_above = total_above**2 / squares_above
+    if n_above - 1 >= _FEW:
+        return None
+    n_answers_above = n_open * total_above / squares_above
+    # At least one answer must be left that does not count.
+    upper = stats.beta.ppf(1 - _TAIL, n_above, max(n_answers_above - n_above + 1, _LEAST_LEFT))
+    lower = 0.0
+    if total:
+        n_counted = total**2 / squares
+        n_answers = n_open * total / squares
+        lower = stats.beta.ppf(_TAIL, n_counted, max(n_answers - n_counted + 1, _LEAST_LEFT))
+    return n_open * float(lower), n_open * float(upper)
 
 
 def cross_fitted(work: Worklist) -> Array:
@@ -139,7 +210,9 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     variance = (p * (1 - p))[open_tags]
     predicted = float(np.sum(variance * (1 / chance - 1)))
     observed = float(np.sum(residual**2 * (1 - inclusion)))
-    return _Estimate(float(mean), predicted, observed)
+    return _Estimate(
+        float(mean), predicted, observed, int(n_before), len(open_tags), is_hit[tags], inclusion
+    )
 
 
 def forecast_of_hits(work: Worklist, k: int) -> float:

@@ -394,6 +394,8 @@ class NoisyLabels:
         """Number of wrong tags among the judged tags that no rule decides."""
         known_wrong = self.judged & (self.known < 0) & (self._by_rule == 0)
         n_known = int(known_wrong.sum())
+        if n_known and not self.worklist.usable.any():
+            return Interval(n_known, n_known, n_known)
         mean, low, high = number_of_hits(self.worklist)
         return Interval(n_known + mean, n_known + low, n_known + high)
 
@@ -430,9 +432,18 @@ class NoisyLabels:
                 f"about the share of wrong tags."
             )
         return (
-            f"Based on {answers}, about {self.wrong_share:.0%} of the tags are wrong "
+            f"Based on {answers}, about {self.wrong_share:.0%} of {self.tags_in_share} are wrong "
             f"(90% interval: {low:.0%} to {high:.0%})."
         )
+
+    @property
+    def tags_in_share(self) -> str:
+        """Name of the tags that `wrong_share` is about: "the tags" if it is about all."""
+        if self.n_in_share == len(self.row):
+            return "the tags"
+        is_ruled = bool((self.judged & (self._by_rule != 0)).any())
+        without_rule = " without a rule" if is_ruled else ""
+        return f"the {self.n_in_share:,} ranked tags{without_rule}"
 
     # Ask.
 

@@ -61,6 +61,8 @@ _DRIFT = (
 )
 # Default limits.
 _ALWAYS = {"emptied": 0.5}
+# The share of wrong tags says nothing if at least this share of the tags is not ranked.
+_MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class RunSummary:
     rows, tags : int
         Numbers of rows and tags.
     wrong_share : float or None
-        Share of wrong tags among the judged tags, estimated from answers; None without answers.
+        Share of wrong tags among the ranked tags, estimated from answers; None without answers.
     removed_share : float
         Share of the tags that were removed.
     tag_counts : dict from str to int
@@ -119,6 +121,8 @@ class RunSummary:
     lost_share : float
         Share of the tags of the last update that are gone, in rows that are still there, without
         the tags that it removed.
+    unranked_share : float
+        Share of the tags that are not ranked, because they are too rare or in every row.
 
     Examples
     --------
@@ -144,6 +148,7 @@ class RunSummary:
     emptied_share: float = 0.0
     emptied_column: str = ""
     lost_share: float = 0.0
+    unranked_share: float = 0.0
 
     @classmethod
     def from_ranking(cls, ranking: "NoisyLabels") -> "RunSummary":
@@ -167,6 +172,7 @@ class RunSummary:
             None if np.isnan(ranking.wrong_share) else ranking.wrong_share,
             int(ranking.removed.sum()) / max(1, n_tags),
             {name: count for name, count in named if count},
+            unranked_share=1 - int(ranking.judged.sum()) / max(1, n_tags),
         )
 
 
@@ -308,8 +314,12 @@ class Expectations:
         for name, words in about.items():
             value = getattr(run, name)
             limit = getattr(self, name)
+            unknown = "unknown without answers"
+            if name == "wrong_share" and run.unranked_share >= _MOST:
+                value = None
+                unknown = f"unknown, since {run.unranked_share:.0%} of the tags are not ranked"
             if limit is not None and (value is None or value > limit):
-                fact = "unknown without answers" if value is None else f"{value:.2%} {words}"
+                fact = unknown if value is None else f"{value:.2%} {words}"
                 sentence = f"{name}: {fact}, limit {limit:.2%}"
                 violations.append(Violation(name, value, limit, sentence))
         if self.allowed_tags is not None:
