@@ -92,7 +92,7 @@ class Contender:
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
     and serves as a reference. `reconstructed`: written from a description, as the method says.
-    `baseline`: what people do without this library.
+    `baseline`: common practice without this library.
     """
 
     method: str
@@ -175,13 +175,13 @@ def metric_info(metric: str) -> MetricInfo:
 
 
 def mark_notes(contenders: Iterable[Contender]) -> list[str]:
-    """What the marks of some contenders mean."""
+    """Return the meanings of the marks of some contenders."""
     contenders = list(contenders)
     return [text for flag, text in MARKS.items() if any(getattr(c, flag) for c in contenders)]
 
 
 def contender_notes(contenders: Iterable[Contender]) -> list[str]:
-    """What the marks mean, and which contenders are trained on true labels."""
+    """Return the meanings of the marks, and the contenders trained on true labels."""
     contenders = list(contenders)
     labels = [c.label for c in contenders if c.ceiling]
     truth = [f"{' and '.join(labels)}: trained on the true labels, for reference only."]
@@ -246,7 +246,7 @@ def default_reference(results: Sequence[Result]) -> str | None:
 
 
 def names_of(method: str) -> set[str]:
-    """What a user may call a method, in lower case: its name, or the class of its import path.
+    """Return the names of a method in lower case: its name, and the class of its import path.
 
     >>> sorted(names_of("mypkg:MyMethod"))
     ['mymethod', 'mypkg:mymethod']
@@ -264,7 +264,7 @@ def key_of(result: Result) -> tuple[str, str, str]:
 
 
 def _oracle(result: Result) -> bool:
-    """Whether the parameters of a result were chosen on true labels."""
+    """Check whether the parameters of a result were chosen on true labels."""
     flag = result.get("oracle")
     return result.get("tuning") == "oracle" if flag is None else bool(flag)
 
@@ -279,7 +279,7 @@ def _reason(result: Result) -> str:
 
 
 def _named_kinds(results: Sequence[Result]) -> bool:
-    """Whether settings must name the kind of noise."""
+    """Check whether settings must name the kind of noise."""
     kinds = {result.get("noise") for result in results if result.get("r") is not None}
     return len(kinds) > 1 or not kinds <= {None, *PAPER_NOISE}
 

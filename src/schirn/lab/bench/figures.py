@@ -202,7 +202,7 @@ def _name(text: str) -> str:
 
 
 def hint(contenders: Sequence[Contender]) -> str:
-    """What the marks mean, as far as there are any.
+    """Return the meanings of the marks of some contenders, "" if there are none.
 
     Parameters
     ----------

@@ -29,11 +29,11 @@ TESTS = {
     "paired": "paired t-test over the folds of each setting",
 }
 DEFAULT_TEST = "corrected"
-"""Training sets of folds overlap, for which the paired t-test of the papers does not allow."""
+"""The default corrects for overlapping training sets of folds, unlike the papers' t-test."""
 
 # Values are compared after rounding to this many digits: ties may differ in the last bit.
 _DIGITS = 12
-# Blocks from which the chi-square distribution of Friedman's statistic is usually relied on.
+# Number of blocks from which the chi-square approximation of Friedman's statistic is usually used.
 _ENOUGH = 10
 
 
@@ -162,7 +162,7 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
     a, b : list of float
         Values of two methods on the same folds.
     ratio : float
-        Number of test rows divided by that of training rows: 1/(k-1) in k-fold cross-validation.
+        Number of test rows per training row: 1/(k-1) in k-fold cross-validation.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def verdicts(
 
 
 def _test_per_train(n_folds: int) -> float:
-    """Number of test rows divided by that of training rows."""
+    """Return the number of test rows per training row."""
     n_parts = HOLDOUT if n_folds == 1 else n_folds
     return 1 / max(1, n_parts - 1)
 
@@ -579,7 +579,7 @@ def _verdict(result: Significance, sign: int, alpha: float) -> str:
 
 
 def leading(result: Friedman, label: str) -> str:
-    """The methods that the test finds best, or that it cannot distinguish them, as a sentence.
+    """Return a sentence about the best methods, or that the test cannot distinguish them.
 
     Parameters
     ----------
@@ -617,7 +617,7 @@ def leading(result: Friedman, label: str) -> str:
 
 
 def few_blocks(result: Friedman) -> str:
-    """Warning about a test over few data sets, or an empty text.
+    """Return a warning about a test over few data sets, or an empty string.
 
     Parameters
     ----------

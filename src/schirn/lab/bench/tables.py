@@ -77,11 +77,11 @@ def results(
     Parameters
     ----------
     rows : list of dict
-        Results of a benchmark; methods stand in the order of the results.
+        Results of a benchmark; methods keep the order of the results.
     metric : str
         Metric to show.
     reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
+        Method that the others are tested against; "auto" means Sieve or else Schirn; None tests
         nothing.
     published : bool
         Add the published value and the distance from it.
@@ -153,7 +153,7 @@ def _best_notes(
 
 
 def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
-    """What Hamming loss measures, and what predicting nothing scores."""
+    """Yield notes on Hamming loss, and on the score of predicting nothing."""
     if metric != "hamming_loss":
         return
     yield "Hamming loss measures the threshold of predict as much as the scores."
@@ -180,7 +180,7 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
     Returns
     -------
     list
-        Our value beside the published one, by setting and method.
+        Our value and the published value, by setting and method.
     """
     rows = list(rows)
     records = []
@@ -209,7 +209,7 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
 def _reached(advantage: float, std: float) -> str:
     if math.isnan(advantage):
         return ""
-    # Printed numbers have one decimal: half a unit of it is not a shortfall.
+    # Printed numbers have one decimal, so a difference of half a unit is no shortfall.
     if advantage >= -0.0005:
         return "yes"
     return "nearly" if advantage >= -std else "no"
@@ -303,7 +303,7 @@ def costs(rows: Iterable[Result]) -> Table:
 
 
 def _search(result: Result) -> str:
-    """Where the parameters of a run were searched."""
+    """Return where the parameters of a run were searched."""
     if result.get("grid"):
         return "separate"
     return "in fit" if result["method"] in ("Sieve", *SELF_TUNED) else "none"
@@ -372,11 +372,11 @@ def win_tie_loss(
     rows : list of dict
         Results of a benchmark.
     reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn.
+        Method that the others are tested against; "auto" means Sieve or else Schirn.
     metrics : list of str, optional
         Metrics to show; by default the five of the papers, as far as the results have them.
     published : bool
-        Add the counts that the paper prints, which are those of Schirn.
+        Add the counts of Schirn that the paper prints.
     alpha, test
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
@@ -538,7 +538,7 @@ def _tested_rows(
 
 
 def metrics_in(results: Iterable[Result]) -> list[str]:
-    """Metrics with at least one value, in the order of the tables.
+    """Return the metrics with at least one value, in table order.
 
     Parameters
     ----------
@@ -559,7 +559,7 @@ def metrics_in(results: Iterable[Result]) -> list[str]:
 
 
 def ranked_metrics(results: Iterable[Result]) -> list[str]:
-    """Metrics that ranks and tests compare: the five of the papers, if there are any.
+    """Return the metrics for ranks and tests: the papers' five, if there are any results.
 
     Noise detection is shown but not ranked, because precision and recall trade off.
 
@@ -613,7 +613,7 @@ def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Publishe
 
 
 def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]:
-    """Where a metric of the papers depends on the rule for ties."""
+    """Return the settings and contenders for which a metric depends on the rule for ties."""
     if metric not in METRICS or "tied_rows" not in metrics_in(rows):
         return set()
     shares = compare(rows, "tied_rows")
@@ -625,7 +625,7 @@ def _best(
 ) -> set[Contender]:
     """The best method tuned without true labels, and the best oracle-tuned one.
 
-    Means over other folds do not compare: only methods with all folds that any of them has count.
+    Means over different folds are not comparable, so only methods with all folds count.
     """
     best: set[Contender] = set()
     better = max if comparison.info.greater_is_better else min
@@ -648,7 +648,7 @@ def _best(
 def reference_of(
     results: Sequence[Result], comparison: Comparison, reference: str | None
 ) -> Contender | None:
-    """Contender that the others are tested against.
+    """Return the contender that the others are tested against.
 
     Parameters
     ----------
@@ -679,7 +679,7 @@ def _number(value: float, text: str, *, note: str = "", best: bool = False) -> C
 
 
 def finite_mean(values: Iterable[float]) -> float:
-    """Mean of the values that are not NaN; NaN if there are none.
+    """Return the mean of the values that are not NaN; NaN if there are none.
 
     Parameters
     ----------
@@ -696,7 +696,7 @@ def finite_mean(values: Iterable[float]) -> float:
 
 
 def signed(share: float) -> str:
-    """A difference in points with its sign; zero after rounding has none.
+    """Return a difference in points with its sign; rounded zeros have no sign.
 
     Parameters
     ----------
@@ -712,7 +712,7 @@ def signed(share: float) -> str:
 
 
 def capital(text: str) -> str:
-    """Text with a capital first letter.
+    """Return a text with a capital first letter.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from schirn.lab.bench.results import IDENTITY, Result, read_rows
 
 SUFFIX = ".jsonl.gz"
 _SCORES = ".scores.npz"
-# What a file to send does not need: it is about a machine.
+# Fields about the machine, which a file for submission does not need.
 _DROPPED = ("traceback", "host")
 _DIGITS = 6
 
@@ -229,7 +229,7 @@ def pack_run(arrays: Mapping[str, Array]) -> PackedRun:
 
 
 def _candidates_in_order(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Whether each candidate is true, and tied, in the order of the confidences."""
+    """Return masks of the true and of the tied candidates, sorted by confidence."""
     if "confidence" not in arrays or "candidate_truth" not in arrays:
         nothing = np.zeros(0, dtype=bool)
         return nothing, nothing
@@ -239,7 +239,7 @@ def _candidates_in_order(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
 
 
 def _is_tied(descending: Array) -> Array:
-    """Whether each value equals the one before, along the last axis."""
+    """Return a mask of the values equal to their predecessor along the last axis."""
     return np.diff(descending, axis=-1, prepend=np.inf) == 0
 
 

@@ -252,7 +252,7 @@ def _number(result: Result, column: str) -> Any:
 
 
 def _marks(board: Board) -> list[str]:
-    """What the marks of the methods mean."""
+    """Return the meanings of the marks of the methods."""
     contenders = board.contenders.values()
     notes = list(contender_notes(contenders))
     stale = sum(is_stale(result) for result in board.results)

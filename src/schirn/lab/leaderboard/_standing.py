@@ -35,7 +35,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Progress:
-    """How much of a suite has been computed.
+    """Progress of the runs of a suite.
 
     Attributes
     ----------
@@ -57,13 +57,13 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every run of the suite has a result."""
+        """True if every run of the suite has a result."""
         return self.n_runs == self.n_planned
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The results of a suite, and what they say as Markdown.
+    """The results of a suite, and their summaries as Markdown.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Standing:
 
     @cached_property
     def progress(self) -> Progress:
-        """How many runs of the suite have a result."""
+        """Number of runs of the suite with a result, and of planned runs."""
         counts = Counter(result["dataset"] for result in self.tried)
         complete = []
         n_sets: Counter[str] = Counter()
@@ -109,7 +109,7 @@ class Standing:
         )
 
     def headline(self) -> str:
-        """What the suite says about Sieve, or that it says nothing yet."""
+        """Return the result of the suite for Sieve, or the reason why there is none yet."""
         progress = self.progress
         if not progress.is_complete:
             return (
@@ -136,7 +136,7 @@ class Standing:
         return "\n".join(sentences)
 
     def state(self) -> str:
-        """Which part of the suite was computed, and how to go on."""
+        """Describe the computed part of the suite, and how to continue."""
         progress = self.progress
         statuses = progress.statuses
         counts = [f"{statuses[name]:,} {name}" for name in _TRIED if statuses[name]]

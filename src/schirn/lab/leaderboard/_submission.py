@@ -72,9 +72,9 @@ _ALLOWED = {
     "features": FEATURES,
     "split": ("kfold", "stored"),
 }
-# What the candidates and the folds depend on.
+# Fields that the candidates and the folds depend on.
 _DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
-# What the results of several methods share when they are compared.
+# Fields that results of several methods share when they are compared.
 _COMPARED = ("dataset", "r", "noise", "tuning", "features", "split", "folds")
 
 
@@ -87,13 +87,13 @@ class Entry(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """What the data set, the noise and the seeds of a result determine."""
+    """Values determined by the data set, the noise and the seeds of a result."""
 
     known: dict[str, Any]
     data: Prepared
 
     def has_fold(self, fold: int) -> bool:
-        """Whether there is a fold of this number."""
+        """Check whether there is a fold of this number."""
         return 0 <= fold < len(self.data.splits)
 
     def fields(self, fold: int) -> dict[str, Any]:
@@ -118,14 +118,14 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """What a check of result files found.
+    """Result of a check of result files.
 
     Attributes
     ----------
     results : list of dict
         The newest result of each run.
     problems : list of str
-        Reasons to refuse the files, each with its place; empty if there are none.
+        Reasons to reject the files, each with its place; empty if there are none.
     notes : list of str
         Why results are not verified, and what is marked.
     regenerated : int
@@ -149,7 +149,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """The word for it: "refused", "not verified" or "verified"."""
+        """Verdict in words: "refused", "not verified" or "verified"."""
         if self.problems:
             return "refused"
         n_done = sum(result["status"] == "done" for result in self.results)
@@ -165,7 +165,7 @@ def check_results(
     ----------
     path : path
         File of results (``.jsonl`` or ``.jsonl.gz``), or a folder of them, such as the output
-        folder of a benchmark. Scores are looked for beside each file.
+        folder of a benchmark. Scores are expected next to each file.
     reruns : int
         Number of runs to repeat, drawn from those that took at most a minute.
     random_state : int, RandomState or None
@@ -218,7 +218,7 @@ def check_results(
 
 
 class _Inspection:
-    """What holds of results, setting by setting, before any run is repeated.
+    """Findings about results, setting by setting, before any run is repeated.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class _Inspection:
 
 
 def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
-    """Read the newest results, and the reasons to refuse them that show without the data."""
+    """Read the newest results, and reasons to reject them that can be found without the data."""
     entries, problems = read_entries([path])
     if not entries and not problems:
         problems.append(f"{path}: the file holds no result")
@@ -390,7 +390,7 @@ def implausible(entries: Iterable[Entry]) -> list[str]:
 
 
 def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
-    """What a submitted file must hold in addition: checksums, versions and all folds."""
+    """Yield what a submitted file lacks: checksums, versions or folds."""
     folds: dict[tuple[Any, ...], set[int]] = {}
     for result, where, _ in entries:
         run = tuple(result[name] for name in IDENTITY[:-1])
@@ -434,7 +434,7 @@ def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, 
 
 
 def _faults(result: Result) -> Iterator[str]:
-    """What is impossible in a single result."""
+    """Yield the impossible values of a single result."""
     for name, allowed in _ALLOWED.items():
         if result[name] not in allowed:
             yield f"{name} is {brief(result[name])}; it must be one of {', '.join(allowed)}"
@@ -501,7 +501,7 @@ def _usual_method(name: str) -> Method:
 
 
 def is_stale(result: Result) -> bool:
-    """Whether a result of a method of this library was made with other code, or does not say.
+    """Check whether a result of this library's method was made with other or unknown code.
 
     Parameters
     ----------
@@ -594,14 +594,14 @@ def _compare_metrics(
 
 
 class Stored(NamedTuple):
-    """What is stored of the scores of a run: everything, or only their order."""
+    """Stored scores of a run: complete, or only their order."""
 
     arrays: dict[str, Array]
     is_packed: bool
 
 
 class _StoredScores:
-    """Scores beside result files: one file per run, or packed."""
+    """Scores stored next to result files: one file per run, or packed."""
 
     def __init__(self) -> None:
         self._packed: dict[Path, dict[str, PackedRun]] = {}
@@ -674,7 +674,7 @@ def _compare_scores(result: Result, stored: Stored, draw: Draw | None) -> set[st
 
 
 def _have_labels(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
-    """Whether the true labels beside stored scores are those of the data."""
+    """Check whether the true labels stored with scores match the data."""
     stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
     return np.array_equal(stored, truth) and np.array_equal(
         arrays["candidate_truth"], candidate_truth
@@ -682,7 +682,7 @@ def _have_labels(arrays: Mapping[str, Array], truth: Array, candidate_truth: Arr
 
 
 def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
-    """Whether packed scores, of which only the order is known, have the right number of labels."""
+    """Check whether packed scores, which only keep their order, have the right label counts."""
     stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
     if stored.shape != truth.shape:
         return False
@@ -696,7 +696,7 @@ def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Arr
 
 
 def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:
-    """Whether two metrics differ; None is undefined, like NaN."""
+    """Check whether two metrics differ; None is undefined, like NaN."""
     a, b = (math.nan if value is None else value for value in (one, another))
     return abs(a - b) > tolerance or math.isnan(a) != math.isnan(b)
 

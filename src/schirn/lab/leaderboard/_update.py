@@ -31,7 +31,7 @@ _BETWEEN_PACKS = 1800.0
 
 @dataclass(frozen=True)
 class Update:
-    """What an update of a leaderboard has done.
+    """Result of an update of a leaderboard.
 
     Attributes
     ----------
@@ -137,12 +137,12 @@ def _merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
 
 
 def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]) -> list[Path]:
-    """Pack results: old ones with their packed scores, and new ones with those of the folder."""
+    """Pack results: old ones with their packed scores, new ones with the scores in the folder."""
     scores = scores_file(path)
     old = read_scores(scores) if scores.is_file() else {}
     complete = sorted(complete_results(results), key=_place)
     if not complete:
-        # Files without a result would show nothing, or what is stale.
+        # A file without results would be empty or outdated.
         path.unlink(missing_ok=True)
         scores.unlink(missing_ok=True)
         return []

@@ -61,7 +61,7 @@ class Part:
     splits : int
         Random splits of the study of how much their choice changes.
     is_published : bool
-        Whether these are the data sets of the paper, not those of a user.
+        True for the data sets of the paper, False for a user's own.
     """
 
     name: str

@@ -35,8 +35,8 @@ def pages(
     Parameters
     ----------
     results : dict of str to list of dict
-        Results of the tables: "rows" have the features of the paper, "kernel" those of a kernel;
-        "oracle" are those of Schirn with parameters chosen on the truth of the test rows.
+        Results of the tables: "rows" with the features of the paper, "kernel" with kernel features,
+        and "oracle" for Schirn with parameters chosen on the true labels of the test rows.
     studies : dict of str to Study
         Studies by name.
     figures : dict of str to str
@@ -141,7 +141,7 @@ _WORDS = {
 
 
 def _finished(counts: Mapping[str, str]) -> str:
-    """How much of the plan has been run with the present code."""
+    """Describe how much of the plan has been run with the present code."""
     parts = [f"{_WORDS.get(name, name)}: {count}" for name, count in counts.items()]
     return "; ".join(parts)
 

@@ -43,7 +43,7 @@ _LABELS_ONLY = "_labels_only"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a reproduction will run.
+    """Plan of a reproduction.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ def make_plan(
     part : Part
         `FULL` or `QUICK` of `schirn.lab.reproduction._experiments`.
     sets : list of str, optional
-        Data sets instead of those of the part, as in `schirn.lab.bench.run`.
+        Data sets that replace the part's own, as in `schirn.lab.bench.run`.
     methods : list of str
         Names of methods.
     folds : int, optional
-        Number of folds instead of that of the part.
+        Number of folds that replaces the part's own.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
 
 
 def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
-    """Plan all fits: those of the tables first, then those of each study, each in its folder."""
+    """Plan all fits: first for the tables, then for each study, each in its folder."""
     requests = {name: _table_requests(plan, name) for name in TABLES}
     requests |= _study_requests(plan, studies)
     with importable_here():
@@ -235,7 +235,7 @@ def studied(plan: Plan) -> list[tuple[Source, Level]]:
 
 
 def candidates_of(data: Dataset, level: Level) -> Any:
-    """Candidates of a data set, drawn as those of the tables."""
+    """Draw the candidates of a data set as for the tables."""
     if level is None:
         return data.candidates
     return add_noise(data.y_true, int(level), kind="legacy")

@@ -72,7 +72,7 @@ class _Particle(PartialMultiLabelClassifier):
         memory="n^2 + n l",
     )
     _weighted: ClassVar[bool]
-    """Whether there is a virtual label, and votes count as much as their machines are accurate."""
+    """True if there is a virtual label, and votes are weighted by the accuracy of the machines."""
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         # In single precision, ties between neighbours and between machines would break otherwise.

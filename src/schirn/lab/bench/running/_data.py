@@ -167,7 +167,7 @@ def prepare(
 
 
 def _of_training_rows(candidates: Any, splits: Sequence[Split]) -> list[Array]:
-    """Candidates of the training rows of each fold, taken from those of all rows."""
+    """Select the candidates of the training rows of each fold from the candidates of all rows."""
     dense = to_dense(candidates)
     return [dense[rows] for rows, _ in splits]
 
@@ -175,8 +175,8 @@ def _of_training_rows(candidates: Any, splits: Sequence[Split]) -> list[Array]:
 def _draw(data: Dataset, rows: Array, level: Level, noise: str, noise_seed: int | None) -> Array:
     """Draw the candidates of training rows from these rows alone.
 
-    Noise that follows features or labels learns from the truth: candidates drawn from all rows
-    would tell the truth of the test rows.
+    Noise that depends on features or labels is learned from the true labels, so candidates drawn
+    from all rows would leak the true labels of the test rows.
     """
     amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
     truth = data.y_true[rows]
@@ -195,5 +195,5 @@ def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Spli
 
 
 def to_dense(matrix: Any) -> Array:
-    """A matrix as an array, whether it is sparse or not."""
+    """Return a dense or sparse matrix as an array."""
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

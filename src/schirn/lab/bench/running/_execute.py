@@ -166,7 +166,7 @@ def _fold(run: Run, data: Prepared) -> _Fold:
         seed = run.fields["seed"]
         size = 8 * KernelFeatures().n_landmarks * (len(train) + len(test))
         kernel = reused(("kernel", seed), lambda: _kernel_features(X, X_test, seed), size=size)
-        # A method that changes its rows must not change those of the next one.
+        # Copies, because a method may change its rows.
         X, X_test = (rows.copy() for rows in kernel)
     return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[number])
 
@@ -231,7 +231,7 @@ def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _batch_dependence(score: Callable[[Any], Any], X_test: Any, scores: Array) -> str | None:
-    """What to say if half of the test rows, scored alone, get other scores."""
+    """Return a note if half of the test rows get different scores when scored alone."""
     n = max(1, len(scores) // 2)
     half = np.asarray(score(X_test[:n]))
     close = half.shape == scores[:n].shape and np.allclose(
@@ -241,7 +241,7 @@ def _batch_dependence(score: Callable[[Any], Any], X_test: Any, scores: Array) -
 
 
 def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
-    """What the metrics need: scores as they are, bits for 0/1, candidates only."""
+    """Return the arrays that the metrics need: scores, labels as bits, and values of candidates."""
     cells = fold.candidates == 1
     arrays = {
         "scores": scores,

@@ -115,7 +115,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _are_consistent(arrays: Mapping[str, Array]) -> bool:
-    """Whether the required arrays are present, with matching types and shapes."""
+    """Check whether the required arrays are present, with matching types and shapes."""
     if any(name not in arrays for name in ("scores", "truth", "candidate_truth")):
         return False
     scores = arrays["scores"]

@@ -1,4 +1,4 @@
-"""Where runs are executed: in a child process, or in this process.
+"""Workers, which execute runs in a child process or in this process.
 
 A worker has `run(run, time_limit)` and `stop()`. A child process makes time limits and memory peaks
 reliable. Parent and child exchange pickles over pipes; the child writes no file: the parent
