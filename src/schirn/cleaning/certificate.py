@@ -106,6 +106,7 @@ class Certificate:
     table_sha256, tags_sha256 : str
         Hashes of the tags of the table, and of the set.
     date : str
+        Date on which the certificate was begun.
     certified : bool
         True if the answers support the claim.
     e_value : float
