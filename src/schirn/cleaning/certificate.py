@@ -468,7 +468,7 @@ class Certificate:
 
 
 def _rounded_down(share: float) -> str:
-    """A share as a percentage that is not above it."""
+    """Return a share as a percentage, rounded down."""
     # Less than rounding errors of a share such as 0.9.
     return f"{math.floor(1000 * share + 1e-9) / 1000:.1%}"
 
