@@ -89,7 +89,7 @@ class LogisticBaseline(LinearMethod):
         return lambda model, Y: model._log_odds(train, Y, test)
 
     def _out_of_fold(self, X: Any, Y: Array) -> Array:
-        """Log-odds of each row by classifiers that did not see it."""
+        """Return the log-odds of each row from classifiers that did not see it."""
         from sklearn.model_selection import KFold
 
         folds = min(self.folds, len(Y))
@@ -216,7 +216,7 @@ def _without(Y: Array, noise: Array) -> Array:
 
 
 def _prior(Y: Array) -> Array:
-    """Smoothed log-odds of every label."""
+    """Return the smoothed log-odds of every label."""
     counts = Y.sum(axis=0, dtype=np.float64)
     return np.log((counts + 1) / (len(Y) - counts + 1))
 

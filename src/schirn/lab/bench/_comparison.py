@@ -127,7 +127,7 @@ class Comparison:
     partial: dict[tuple[Setting, Contender], str]
 
     def mean(self, setting: Setting, contender: Contender) -> float:
-        """Mean over folds; NaN without a result."""
+        """Return the mean over folds; NaN without a result."""
         folds = self.values.get((setting, contender))
         return math.nan if folds is None else float(np.mean(list(folds.values())))
 
@@ -137,7 +137,7 @@ class Comparison:
         return math.nan if len(folds) < 2 else float(np.std(list(folds.values()), ddof=1))
 
     def paired(self, setting: Setting, a: Contender, b: Contender) -> tuple[list[float], ...]:
-        """Values of two contenders on their common folds, in the same order."""
+        """Return the values of two contenders on their common folds, in the same order."""
         first = self.values.get((setting, a), {})
         second = self.values.get((setting, b), {})
         common = [fold for fold in first if fold in second]
@@ -227,20 +227,20 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
 
 
 def value_of(result: Result, metric: str) -> float | None:
-    """Finite value of a metric in a result, or None."""
+    """Return the finite value of a metric in a result, or None."""
     value = (result.get("metrics") or {}).get(metric)
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 def setting_of(result: Result, kinds: bool = False) -> Setting:
-    """Data set and noise level of a result, with the kind of noise if wanted."""
+    """Return the data set and noise level of a result, with the kind of noise if wanted."""
     r = result.get("r")
     noise = str(result.get("noise") or "") if kinds and r is not None else ""
     return Setting(str(result["dataset"]), r, noise)
 
 
 def default_reference(results: Sequence[Result]) -> str | None:
-    """Method that others are compared with by default: Sieve, else Schirn."""
+    """Return the method that others are compared with by default: Sieve, else Schirn."""
     names = {result["method"] for result in results}
     return next((name for name in HOUSE_METHODS if name in names), None)
 
@@ -255,7 +255,7 @@ def names_of(method: str) -> set[str]:
 
 
 def key_of(result: Result) -> tuple[str, str, str]:
-    """Method, tuning and features, which distinguish contenders."""
+    """Return the method, tuning and features, which distinguish contenders."""
     return (
         str(result["method"]),
         str(result.get("tuning", "none")),
@@ -270,7 +270,7 @@ def _oracle(result: Result) -> bool:
 
 
 def _reason(result: Result) -> str:
-    """Reason why a result has no value."""
+    """Return the reason why a result has no value."""
     status = str(result.get("status", "failed"))
     reason = result.get("reason")
     if status == "done":
@@ -285,7 +285,7 @@ def _named_kinds(results: Sequence[Result]) -> bool:
 
 
 def _settings(results: Sequence[Result], kinds: bool) -> tuple[Setting, ...]:
-    """Settings, with data sets in the order of the results and sorted noise levels."""
+    """Return the settings, with data sets in the order of the results and sorted noise levels."""
     settings = dict.fromkeys(setting_of(result, kinds) for result in results)
     datasets = list(dict.fromkeys(setting.dataset for setting in settings))
     level = {s: (s.r is not None, s.r if isinstance(s.r, int | float) else 0) for s in settings}
@@ -293,7 +293,7 @@ def _settings(results: Sequence[Result], kinds: bool) -> tuple[Setting, ...]:
 
 
 def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
-    """Contenders in the order in which the results first name their methods."""
+    """Return the contenders in the order in which the results first name their methods."""
     keys: dict[tuple[str, str, str], list[Result]] = {}
     for number, result in enumerate(results):
         for field in ("dataset", "method"):
@@ -319,7 +319,7 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
 
 
 def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
-    """Method with its marks, and whatever else distinguishes it from the others."""
+    """Return the name of a contender with its marks, and anything else that distinguishes it."""
     method, tuning, features = contender.key
     # An import path shows as its class, unless another method has the same name.
     name = method.rpartition(":")[2] or method

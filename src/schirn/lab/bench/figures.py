@@ -162,7 +162,7 @@ def gap_closed(
 
 
 def look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
-    """Colour, marker and dashes of each contender; the two references are grey.
+    """Return the colour, marker and dashes of each contender; the two references are grey.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def _entries() -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    """Key of the entry whose title is the reference of a method; this library's for its own."""
+    """Return the key of the entry for a method's reference; this library's for its own methods."""
     cls = methods().get(name)
     if cls is None:
         return ""
@@ -121,7 +121,7 @@ def _key(name: str) -> str:
 
 
 def _where(comparison: Comparison, results: Sequence[Result]) -> str:
-    """Data sets, noise, folds and features."""
+    """Describe the data sets, noise, folds and features."""
     levels: dict[str, list[str]] = {}
     for setting in comparison.settings:
         levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])

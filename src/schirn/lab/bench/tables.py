@@ -69,7 +69,7 @@ def results(
     alpha: float = 0.05,
     test: str = DEFAULT_TEST,
 ) -> Table:
-    """Mean ± standard deviation of every method in every setting.
+    """Return a table of the mean ± standard deviation of every method in every setting.
 
     The best oracle-tuned method and the best of the others are marked, and the settings in which
     the reference differs significantly.
@@ -140,7 +140,7 @@ def results(
 def _best_notes(
     comparison: Comparison, tied: Collection[tuple[Setting, Contender]]
 ) -> Iterator[str]:
-    """Notes on which methods are marked as best."""
+    """Yield notes on which methods are marked as best."""
     if {c.oracle for c in comparison.rivals} == {False, True}:
         yield "The best oracle-tuned method and the best of the others are marked."
     if tied:
@@ -168,7 +168,7 @@ def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """One record per metric, setting and method that the paper has a number for.
+    """Return one record per metric, setting and method that the paper has a number for.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def _reached(advantage: float, std: float) -> str:
 
 
 def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
-    """Share of the gap between CandidateRidge and OracleRidge that each method closes.
+    """Return a table of the share of the gap to OracleRidge that each method closes.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
 
 
 def costs(rows: Iterable[Result]) -> Table:
-    """Time and memory per method, over all finished runs.
+    """Return a table of time and memory per method, over all finished runs.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> 
 
 
 def ranks(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
-    """Mean rank of every method in every metric over data sets, as in Friedman's test; 1 is best.
+    """Return a table of mean ranks over data sets, as in Friedman's test; 1 is best.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def win_tie_loss(
     alpha: float = 0.05,
     test: str = DEFAULT_TEST,
 ) -> Table:
-    """Win/tie/loss counts of the reference against every method, as in the papers.
+    """Return a table of win/tie/loss counts of the reference against every method.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def win_tie_loss(
 
 
 def _tally(counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender]) -> list[Cell]:
-    """Counts per contender, and their sum without the ceiling."""
+    """Return the counts per contender, and their sum without the ceiling."""
     total = _add([counts[c.label] for c in rivals if not c.ceiling])
     return [Cell(str(w), w.win - w.loss) for w in (*(counts[c.label] for c in rivals), total)]
 
@@ -432,7 +432,7 @@ def friedman_tests(
     *,
     alpha: float = 0.05,
 ) -> Table:
-    """Friedman's test in every metric, with the critical difference of Nemenyi's test.
+    """Return a table of Friedman's test per metric, with Nemenyi's critical difference.
 
     Parameters
     ----------
@@ -493,7 +493,7 @@ def wilcoxon_tests(
     *,
     alpha: float = 0.05,
 ) -> Table:
-    """Holm-corrected p-values of Wilcoxon's test of the reference against every method.
+    """Return a table of Holm-corrected p-values of Wilcoxon's test against every method.
 
     Parameters
     ----------
@@ -528,7 +528,7 @@ def wilcoxon_tests(
 def _tested_rows(
     rows: Iterable[Result], reference: str | None, metrics: Sequence[str] | None, what: str
 ) -> tuple[list[Result], list[str], Contender]:
-    """Results, metrics and the reference of a test; raise InputError without a reference."""
+    """Return results, metrics and reference of a test; raise InputError without a reference."""
     rows = list(rows)
     names = ranked_metrics(rows) if metrics is None else list(metrics)
     ours = reference_of(rows, compare(rows, names[0]), reference)
@@ -592,7 +592,7 @@ def _result(
     mark: str,
     published: bool,
 ) -> Cell:
-    """Mean ± standard deviation with its marks, or a dash with the reason."""
+    """Return a cell with mean ± standard deviation and marks, or a dash with the reason."""
     if (setting, c) in comparison.missing:
         return Cell(MISSING, note=comparison.missing[setting, c])
     mean = comparison.mean(setting, c)
@@ -606,7 +606,7 @@ def _result(
 
 
 def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Published | None:
-    """Published value, for the kind of noise that the paper used."""
+    """Return the published value, for the kind of noise that the paper used."""
     if setting.noise not in ("", *PAPER_NOISE):
         return None
     return published_value(setting.dataset, setting.r, c.method, comparison.metric)
@@ -623,7 +623,7 @@ def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]
 def _best(
     comparison: Comparison, setting: Setting, tied: Collection[tuple[Setting, Contender]]
 ) -> set[Contender]:
-    """The best method tuned without true labels, and the best oracle-tuned one.
+    """Return the best method tuned without true labels, and the best oracle-tuned one.
 
     Means over different folds are not comparable, so only methods with all folds count.
     """
@@ -669,12 +669,12 @@ def reference_of(
 
 
 def _mark_notes(results: Sequence[Result]) -> list[str]:
-    """Notes on methods that were tuned or trained on true labels, or are reconstructions."""
+    """Return notes on methods that use true labels, or are reconstructions."""
     return contender_notes(compare(results, next(iter(ALL_METRICS))).contenders)
 
 
 def _number(value: float, text: str, *, note: str = "", best: bool = False) -> Cell:
-    """A number, or a dash with the reason."""
+    """Return a cell with a number, or a dash with the reason."""
     return Cell(MISSING, note=note) if math.isnan(value) else Cell(text, value, best)
 
 

@@ -162,7 +162,7 @@ class Standing:
         return "\n".join(lines)
 
     def ranks(self) -> str:
-        """Ranks, tests and costs in each track: first the sets not used in the design."""
+        """Return ranks, tests and costs per track, first for data sets not used in the design."""
         if not self.progress.is_complete:
             return "Not shown before every run of the suite has a result."
         groups = {
@@ -178,7 +178,7 @@ class Standing:
         return "\n\n".join(sections)
 
     def sets(self) -> str:
-        """One table per data set of which every run has a result."""
+        """Return one table per data set of which every run has a result."""
         if not self.progress.complete:
             return "No data set is complete yet."
         design = design_sets(self.suite)
@@ -190,7 +190,7 @@ class Standing:
         return "\n\n".join(sections)
 
     def _held_out(self) -> list[Result]:
-        """Results on data sets that were not used in the design of Sieve."""
+        """Return the results on data sets that were not used in the design of Sieve."""
         design = design_sets(self.suite)
         return [result for result in self.tried if result["dataset"] not in design]
 

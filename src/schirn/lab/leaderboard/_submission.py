@@ -97,7 +97,7 @@ class Draw(NamedTuple):
         return 0 <= fold < len(self.data.splits)
 
     def fields(self, fold: int) -> dict[str, Any]:
-        """Fields of a result of a fold."""
+        """Return the fields of a result of a fold."""
         if not self.has_fold(fold):
             return self.known
         train, test = self.data.splits[fold]
@@ -109,7 +109,7 @@ class Draw(NamedTuple):
         }
 
     def labels(self, fold: int) -> tuple[Array, Array]:
-        """True labels of the test rows, and which candidates of the training rows are true."""
+        """Return the true labels of the test rows and of the candidates of the training rows."""
         train, test = self.data.splits[fold]
         is_candidate = self.data.candidates[fold] == 1
         truth = self.data.truth.astype(bool)
@@ -330,7 +330,7 @@ def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], 
 
 
 def _files(path: Path) -> list[Path]:
-    """A file, or the result files of a folder."""
+    """Return a file, or the result files of a folder."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder.")
     if not path.is_dir():
@@ -342,7 +342,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked; raise DataError if they are too many."""
+    """Return the bytes of a file, unpacked; raise DataError if they are too many."""
     limit = byte_limit()
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
@@ -355,7 +355,7 @@ def _content(path: Path) -> bytes:
 
 
 def implausible(entries: Iterable[Entry]) -> list[str]:
-    """Impossible values and contradictions, which show without the data.
+    """Return impossible values and contradictions that can be found without the data.
 
     Parameters
     ----------
@@ -415,7 +415,7 @@ def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
-    """Places of the results of methods that lack seeds which others of their setting have."""
+    """Return the places of results of methods that lack seeds of others in their setting."""
     places: set[str] = set()
     for setting in _grouped(entries, _COMPARED).values():
         seeds = {entry.result["seed"] for entry in setting}
@@ -426,7 +426,7 @@ def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
 
 
 def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, ...], list[Entry]]:
-    """Entries by the values of some fields."""
+    """Return the entries by the values of some fields."""
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.result[name] for name in names), []).append(entry)
@@ -458,7 +458,7 @@ def _faults(result: Result) -> Iterator[str]:
 
 
 def _truth_faults(result: Result) -> Iterator[str]:
-    """Marks of the use of true labels that are missing."""
+    """Yield missing declarations of the use of true labels."""
     cls = own_methods().get(result["method"])
     if cls is not None and bool(result["sees_truth"]) != sees_truth(cls):
         yield (
@@ -474,7 +474,7 @@ def _truth_faults(result: Result) -> Iterator[str]:
 
 
 def _known_run(result: Result) -> tuple[Run | None, list[str]]:
-    """The run of a result with its usual parameters and the current code, and what is doubtful."""
+    """Return the run of a result with usual parameters and current code, and any doubts."""
     if result["method"] not in own_methods():
         return None, [
             f"not verified: {brief(result['method'])} is not part of schirn, and may have seen the "
@@ -517,7 +517,7 @@ def is_stale(result: Result) -> bool:
 
 
 def _usual_run(result: Result, method: Method) -> Run | None:
-    """The run with the key of a result, if it has the usual parameters and grid."""
+    """Return the run with the key of a result, if it has the usual parameters and grid."""
     stored = result["folds"] if result["split"] == "stored" else 0
     facts = Facts(None, result["data_sha256"], (None, None, None), stored)
     try:
@@ -542,7 +542,7 @@ def _usual_run(result: Result, method: Method) -> Run | None:
 def _draw_sample(
     verified: Sequence[tuple[Entry, Run]], count: int, random_state: Any
 ) -> list[tuple[Entry, Run]]:
-    """Runs to repeat: short ones, on the CPU."""
+    """Draw runs to repeat: short runs on the CPU."""
     short = [
         pair
         for pair in verified
@@ -582,7 +582,7 @@ def _compare_rerun(result: Result, run: Run) -> set[str]:
 def _compare_metrics(
     result: Result, values: Mapping[str, float], source: str, tolerance: float
 ) -> set[str]:
-    """Names of the metrics of a result that agree with `values`; raise DataError if one differs."""
+    """Return the metrics of a result that agree with `values`; raise DataError if one differs."""
     names = set(result["metrics"]) & set(values)
     for name in sorted(names):
         claimed = result["metrics"][name]
@@ -607,7 +607,7 @@ class _StoredScores:
         self._packed: dict[Path, dict[str, PackedRun]] = {}
 
     def read(self, entry: Entry) -> Stored | None:
-        """Arrays of a run; None if they are not there."""
+        """Return the arrays of a run; None if they are not stored."""
         text = entry.result["scores"]
         if not text:
             return None
@@ -642,7 +642,7 @@ def _draw_again(result: Result, data: Dataset) -> Draw:
 
 
 def _load_again(result: Result) -> Dataset:
-    """The data set of a result; raise InputError if it is not here."""
+    """Return the data set of a result; raise InputError if it is not available."""
     name = result["dataset"]
     for data in suite_datasets(name):
         if checksum(data) == result["data_sha256"]:
@@ -663,7 +663,7 @@ def _compare_draw(result: Result, draw: Draw) -> None:
 
 
 def _compare_scores(result: Result, stored: Stored, draw: Draw | None) -> set[str]:
-    """Names of the metrics that the stored scores give; raise DataError if one differs."""
+    """Return the metrics that the stored scores give; raise DataError if one differs."""
     if draw is not None and draw.has_fold(result["fold"]):
         truth, candidate_truth = draw.labels(result["fold"])
         agrees = _have_counts if stored.is_packed else _have_labels

@@ -95,7 +95,7 @@ def _tuned_on_truth(results: Sequence[Result], oracle: Sequence[Result]) -> list
 
 
 def _gain(comparison: Comparison, setting: Setting, a: Contender, b: Contender) -> float:
-    """Mean of a minus mean of b over their common folds; NaN if they have none."""
+    """Return the mean of a minus mean of b over their common folds; NaN if they have none."""
     first, second = comparison.paired(setting, a, b)
     return statistics.fmean(first) - statistics.fmean(second) if first else math.nan
 
@@ -265,7 +265,7 @@ def _authors_folds(study: Study) -> list[str]:
 
 
 def _on_birds(method: str, metric: str) -> Published:
-    """Value that the paper prints for Birds with r = 3."""
+    """Return the value that the paper prints for Birds with r = 3."""
     return published_values()[metric, "birds", "3", method]
 
 

@@ -179,7 +179,7 @@ def _setting(run: Run) -> tuple[int, str, Any]:
 
 
 def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
-    """Requests of a kind of tables."""
+    """Return the requests of a kind of tables."""
     usual = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
     methods = [method for method in plan.methods if method in usual]
     datasets = [as_item(*source) for source in plan.sources.values()]
@@ -201,7 +201,7 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
 
 
 def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
-    """Requests of the chosen studies, by study."""
+    """Return the requests of the chosen studies, by study."""
     part = plan.part
     items = [as_item(*item) for item in studied(plan)]
     requests: dict[str, list[ablations.Request]] = {}
@@ -220,12 +220,12 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
 
 
 def as_item(source: Source, level: Level) -> tuple[Any, Level]:
-    """A data set as `schirn.lab.bench.run` accepts it."""
+    """Return a data set as `schirn.lab.bench.run` accepts it."""
     return (source.where if source.dataset is None else source.dataset, level)
 
 
 def studied(plan: Plan) -> list[tuple[Source, Level]]:
-    """Data sets of the ablations, each at its first noise level."""
+    """Return the data sets of the ablations, each at its first noise level."""
     if plan.part.is_published:
         return [plan.sources[name] for name in plan.part.ablation if name in plan.sources]
     first: dict[str, tuple[Source, Level]] = {}
@@ -242,19 +242,19 @@ def candidates_of(data: Dataset, level: Level) -> Any:
 
 
 def own_noise(plan: Plan) -> list[Dataset]:
-    """Data sets with their own candidates."""
+    """Return the data sets with their own candidates."""
     return [source.load() for source, level in plan.sources.values() if level is None]
 
 
 def to_tie(plan: Plan) -> list[Dataset]:
-    """Data sets whose labels are tied."""
+    """Return the data sets whose labels are tied."""
     if plan.part.is_published:
         return [load(name) for name in plan.part.cooccurrence if name in plan.sources]
     return [source.load() for source, _ in studied(plan)]
 
 
 def labelled(plan: Plan) -> list[Dataset]:
-    """Data sets with their own candidates, including those available without features."""
+    """Return the data sets with their own candidates, even if only labels are available."""
     sets = own_noise(plan)
     for name in (*plan.skipped, *(FULL.sets[:5] if plan.part.is_published else ())):
         for stem in (name, f"{name}{_LABELS_ONLY}"):
@@ -265,12 +265,12 @@ def labelled(plan: Plan) -> list[Dataset]:
 
 
 def authors(plan: Plan) -> list[Dataset]:
-    """Data set of NLR's authors, if it is available."""
+    """Return the data set of NLR's authors, if it is available."""
     return list(_if_available(AUTHORS)) if plan.part.is_published else []
 
 
 def with_noise(plan: Plan) -> list[tuple[str, Level, Dataset]]:
-    """Settings with added noise: name, noise level and data set."""
+    """Return the settings with added noise: name, noise level and data set."""
     return [
         (source.name, level, source.load())
         for source, level in plan.sources.values()

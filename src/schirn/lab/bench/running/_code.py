@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
 
 def code_checksum(cls: type) -> str:
-    """SHA-256 of the code that determines the results of a class; empty without a source file."""
+    """Return the SHA-256 of the code behind the results of a class; "" without a source file."""
     if _file(cls.__module__) is None:
         return ""
     package = cls.__module__.partition(".")[0]
@@ -54,7 +54,7 @@ def _counts(module: str, package: str) -> bool:
 
 
 def _file(module: str) -> Path | None:
-    """Source file of a module; None if it has none."""
+    """Return the source file of a module; None if it has none."""
     try:
         origin = getattr(sys.modules.get(module), "__file__", None)
         spec = None if origin else importlib.util.find_spec(module)

@@ -99,7 +99,7 @@ def parse_level(text: str) -> Level:
 
 
 def checksum(data: Dataset) -> str:
-    """SHA-256 of features, true labels and candidates."""
+    """Return the SHA-256 of features, true labels and candidates."""
     digest = hashlib.sha256()
     for matrix in (data.X, data.y_true, data.candidates):
         if matrix is None:
@@ -117,14 +117,14 @@ def checksum(data: Dataset) -> str:
 
 
 def candidates_checksum(candidates: Array) -> str:
-    """SHA-256 of the shape and the bits of the candidates, whatever their type."""
+    """Return the SHA-256 of the shape and the bits of the candidates, whatever their type."""
     digest = hashlib.sha256("{} {}\n".format(*candidates.shape).encode())
     digest.update(np.packbits(candidates.astype(bool), axis=1).tobytes())
     return digest.hexdigest()
 
 
 def folds_checksum(splits: Sequence[Split]) -> str:
-    """SHA-256 of the row numbers of all folds."""
+    """Return the SHA-256 of the row numbers of all folds."""
     digest = hashlib.sha256()
     for rows in splits:
         for name, numbers in zip(("train", "test"), rows, strict=True):

@@ -146,7 +146,7 @@ class Engine:
             self._timeouts.add(_without_seed(result))
 
     def _next(self) -> tuple[ResultsFolder, Run] | None:
-        """The next run, unless there is none or the time is up."""
+        """Return the next run, unless there is none or the time is up."""
         with self._lock:
             is_over = self._stop.is_set() or time.monotonic() >= self._deadline
             return self._pending.pop(0) if self._pending and not is_over else None
@@ -204,7 +204,7 @@ class _Progress:
 
 
 def in_words(result: Result) -> str:
-    """A result as part of a line."""
+    """Return a result as part of a line."""
     name = f"{dataset_label(result)} {method_label(result)} fold {result['fold']}"
     if result["seed"]:
         name += f" seed {result['seed']}"
@@ -217,7 +217,7 @@ def in_words(result: Result) -> str:
 
 
 def default_threads(jobs: int) -> int:
-    """Threads per job, so that all jobs fit the processors and OMP_NUM_THREADS."""
+    """Return the number of threads per job that fits the processors and OMP_NUM_THREADS."""
     if hasattr(os, "sched_getaffinity"):
         processors = len(os.sched_getaffinity(0))
     else:

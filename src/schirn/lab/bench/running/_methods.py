@@ -60,7 +60,7 @@ GRIDS: dict[str, Grid] = {
 
 
 def recommended(name: str) -> Params:
-    """Parameters used without tuning, in addition to the defaults of the class.
+    """Return the parameters used without tuning, in addition to the defaults of the class.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def recommended(name: str) -> Params:
 
 
 def default_grid(name: str) -> Grid | None:
-    """Default tuning grid of a method.
+    """Return the default tuning grid of a method.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def import_class(path: str) -> type:
 
 
 def own_methods() -> dict[str, type]:
-    """The methods and the baselines of this library by name."""
+    """Return the methods and the baselines of this library by name."""
     return {**all_methods(), **BASELINES}
 
 
@@ -318,7 +318,7 @@ def _imported(text: str, module: str, name: str) -> type:
 
 
 def _parameters(cls: type) -> list[str] | None:
-    """Names of the constructor's parameters, or None if it accepts any."""
+    """Return the names of the constructor's parameters, or None if it accepts any."""
     parameters = inspect.signature(cls).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return None

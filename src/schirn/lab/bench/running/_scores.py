@@ -87,7 +87,7 @@ def _noise_metrics(arrays: Mapping[str, Array]) -> dict[str, float]:
 
 
 def _calibration_error(is_true: Array, confidence: Array) -> float:
-    """Mean distance between confidence and share of true candidates over ten bins."""
+    """Return the mean distance between confidence and share of true candidates over ten bins."""
     bins = np.minimum((10 * confidence).astype(int), 9)
     excess = np.bincount(bins, weights=confidence - is_true, minlength=10)
     return float(np.abs(excess).sum() / max(len(is_true), 1))
